@@ -1,0 +1,67 @@
+# transformer.h: a header needs no building; this builds its examples, tools and tests. `make help` lists the targets.
+# Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined'
+
+CC       = cc
+CXX      = c++
+CFLAGS   = -O2 -march=native
+CPPFLAGS =
+OPENMP   = -fopenmp
+BLAS     = -lopenblas
+LDLIBS   = $(BLAS) -lm
+PREFIX   = /usr/local
+VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
+
+BUILD    = build
+COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
+EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
+TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
+TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
+
+all: $(EXAMPLES) $(BUILD)/trf
+
+demo: $(BUILD)/translate
+	$(BUILD)/translate
+
+test: $(TESTS) $(EXAMPLES) $(TOOLS)
+	sh tests/run.sh $(BUILD)
+
+help:
+	@echo 'make            examples and the command line trf, in $(BUILD)/'
+	@echo 'make demo       trains the toy translation, about two minutes, then translates what you type'
+	@echo 'make test       every test'
+	@echo 'make bench      training speed of this machine'
+	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
+	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
+	@echo 'make clean      removes $(BUILD)/'
+	@echo 'variables       CC CXX CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
+
+bench: $(BUILD)/bench
+	$(BUILD)/bench
+
+mutate:
+	sh tests/mutate.sh
+
+$(BUILD)/test_%: tests/test_%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(COMPILE) -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+
+$(BUILD)/%: examples/%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(COMPILE) $< -o $@ -pthread $(LDLIBS)
+
+$(BUILD)/%: tools/%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(COMPILE) $< -o $@ $(LDLIBS)
+
+install: $(BUILD)/trf
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 transformer.h $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/trf $(DESTDIR)$(PREFIX)/bin
+	printf 'prefix=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: %s\n' \
+	  '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+
+clean:
+	rm -rf $(BUILD)
+
+.PHONY: all demo test help bench mutate install clean

@@ -1,0 +1,57 @@
+/* copy.c - train a transformer to copy what it reads, save it, translate with it.
+
+   build   cc -O2 -march=native -fopenmp -I. examples/copy.c -o copy -lopenblas -lm
+   run     ./copy
+   prints  the loss as it falls from 3.1 towards 0.8 (label smoothing 0.1 allows no less), then
+           "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it, and so does trf_model_load. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* 32 pairs of 3 to 10 random ids from 4 to 23; ids 0 to 3 are special. The target is the source. */
+static trf_batch next_copy_task(void)
+{
+    static int32_t ids[32 * 10], lengths[32];
+    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+    int i, j, n = 0;
+    for (i = 0; i < 32; i++) {
+        lengths[i] = 3 + rand() % 8;
+        for (j = 0; j < lengths[i]; j++) ids[n++] = 4 + rand() % 20;
+    }
+    return batch;
+}
+
+int main(void)
+{
+    trf_error err;
+    trf_model *model = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+    int32_t source[] = {5, 9, 7}, target[16], n;
+    int step, i, failed = 1;
+
+    trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
+    trf_train_options training = trf_train_defaults();   /* Adam, Noam, smoothing 0.1, clipping 1.0 */
+    config.source_vocab = config.target_vocab = 24;
+    training.warmup = 200; training.learning_rate = 0.3;  /* a short warm-up wants a lower peak */
+
+    if (trf_model_create(&model, &config, &err)) goto done;
+    if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
+    for (step = 1; step <= 600; step++) {
+        trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
+        trf_step_report report;
+        if (trf_train_step(trainer, &batch, &report, &err)) goto done;
+        if (step % 100 == 0) printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
+    }
+    if (trf_model_save(model, "copy.safetensors", &err)) goto done;
+
+    if (trf_translator_create(&translator, model, NULL, &err)) goto done;
+    if (trf_translate(translator, source, 3, target, 16, &n, &err)) goto done;
+    printf("5 9 7 ->");
+    for (i = 0; i < n; i++) printf(" %d", (int)target[i]);
+    printf("\n");
+    failed = 0;
+done:
+    if (failed) fprintf(stderr, "%s\n", err.message);
+    trf_translator_destroy(translator); trf_trainer_destroy(trainer); trf_model_destroy(model);
+    return failed;
+}

@@ -1,0 +1,250 @@
+/* Made by tools/make_goldens.py: the configurations, options and batches of the golden files. */
+#ifndef GOLDEN_CONFIGS_H
+#define GOLDEN_CONFIGS_H
+
+enum { GOLDEN_COUNT = 14, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+
+static const char *const golden_names[GOLDEN_COUNT] = {
+    "pytorch",
+    "tensor2tensor",
+    "fairseq",
+    "hf_marian",
+    "marian",
+    "annotated",
+    "small_vectors",
+    "learned",
+    "pre_no_final",
+    "long",
+    "encoder_only",
+    "encoder_only_pre",
+    "decoder_only",
+    "decoder_only_post",
+};
+
+static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
+static const int32_t golden_source_lengths_0[] = { 5, 1, 0, 2 };
+static const int32_t golden_target_0[] = { 6, 4, 9, 5, 7, 10, 4, 4, 8, 6, 5, 8, 6 };
+static const int32_t golden_target_lengths_0[] = { 4, 7, 2, 0 };
+static const int32_t golden_source_1[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 3, 7, 9, 4, 8, 5 };
+static const int32_t golden_source_lengths_1[] = { 5, 1, 7, 3 };
+static const int32_t golden_target_1[] = { 6, 4, 9, 5, 7, 10, 4, 4, 8, 6, 5, 9, 5, 3, 10 };
+static const int32_t golden_target_lengths_1[] = { 4, 7, 1, 3 };
+static const int32_t golden_source_2[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 1, 7, 9, 4, 8, 5 };
+static const int32_t golden_source_lengths_2[] = { 5, 1, 7, 3 };
+static const int32_t golden_target_2[] = { 6, 4, 9, 5, 7, 10, 4, 4, 8, 6, 5, 9, 5, 1, 10 };
+static const int32_t golden_target_lengths_2[] = { 4, 7, 1, 3 };
+static const int32_t golden_source_3[] = { 4, 5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4,
+    5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 4, 5, 8,
+    6, 6, 8, 5, 4, 5, 8, 6, 6, 8, 5, 7, 8, 4, 9, 9, 4, 8, 7, 8, 4, 9, 9, 4, 8, 7, 8, 4, 9, 9, 4, 8, 7, 8, 4, 9, 9,
+    4, 8, 7, 8, 4, 9, 9, 10, 4, 7, 5, 5, 7, 4, 10, 4, 7, 5, 5, 7, 4, 10, 4, 7 };
+static const int32_t golden_source_lengths_3[] = { 70, 33, 17 };
+static const int32_t golden_target_3[] = { 4, 5, 5, 10, 5, 10, 10, 4, 5, 5, 10, 5, 10, 10, 4, 5, 5, 10, 5, 10,
+    10, 4, 5, 5, 10, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6,
+    4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6, 4, 4, 5, 6, 6, 4, 6,
+    7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7,
+    5, 7 };
+static const int32_t golden_target_lengths_3[] = { 25, 67, 40 };
+
+/* Case number `index`, set over the presets in *c and *t. */
+static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)
+{
+    memset(b, 0, sizeof *b);
+    switch (index) {
+    case 0: /* pytorch */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 16; c->encoder_layers = 2;
+        c->decoder_layers = 2; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 1: /* tensor2tensor */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
+        t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_OTHERS_KL; t->clip_norm = TRF_NO_CLIPPING;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 2: /* fairseq */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 20; c->n_heads = 2; c->d_ff = 27; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
+        c->position_offset = 2; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
+        t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
+        t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
+        t->warmup = 4; t->total_steps = 0; t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_OTHERS;
+        t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 3: /* hf_marian */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 24; c->n_heads = 4; c->d_ff = 32; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 13; c->max_length = 16; c->pad = 12;
+        c->bos = 11; c->eos = 0; c->unk = 1; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
+        t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_2; b->source.lengths = golden_source_lengths_2; b->source.count = 4;
+        b->target.ids = golden_target_2; b->target.lengths = golden_target_lengths_2; b->target.count = 4;
+        break;
+    case 4: /* marian */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 1; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES_N1;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
+        t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
+        t->warmup = 4; t->total_steps = 0; t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM;
+        t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 5: /* annotated */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_NONE;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_ANNOTATED;
+        c->norm_epsilon = 0.001; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_NO_PAD_KL; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 6: /* small_vectors */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
+        t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 7: /* learned */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 18; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 2;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 10; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
+        t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
+        t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 8: /* pre_no_final */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 16; c->encoder_layers = 1;
+        c->decoder_layers = 2; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 0.25;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 9: /* long */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 16; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 96; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_3; b->source.lengths = golden_source_lengths_3; b->source.count = 3;
+        b->target.ids = golden_target_3; b->target.lengths = golden_target_lengths_3; b->target.count = 3;
+        break;
+    case 10: /* encoder_only */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 2;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        break;
+    case 11: /* encoder_only_pre */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 20; c->n_heads = 5; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 10; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 2; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        break;
+    case 12: /* decoder_only */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 13: /* decoder_only_post */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 20; c->n_heads = 2; c->d_ff = 23; c->encoder_layers = 0;
+        c->decoder_layers = 1; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    }
+}
+
+#endif

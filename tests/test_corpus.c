@@ -1,0 +1,848 @@
+/* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every allocation failing once;
+   then the padded helpers. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+/* -----------------------------------------------------------------------------------------------
+   A heap that counts, checks what it gets back and the bytes behind it, and fails at the call number `fail_at`. */
+typedef struct heap { int64_t calls, fail_at, blocks; } heap;
+
+static void *heap_alloc(void *user, size_t align, size_t bytes)
+{
+    heap *h = (heap *)user;
+    char *raw, *block;
+    if (++h->calls == h->fail_at) return NULL;
+    assert_true(align == 64 && bytes > 0);
+    if (bytes > (size_t)1 << 31) return NULL;
+    raw = (char *)malloc(bytes + 128);
+    assert_non_null(raw);
+    block = raw + 64 + (64 - (uintptr_t)raw % 64) % 64;
+    memcpy(block - 8, &raw, sizeof raw);
+    memcpy(block - 16, &bytes, sizeof bytes);
+    memset(block, 0xA5, bytes);
+    memset(block + bytes, 0xC7, (size_t)(raw + bytes + 128 - (block + bytes)));
+    h->blocks++;
+    return block;
+}
+
+static void heap_free(void *user, void *memory, size_t bytes)
+{
+    heap *h = (heap *)user;
+    char *raw, *at;
+    size_t asked;
+    memcpy(&raw, (char *)memory - 8, sizeof raw);
+    memcpy(&asked, (char *)memory - 16, sizeof asked);
+    assert_int_equal(asked, bytes);
+    for (at = (char *)memory + bytes; at < raw + bytes + 128; at++) assert_int_equal((unsigned char)*at, 0xC7);
+    memset(memory, 0x5A, bytes);
+    h->blocks--;
+    free(raw);
+}
+
+static trf_hooks heap_hooks(heap *h)
+{
+    trf_hooks hooks;
+    memset(&hooks, 0, sizeof hooks);
+    memset(h, 0, sizeof *h);
+    hooks.user = h;
+    hooks.alloc = heap_alloc;
+    hooks.free = heap_free;
+    return hooks;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Calls with everything that an error promises. */
+static trf_error err;
+static int dirty(void) { memset(&err, 0x55, sizeof err); return 0; }
+static void check_ok(trf_status status)
+{
+    assert_int_equal(status, TRF_OK);
+    assert_int_equal(err.status, TRF_OK);
+    assert_int_equal(err.where, -1);
+    assert_string_equal(err.message, "");
+}
+static void check_fails(trf_status status, trf_status wanted, const char *what, int64_t where)
+{
+    assert_string_equal(trf_status_name(status), trf_status_name(wanted));
+    assert_int_equal(err.status, wanted);
+    assert_string_equal(err.what, what);
+    assert_int_equal(err.where, where);
+    assert_true(strlen(err.message) > 10);
+}
+#define OK(call) (dirty(), check_ok(call))
+#define DONE(call) assert_int_equal(call, TRF_OK)       /* an internal call, which leaves err alone */
+#define FAILS(call, status, what, where) (dirty(), check_fails(call, status, what, where))
+
+/* -----------------------------------------------------------------------------------------------
+   A data set: pair p has the ids p, p * 7 + 1, p * 7 + 2, ... on the source and p, p * 5 + 1, ... on the target
+   side, so a delivered pair tells its number and can be checked. Lengths 1 to 25, many short, and two long pairs. */
+enum { PAIRS = 300, LONG_A = 17, LONG_B = 230, MOST_BATCHES = 3 * PAIRS };
+static int32_t source_length[PAIRS], target_length[PAIRS];
+
+static int32_t source_id(int32_t p, int32_t i) { return i ? p * 7 + i : p; }
+static int32_t target_id(int32_t p, int32_t i) { return i ? p * 5 + i : p; }
+
+static void make_lengths(void)
+{
+    int32_t p;
+    for (p = 0; p < PAIRS; p++) {
+        uint64_t x = trf__random64(5, 1, (uint64_t)p);
+        source_length[p] = 1 + (int32_t)(x % 5) + (int32_t)((x >> 8) % 5) * (int32_t)((x >> 16) % 5);
+        target_length[p] = 1 + (source_length[p] + (int32_t)((x >> 24) % 3)) % 25;
+    }
+    source_length[LONG_A] = 90;
+    target_length[LONG_B] = 120;
+}
+
+static trf_status add_pair(trf_corpus *c, int32_t p)
+{
+    int32_t source[128], target[128], i;
+    for (i = 0; i < source_length[p]; i++) source[i] = source_id(p, i);
+    for (i = 0; i < target_length[p]; i++) target[i] = target_id(p, i);
+    return trf_corpus_add(c, source, source_length[p], target, target_length[p], &err);
+}
+
+static trf_corpus *filled(const trf_corpus_options *o)
+{
+    trf_corpus *c;
+    int32_t p;
+    OK(trf_corpus_create(&c, o, &err));
+    for (p = 0; p < PAIRS; p++) OK(add_pair(c, p));
+    assert_int_equal(trf_corpus_size(c), PAIRS);
+    return c;
+}
+
+/* Checks the ids of a batch and writes the numbers of its pairs. Every check is an assertion. */
+static int32_t read_batch(const trf_batch *b, int32_t *pairs)
+{
+    const int32_t *s = b->source.ids, *t = b->target.ids;
+    int32_t k, i;
+    assert_true(b->source.count > 0 && b->source.count == b->target.count && b->ordinal == 0);
+    for (k = 0; k < b->source.count; k++) {
+        int32_t p = *s;
+        assert_true(p >= 0 && p < PAIRS && *t == p);
+        assert_int_equal(b->source.lengths[k], source_length[p]);
+        assert_int_equal(b->target.lengths[k], target_length[p]);
+        for (i = 0; i < source_length[p]; i++) assert_int_equal(*s++, source_id(p, i));
+        for (i = 0; i < target_length[p]; i++) assert_int_equal(*t++, target_id(p, i));
+        pairs[k] = p;
+    }
+    return b->source.count;
+}
+
+/* The options number `n` of a list of all kinds. */
+enum { VARIANTS = 8 * 9 };
+static trf_corpus_options variant(int n)
+{
+    static const int32_t tokens[9] = { 1, 40, 40, 100, 100, 500, 4096, 4096, INT32_MAX };
+    static const int32_t sentences[9] = { 1024, 1, 1024, 3, 1024, 1024, 16, 1024, INT32_MAX };
+    trf_corpus_options o = trf_corpus_defaults();
+    o.padded_budget = n & 1;
+    o.shuffle = n >> 1 & 1;
+    o.buckets = n >> 2 & 1;
+    o.batch_tokens = tokens[n / 8];
+    o.batch_sentences = sentences[n / 8];
+    o.seed = (uint64_t)n * 1000003;
+    return o;
+}
+
+/* An epoch as the corpus delivers it: numbers of pairs, one after another, and where batches begin. */
+typedef struct epoch { int32_t pairs[PAIRS], first[PAIRS + 1], n_batches; } epoch;
+
+static epoch play(trf_corpus *c)
+{
+    epoch e;
+    int64_t number = trf_corpus_epoch(c);
+    int32_t n = 0;
+    memset(&e, 0, sizeof e);
+    while (trf_corpus_epoch(c) == number) {
+        trf_batch b;
+        int32_t pairs[PAIRS], k;
+        OK(trf_corpus_next(c, &b, &err));
+        assert_true(e.n_batches < PAIRS && b.source.count <= PAIRS - n);
+        e.first[e.n_batches++] = n;
+        k = read_batch(&b, pairs);
+        memcpy(e.pairs + n, pairs, (size_t)k * sizeof *pairs);
+        n += k;
+    }
+    assert_int_equal(trf_corpus_epoch(c), number + 1);
+    assert_int_equal(n, PAIRS);
+    e.first[e.n_batches] = n;
+    return e;
+}
+
+/* Does a batch of these pairs keep the limits? Written from the documentation of the options. */
+static int fits(const trf_corpus_options *o, const int32_t *pairs, int32_t n)
+{
+    int64_t source = 0, target = 0, longest = 0;
+    int32_t k;
+    for (k = 0; k < n; k++) {
+        source += source_length[pairs[k]] + 1;
+        target += target_length[pairs[k]] + 1;
+        if (longest < source_length[pairs[k]] + 1) longest = source_length[pairs[k]] + 1;
+        if (longest < target_length[pairs[k]] + 1) longest = target_length[pairs[k]] + 1;
+    }
+    if (n > o->batch_sentences) return 0;
+    return o->padded_budget ? longest * n <= o->batch_tokens : source <= o->batch_tokens && target <= o->batch_tokens;
+}
+
+static int shorter(int32_t p, int32_t q)
+{
+    if (target_length[p] != target_length[q]) return target_length[p] < target_length[q];
+    return source_length[p] < source_length[q];
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+static void options(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *c = (trf_corpus *)&err;
+    heap h;
+    trf_hooks hooks = heap_hooks(&h);
+    (void)state;
+    assert_true(o.batch_tokens == 4096 && o.batch_sentences == 1024 && o.padded_budget == 0 && o.shuffle == 1);
+    assert_true(o.buckets == 1 && o.max_length == 511 && o.epochs == TRF_ENDLESS && o.seed == 0 && !o.hooks.alloc);
+#define REFUSED(field, value) do { \
+    c = (trf_corpus *)&err; o = trf_corpus_defaults(); o.hooks = hooks; o.field = value; \
+    FAILS(trf_corpus_create(&c, &o, &err), TRF_E_INVALID_ARG, #field, -1); assert_null(c); } while (0)
+    REFUSED(batch_tokens, 0);
+    REFUSED(batch_tokens, -1);
+    REFUSED(batch_sentences, 0);
+    REFUSED(padded_budget, 2);
+    REFUSED(shuffle, -1);
+    REFUSED(buckets, 2);
+    REFUSED(max_length, 0);
+    REFUSED(epochs, 0);
+    REFUSED(epochs, INT64_MIN);
+    assert_int_equal(h.calls, 0);
+    FAILS(trf_corpus_create(NULL, &o, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    assert_int_equal(trf_corpus_create(&c, NULL, NULL), TRF_OK);
+    assert_int_equal(c->options.batch_tokens, 4096);
+    trf_corpus_destroy(c);
+    trf_corpus_destroy(NULL);
+    assert_int_equal(trf_corpus_size(NULL), 0);
+    assert_int_equal(trf_corpus_epoch(NULL), 0);
+}
+
+static void adding(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    int32_t ids[8] = { 4, 5, 6, 7, 8, 9, 10, 11 };
+    trf_corpus *c;
+    trf_batch b;
+    uint64_t before;
+    (void)state;
+    o.max_length = 5;
+    o.shuffle = o.buckets = 0;
+    OK(trf_corpus_create(&c, &o, &err));
+    before = trf__corpus_fingerprint(c);
+    FAILS(trf_corpus_add(NULL, ids, 1, ids, 1, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    FAILS(trf_corpus_add(c, NULL, 1, ids, 1, &err), TRF_E_INVALID_ARG, "source", -1);
+    FAILS(trf_corpus_add(c, ids, 1, NULL, 1, &err), TRF_E_INVALID_ARG, "target", -1);
+    FAILS(trf_corpus_add(c, ids, -1, ids, 1, &err), TRF_E_INVALID_ARG, "n_source", -1);
+    FAILS(trf_corpus_add(c, ids, 1, ids, -1, &err), TRF_E_INVALID_ARG, "n_target", -1);
+    FAILS(trf_corpus_add(c, ids, 6, ids, 1, &err), TRF_E_LIMIT, "n_source", 5);
+    FAILS(trf_corpus_add(c, ids, 1, ids, 8, &err), TRF_E_LIMIT, "n_target", 5);
+    ids[2] = -1;
+    FAILS(trf_corpus_add(c, ids, 5, ids, 1, &err), TRF_E_INVALID_ARG, "source", 2);
+    FAILS(trf_corpus_add(c, ids, 2, ids, 3, &err), TRF_E_INVALID_ARG, "target", 2);
+    ids[2] = 6;
+    c->n_pairs = INT32_MAX;
+    FAILS(trf_corpus_add(c, ids, 1, ids, 1, &err), TRF_E_LIMIT, "corpus", -1);
+    c->n_pairs = 0;
+    assert_int_equal(trf_corpus_size(c), 0);
+    assert_true(before == trf__corpus_fingerprint(c));
+    FAILS(trf_corpus_next(c, &b, &err), TRF_E_STATE, "corpus", -1);         /* nothing there */
+    FAILS(trf_corpus_next(NULL, &b, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    FAILS(trf_corpus_next(c, NULL, &err), TRF_E_INVALID_ARG, "batch", -1);
+
+    OK(trf_corpus_add(c, NULL, 0, NULL, 0, &err));                          /* empty sequences are sequences */
+    OK(trf_corpus_add(c, ids, 5, NULL, 0, &err));
+    OK(trf_corpus_add(c, NULL, 0, ids + 1, 5, &err));
+    memset(ids, 0, sizeof ids);                                             /* the corpus has copies */
+    assert_int_equal(trf_corpus_size(c), 3);
+    OK(trf_corpus_next(c, &b, &err));
+    assert_int_equal(b.source.count, 3);
+    assert_true(b.source.lengths[0] == 0 && b.source.lengths[1] == 5 && b.source.lengths[2] == 0);
+    assert_true(b.target.lengths[0] == 0 && b.target.lengths[1] == 0 && b.target.lengths[2] == 5);
+    assert_true(b.source.ids[0] == 4 && b.source.ids[4] == 8 && b.target.ids[0] == 5 && b.target.ids[4] == 9);
+    FAILS(trf_corpus_add(c, ids, 1, ids, 1, &err), TRF_E_STATE, "corpus", -1);
+    assert_int_equal(trf_corpus_size(c), 3);
+    trf_corpus_destroy(c);
+
+    OK(trf_corpus_create(&c, NULL, &err));                                  /* nothing but empty pairs */
+    OK(trf_corpus_add(c, NULL, 0, NULL, 0, &err));
+    OK(trf_corpus_next(c, &b, &err));
+    assert_true(b.source.count == 1 && b.source.lengths[0] == 0 && b.target.lengths[0] == 0);
+    assert_true(b.source.ids && b.target.ids);
+    assert_int_equal(trf_corpus_epoch(c), 1);
+    trf_corpus_destroy(c);
+}
+
+static void every_pair_once_within_budget(void **state)
+{
+    int n, number;
+    (void)state;
+    for (n = 0; n < VARIANTS; n++) {
+        trf_corpus_options o = variant(n);
+        trf_corpus *c = filled(&o);
+        for (number = 0; number < 3; number++) {
+            int seen[PAIRS] = { 0 };
+            epoch e = play(c);
+            int32_t i, b;
+            for (i = 0; i < PAIRS; i++) assert_int_equal(seen[e.pairs[i]]++, 0);
+            for (b = 0; b < e.n_batches; b++) {
+                int32_t size = e.first[b + 1] - e.first[b];
+                assert_true(size == 1 || fits(&o, e.pairs + e.first[b], size));
+                /* No batch ends too early: its next pair, where we know it, would have broken a limit. */
+                if (!(o.buckets && o.shuffle) && b + 1 < e.n_batches)
+                    assert_false(fits(&o, e.pairs + e.first[b], size + 1));
+            }
+        }
+        trf_corpus_destroy(c);
+    }
+}
+
+static void unshuffled_orders(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *c;
+    int32_t i;
+    epoch e, again;
+    (void)state;
+    o.shuffle = 0;
+    o.batch_tokens = 200;
+    for (o.buckets = 0; o.buckets < 2; o.buckets++) {
+        c = filled(&o);
+        e = play(c);
+        for (i = 0; !o.buckets && i < PAIRS; i++) assert_int_equal(e.pairs[i], i);
+        for (i = 1; o.buckets && i < PAIRS; i++) {      /* by target, then source, then as added */
+            int32_t p = e.pairs[i - 1], q = e.pairs[i];
+            assert_true(shorter(p, q) || (!shorter(q, p) && p < q));
+        }
+        again = play(c);
+        assert_memory_equal(&e, &again, sizeof e);
+        trf_corpus_destroy(c);
+    }
+}
+
+static void shuffled_orders(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    (void)state;
+    o.batch_tokens = 200;
+    for (o.buckets = 0; o.buckets < 2; o.buckets++) {
+        trf_corpus *c, *same, *other;
+        epoch first, second;
+        int32_t i, b, falls = 0, swapped = 0;
+        o.seed = 1;
+        c = filled(&o);
+        same = filled(&o);
+        o.seed = 2;
+        other = filled(&o);
+        first = play(c);
+        second = play(same);
+        assert_memory_equal(&first, &second, sizeof first);             /* the same seed, the same order */
+        second = play(other);
+        assert_memory_not_equal(first.pairs, second.pairs, sizeof first.pairs);
+        second = play(c);
+        assert_memory_not_equal(first.pairs, second.pairs, sizeof first.pairs);     /* another epoch, another order */
+        for (b = 1; o.buckets && b < first.n_batches; b++)
+            falls += shorter(first.pairs[first.first[b]], first.pairs[first.first[b - 1]]);
+        for (b = 0; o.buckets && b < first.n_batches; b++) for (i = first.first[b] + 1; i < first.first[b + 1]; i++) {
+            assert_false(shorter(first.pairs[i], first.pairs[i - 1]));
+            swapped += !shorter(first.pairs[i - 1], first.pairs[i]) && first.pairs[i] < first.pairs[i - 1];
+        }
+        for (i = 1; !o.buckets && i < PAIRS; i++) falls += first.pairs[i] < first.pairs[i - 1];
+        if (o.buckets) {
+            assert_true(first.n_batches > 15 && swapped > 10);
+            assert_true(4 * falls > first.n_batches && 4 * falls < 3 * first.n_batches);
+        } else assert_true(falls > PAIRS / 3 && falls < 2 * PAIRS / 3);
+        trf_corpus_destroy(c);
+        trf_corpus_destroy(same);
+        trf_corpus_destroy(other);
+    }
+}
+
+/* The shapes of batches do not depend on the shuffling of equals, so a plain program can foretell them. It cuts as
+   common PyTorch loops do: sort, then close a batch when (longest + 1) * pairs would be more than the budget. */
+static void buckets_as_foretold(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    int32_t order[PAIRS], size[PAIRS], n_batches = 0, begin, i, k;
+    trf_corpus *c;
+    epoch e;
+    (void)state;
+    o.padded_budget = 1;
+    o.batch_tokens = 256;
+    for (i = 0; i < PAIRS; i++) {
+        for (k = i; k > 0 && shorter(i, order[k - 1]); k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    for (begin = 0; begin < PAIRS; begin += size[n_batches++]) {
+        int32_t longest = 0, n = 0;
+        while (begin + n < PAIRS) {
+            int32_t p = order[begin + n], more = longest;
+            if (more < source_length[p] + 1) more = source_length[p] + 1;
+            if (more < target_length[p] + 1) more = target_length[p] + 1;
+            if (n > 0 && more * (n + 1) > 256) break;
+            longest = more;
+            n++;
+        }
+        size[n_batches] = n;
+    }
+    c = filled(&o);
+    for (k = 0; k < 3; k++) {
+        int32_t place[PAIRS] = { 0 }, b;
+        e = play(c);
+        assert_int_equal(e.n_batches, n_batches);
+        for (b = 0; b < e.n_batches; b++) {             /* find each batch among the foretold ones by its shape */
+            int32_t found = -1, at = 0;
+            for (i = 0; i < n_batches && found < 0; at += size[i++]) {
+                int32_t j;
+                if (place[i] || size[i] != e.first[b + 1] - e.first[b]) continue;
+                for (j = 0; j < size[i]; j++) {
+                    int32_t p = order[at + j], q = e.pairs[e.first[b] + j];
+                    if (shorter(p, q) || shorter(q, p)) break;
+                }
+                if (j == size[i]) found = i;
+            }
+            assert_true(found >= 0);
+            place[found] = 1;
+        }
+    }
+    trf_corpus_destroy(c);
+}
+
+static void shuffling_is_fair(void **state)
+{
+    enum { ROUNDS = 48000 };
+    int count[24] = { 0 };
+    double chi = 0;
+    trf__draws draws;
+    int i, k, j;
+    (void)state;
+    for (i = 0; i < ROUNDS; i++) {
+        int32_t items[4] = { 0, 1, 2, 3 };
+        int code = 0;
+        trf__shuffle(items, 4, trf__random64(9, 0, (uint64_t)i), TRF__SHUFFLE_PAIRS);
+        for (k = 0; k < 4; k++) {                       /* number of the permutation */
+            int smaller = 0;
+            for (j = k + 1; j < 4; j++) smaller += items[j] < items[k];
+            code = code * (4 - k) + smaller;
+        }
+        count[code]++;
+    }
+    for (i = 0; i < 24; i++) chi += (count[i] - ROUNDS / 24.0) * (count[i] - ROUNDS / 24.0) / (ROUNDS / 24.0);
+    assert_true(chi < 60);                              /* 23 degrees of freedom: one chance in 30,000 */
+
+    draws.key = 3;                          /* unbiased: n = 2^63 + 1 throws away about half of the draws */
+    draws.stream = 0;
+    draws.next = 0;
+    for (i = 0; i < 1000; i++) assert_true(trf__draw_below(&draws, ((uint64_t)1 << 63) + 1) <= (uint64_t)1 << 63);
+    assert_true(draws.next > 1800 && draws.next < 2200);
+    draws.next = 0;
+    for (i = 0; i < 1000; i++) assert_true(trf__draw_below(&draws, 1 + (uint64_t)i) <= (uint64_t)i);
+    assert_int_equal(draws.next, 1000);
+    trf__shuffle(NULL, 0, 1, 0);
+}
+
+static double padding(const epoch *e)                   /* filled cells over real tokens, both sides */
+{
+    int64_t cells = 0, tokens = 0;
+    int32_t b, i;
+    for (b = 0; b < e->n_batches; b++) {
+        int32_t s = 0, t = 0, n = e->first[b + 1] - e->first[b];
+        for (i = e->first[b]; i < e->first[b + 1]; i++) {
+            int32_t p = e->pairs[i];
+            if (s < source_length[p]) s = source_length[p];
+            if (t < target_length[p]) t = target_length[p];
+            tokens += source_length[p] + target_length[p];
+        }
+        cells += (int64_t)n * (s + t);
+    }
+    return (double)cells / (double)tokens - 1;
+}
+
+static void buckets_save_padding(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    double waste[2];
+    (void)state;
+    o.batch_tokens = 200;
+    for (o.buckets = 0; o.buckets < 2; o.buckets++) {
+        trf_corpus *c = filled(&o);
+        epoch e = play(c);
+        waste[o.buckets] = padding(&e);
+        trf_corpus_destroy(c);
+    }
+    assert_true(waste[0] > 1 && waste[1] < 0.25);       /* filling per token: 1.7 and 0.2 */
+}
+
+static void epochs_end(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *c;
+    trf_batch b, untouched;
+    int i;
+    (void)state;
+    o.epochs = 2;
+    o.batch_tokens = 500;
+    c = filled(&o);
+    assert_int_equal(trf_corpus_epoch(c), 0);
+    for (i = 0; i < 2; i++) (void)play(c);
+    assert_int_equal(trf_corpus_epoch(c), 2);
+    memset(&b, 0x33, sizeof b);
+    untouched = b;
+    for (i = 0; i < 3; i++) FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
+    assert_memory_equal(&b, &untouched, sizeof b);
+    assert_int_equal(trf_corpus_epoch(c), 2);
+    DONE(trf__corpus_seek(c, 1, 0, &err));                /* and back again */
+    (void)play(c);
+    FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
+    trf_corpus_destroy(c);
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+typedef struct step { int64_t epoch, batch; int32_t n, pairs[PAIRS]; } step;
+
+static void check_step(trf_corpus *c, const step *wanted)
+{
+    trf_batch b;
+    int32_t pairs[PAIRS];
+    int64_t epoch_now, batch_now;
+    trf__corpus_position(c, &epoch_now, &batch_now);
+    assert_true(epoch_now == wanted->epoch && batch_now == wanted->batch);
+    OK(trf_corpus_next(c, &b, &err));
+    assert_int_equal(read_batch(&b, pairs), wanted->n);
+    assert_memory_equal(pairs, wanted->pairs, (size_t)wanted->n * sizeof *pairs);
+}
+
+static void resuming(void **state)
+{
+    static step steps[MOST_BATCHES + 1];
+    int n;
+    (void)state;
+    for (n = 16; n < 56; n++) {
+        trf_corpus_options o = variant(n);
+        trf_corpus *c = filled(&o), *jumping = filled(&o);
+        uint64_t fingerprint = trf__corpus_fingerprint(c);
+        int32_t n_steps = 0, i, k;
+        while (trf_corpus_epoch(c) < 3) {
+            trf_batch b;
+            step *s = &steps[n_steps++];
+            assert_true(n_steps <= MOST_BATCHES);
+            trf__corpus_position(c, &s->epoch, &s->batch);
+            OK(trf_corpus_next(c, &b, &err));
+            s->n = read_batch(&b, s->pairs);
+            assert_true(trf__corpus_fingerprint(c) == fingerprint);
+        }
+        for (i = 0; i < n_steps; i++) {
+            trf_corpus *fresh = NULL;
+            if (i % 16 == 0) fresh = filled(&o);        /* a corpus that has delivered nothing, as after a restart */
+            for (k = 0; k < 2; k++) {                   /* to and fro in one that has */
+                const step *s = &steps[k ? i : i * 7 % n_steps];
+                DONE(trf__corpus_seek(jumping, s->epoch, s->batch, &err));
+                check_step(jumping, s);
+            }
+            for (k = 1; k < 3 && i + k < n_steps; k++) check_step(jumping, &steps[i + k]);
+            if (fresh) {
+                DONE(trf__corpus_seek(fresh, steps[i].epoch, steps[i].batch, &err));
+                assert_int_equal(trf_corpus_epoch(fresh), steps[i].epoch);
+                for (k = 0; k < 40 && i + k < n_steps; k++) check_step(fresh, &steps[i + k]);
+                assert_true(trf__corpus_fingerprint(fresh) == fingerprint);
+                trf_corpus_destroy(fresh);
+            }
+        }
+        trf_corpus_destroy(c);
+        trf_corpus_destroy(jumping);
+    }
+}
+
+static void seeking_nowhere(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *c, *empty;
+    trf_batch b;
+    int32_t pairs[PAIRS], before[PAIRS], n;
+    epoch e;
+    int64_t epoch_now, batch_now;
+    (void)state;
+    o.epochs = 2;
+    o.batch_tokens = 200;
+    c = filled(&o);
+    e = play(c);
+    trf_corpus_destroy(c);
+
+    c = filled(&o);
+    FAILS(trf__corpus_seek(c, 0, e.n_batches, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, -1, 0, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, 0, -1, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, 1, INT64_MAX, &err), TRF_E_STATE, "corpus", -1);
+    OK(add_pair(c, 5));                                 /* a failed seek has not begun anything */
+    trf_corpus_destroy(c);
+
+    c = filled(&o);
+    OK(trf_corpus_next(c, &b, &err));
+    OK(trf_corpus_next(c, &b, &err));
+    n = read_batch(&b, before);
+    FAILS(trf__corpus_seek(c, 1, 10000, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, 2, 1, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, 3, 0, &err), TRF_E_STATE, "corpus", -1);
+    trf__corpus_position(c, &epoch_now, &batch_now);
+    assert_true(epoch_now == 0 && batch_now == 2);
+    assert_int_equal(read_batch(&b, pairs), n);         /* the delivered batch is still there */
+    assert_memory_equal(pairs, before, (size_t)n * sizeof *pairs);
+    OK(trf_corpus_next(c, &b, &err));                   /* and the next one is the next one */
+    n = read_batch(&b, pairs);
+    assert_int_equal(n, e.first[3] - e.first[2]);
+    assert_memory_equal(pairs, e.pairs + e.first[2], (size_t)n * sizeof *pairs);
+    DONE(trf__corpus_seek(c, 0, e.n_batches - 1, &err));
+    OK(trf_corpus_next(c, &b, &err));
+    assert_int_equal(trf_corpus_epoch(c), 1);
+    DONE(trf__corpus_seek(c, 2, 0, &err));                /* the end is a place */
+    assert_int_equal(trf_corpus_epoch(c), 2);
+    FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
+    trf_corpus_destroy(c);
+
+    OK(trf_corpus_create(&empty, NULL, &err));
+    DONE(trf__corpus_seek(empty, 0, 0, &err));
+    FAILS(trf__corpus_seek(empty, 0, 1, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(empty, 1, 0, &err), TRF_E_STATE, "corpus", -1);
+    trf_corpus_destroy(empty);
+}
+
+static uint64_t print_of(const trf_corpus_options *o, const int32_t *lengths, int32_t n, int32_t changed)
+{
+    int32_t ids[12] = { 4, 5, 6, 7, 4, 4, 4, 4, 9, 8, 7, 6 }, i, at = 0;
+    trf_corpus *c;
+    uint64_t print;
+    if (changed >= 0) ids[changed]++;
+    OK(trf_corpus_create(&c, o, &err));
+    for (i = 0; i < n; i++) {
+        OK(trf_corpus_add(c, ids + at, lengths[2 * i], ids + at + lengths[2 * i], lengths[2 * i + 1], &err));
+        at += lengths[2 * i] + lengths[2 * i + 1];
+    }
+    print = trf__corpus_fingerprint(c);
+    trf_corpus_destroy(c);
+    return print;
+}
+
+static void fingerprints(void **state)
+{
+    static const int32_t lengths[5][6] = { { 2, 2, 2, 2, 2, 2 }, { 3, 1, 2, 2, 2, 2 }, { 2, 3, 1, 2, 2, 2 },
+                                           { 2, 2, 2, 2, 3, 1 }, { 12, 0, 0, 0, 0, 0 } };
+    trf_corpus_options o = trf_corpus_defaults();
+    uint64_t prints[32];
+    int n = 0, i, k;
+    heap h;
+    (void)state;
+    for (i = 0; i < 5; i++) prints[n++] = print_of(&o, lengths[i], 3, -1);
+    prints[n++] = print_of(&o, lengths[0], 2, -1);
+    for (i = 0; i < 12; i++) prints[n++] = print_of(&o, lengths[0], 3, i);
+#define CHANGED(field, value) \
+    o = trf_corpus_defaults(), o.field = value, prints[n++] = print_of(&o, lengths[0], 3, -1)
+    CHANGED(batch_tokens, 4095);
+    CHANGED(batch_sentences, 1023);
+    for (i = 1; i < 8; i++) {                           /* the three flags, in all ways but the default */
+        o = trf_corpus_defaults();
+        o.padded_budget = i & 1;
+        o.shuffle = !(i & 2);
+        o.buckets = !(i & 4);
+        prints[n++] = print_of(&o, lengths[0], 3, -1);
+    }
+    CHANGED(seed, 1);
+    CHANGED(seed, (uint64_t)1 << 63);
+    for (i = 0; i < n; i++) for (k = 0; k < i; k++)
+        if (prints[i] == prints[k]) fail_msg("prints %d and %d are equal", i, k);
+    o = trf_corpus_defaults();                          /* what does not change the order does not count */
+    o.max_length = 77;
+    o.epochs = 3;
+    o.hooks = heap_hooks(&h);
+    assert_true(print_of(&o, lengths[0], 3, -1) == prints[0]);
+    assert_int_equal(h.blocks, 0);
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+static void no_allocation_in_steady_state(void **state)
+{
+    int n;
+    (void)state;
+    for (n = 40; n < 48; n++) {
+        trf_corpus_options o = variant(n);
+        trf_corpus *c;
+        trf_batch b;
+        heap h;
+        int64_t calls;
+        o.hooks = heap_hooks(&h);
+        c = filled(&o);
+        OK(trf_corpus_next(c, &b, &err));
+        calls = h.calls;
+        while (trf_corpus_epoch(c) < 3) OK(trf_corpus_next(c, &b, &err));
+        DONE(trf__corpus_seek(c, 1, 1, &err));
+        assert_int_equal(h.calls, calls);
+        trf_corpus_destroy(c);
+        assert_int_equal(h.blocks, 0);
+    }
+}
+
+static int run_short_of_memory(int64_t fail_at, int seek)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *c, *twin;
+    trf_batch b;
+    heap h;
+    epoch e, wanted;
+    int32_t p, before;
+    int failures = 0;
+    o.batch_tokens = 100;
+    twin = filled(&o);
+    wanted = play(twin);
+    o.hooks = heap_hooks(&h);
+    h.fail_at = fail_at;
+    if (trf_corpus_create(&c, &o, &err)) {
+        failures++;
+        assert_null(c);
+        OK(trf_corpus_create(&c, &o, &err));
+    }
+    for (p = 0; p < PAIRS; p++) {
+        uint64_t print = trf__corpus_fingerprint(c);
+        before = (int32_t)trf_corpus_size(c);
+        if (add_pair(c, p)) {
+            failures++;
+            assert_int_equal(err.status, TRF_E_NOMEM);
+            assert_int_equal(trf_corpus_size(c), before);
+            assert_true(trf__corpus_fingerprint(c) == print);
+            OK(add_pair(c, p));
+        }
+    }
+    if (seek ? trf__corpus_seek(c, 0, 3, &err) : trf_corpus_next(c, &b, &err)) {
+        failures++;
+        assert_int_equal(err.status, TRF_E_NOMEM);
+        /* Not TRF_E_STATE: nothing has begun. */
+        FAILS(trf_corpus_add(c, NULL, 1, NULL, 0, &err), TRF_E_INVALID_ARG, "source", -1);
+    }
+    DONE(trf__corpus_seek(c, 0, 0, &err));
+    e = play(c);
+    assert_memory_equal(&e, &wanted, sizeof e);
+    trf_corpus_destroy(c);
+    trf_corpus_destroy(twin);
+    assert_int_equal(h.blocks, 0);
+    return failures;
+}
+
+static void out_of_memory(void **state)
+{
+    int k, seek;
+    (void)state;
+    for (seek = 0; seek < 2; seek++) {
+        for (k = 1; run_short_of_memory(k, seek); k++) {}
+        assert_true(k > 10);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+static void padded_arrays(void **state)
+{
+    const int32_t padded[12] = { 5, 6, 7, 8,   9, 0, 0, 0,   0, 0, 0, 0 };
+    int32_t ids[8], lengths[4], back[13], i;
+    trf_sequences s;
+    int64_t total = -1;
+    (void)state;
+    OK(trf_from_padded(padded, 3, 4, 0, NULL, NULL, &total, &err));
+    assert_int_equal(total, 5);
+    for (i = 0; i < 8; i++) ids[i] = -7;
+    for (i = 0; i < 4; i++) lengths[i] = -7;
+    OK(trf_from_padded(padded, 3, 4, 0, NULL, lengths, &total, &err));
+    assert_int_equal(lengths[0], -7);                   /* only counts */
+    OK(trf_from_padded(padded, 3, 4, 0, ids, lengths, &total, &err));
+    assert_int_equal(total, 5);
+    assert_true(lengths[0] == 4 && lengths[1] == 1 && lengths[2] == 0 && lengths[3] == -7);
+    assert_true(ids[0] == 5 && ids[1] == 6 && ids[2] == 7 && ids[3] == 8 && ids[4] == 9 && ids[5] == -7);
+    s.ids = ids;
+    s.lengths = lengths;
+    s.count = 3;
+    back[12] = -7;
+    OK(trf_to_padded(&s, 4, 0, back, &err));
+    assert_memory_equal(back, padded, sizeof padded);
+    assert_int_equal(back[12], -7);
+    s.count = 2;
+    OK(trf_to_padded(&s, 6, -1, back, &err));           /* wider, another padding */
+    for (i = 0; i < 12; i++) assert_int_equal(back[i], i < 4 ? 5 + i : i == 6 ? 9 : -1);
+    OK(trf_from_padded(back, 2, 6, -1, ids, lengths, &total, &err));
+    assert_int_equal(total, 5);
+    OK(trf_from_padded(padded, 3, 4, 99, NULL, NULL, &total, &err));
+    assert_int_equal(total, 12);                        /* a padding that is nowhere */
+    OK(trf_from_padded(NULL, 0, 4, 0, NULL, NULL, &total, &err));
+    assert_int_equal(total, 0);
+    OK(trf_from_padded(NULL, 2, 0, 0, ids, lengths, &total, &err));
+    assert_true(total == 0 && lengths[0] == 0 && lengths[1] == 0);
+    s.ids = NULL;
+    OK(trf_to_padded(&s, 0, 0, NULL, &err));
+    OK(trf_to_padded(&s, 2, 3, back, &err));
+    for (i = 0; i < 4; i++) assert_int_equal(back[i], 3);
+    s.count = 0;
+    s.lengths = NULL;
+    OK(trf_to_padded(&s, 2, 3, NULL, &err));
+}
+
+static void padded_errors(void **state)
+{
+    const int32_t inner[12] = { 5, 6, 7, 8,   9, 0, 0, 0,   4, 0, 0, 2 }, front[4] = { 0, 0, 5, 6 };
+    int32_t ids[12] = { -7, 2, 3, 4, 5 }, lengths[4] = { -7, 2, 1 }, padded[12] = { -7 };
+    int64_t total = 77;
+    trf_sequences s;
+    (void)state;
+    FAILS(trf_from_padded(inner, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded", 9);
+    FAILS(trf_from_padded(inner, 3, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded", 9);
+    FAILS(trf_from_padded(front, 2, 2, 0, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG, "total", -1);
+    FAILS(trf_from_padded(front, 1, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded", 0);
+    FAILS(trf_from_padded(inner, -1, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "count", -1);
+    FAILS(trf_from_padded(inner, 3, -4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "width", -1);
+    FAILS(trf_from_padded(NULL, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded", -1);
+    FAILS(trf_from_padded(front, 2, 2, 0, ids, NULL, &total, &err), TRF_E_INVALID_ARG, "lengths", -1);
+    FAILS(trf_from_padded(front, 2, 2, 0, ids, lengths, NULL, &err), TRF_E_INVALID_ARG, "total", -1);
+    assert_true(total == 77 && ids[0] == -7 && lengths[0] == -7);
+
+    s.ids = ids + 1;
+    s.lengths = lengths + 1;
+    s.count = 2;
+    FAILS(trf_to_padded(NULL, 2, 0, padded, &err), TRF_E_INVALID_ARG, "sequences", -1);
+    FAILS(trf_to_padded(&s, -1, 0, padded, &err), TRF_E_INVALID_ARG, "width", -1);
+    FAILS(trf_to_padded(&s, 1, 0, padded, &err), TRF_E_LIMIT, "width", 0);
+    FAILS(trf_to_padded(&s, 2, 0, NULL, &err), TRF_E_INVALID_ARG, "padded", -1);
+    FAILS(trf_to_padded(&s, 2, 4, padded, &err), TRF_E_INVALID_ARG, "ids", 2);      /* an id that is the padding */
+    lengths[2] = 3;
+    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_LIMIT, "width", 1);
+    lengths[2] = -1;
+    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "lengths", 1);
+    lengths[2] = 1;
+    s.ids = NULL;
+    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "ids", -1);
+    s.lengths = NULL;
+    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "lengths", -1);
+    s.count = -1;
+    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "count", -1);
+    assert_int_equal(padded[0], -7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options), cmocka_unit_test(adding), cmocka_unit_test(every_pair_once_within_budget),
+        cmocka_unit_test(unshuffled_orders), cmocka_unit_test(shuffled_orders),
+        cmocka_unit_test(buckets_as_foretold),
+        cmocka_unit_test(shuffling_is_fair), cmocka_unit_test(buckets_save_padding), cmocka_unit_test(epochs_end),
+        cmocka_unit_test(resuming), cmocka_unit_test(seeking_nowhere), cmocka_unit_test(fingerprints),
+        cmocka_unit_test(no_allocation_in_steady_state), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(padded_arrays),
+        cmocka_unit_test(padded_errors),
+    };
+    make_lengths();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

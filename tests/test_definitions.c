@@ -1,0 +1,801 @@
+/* The conventions in which systems differ, each pinned by a number worked out by hand or by a page of plain Python,
+   and one test for each mistake that tutorials make (the rows about search stand in the tests of the search). */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#if defined(TRF_DOUBLE)
+#define EXACT 1e-13             /* relative, where a few operations are compared with their formula */
+#else
+#define EXACT 2e-6
+#endif
+
+#define assert_near(got, want, tolerance) near_at((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
+static void near_at(double got, double want, double tolerance, const char *file, int line)
+{
+    if (fabs(got - want) <= tolerance) return;
+    print_error("got %.12g, expected %.12g within %.1e\n", got, want, tolerance);
+    _fail(file, line);
+}
+
+static trf_context *one_thread(void)
+{
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    device.threads = 1;
+    assert_int_equal(trf_context_create(&context, &device, NULL, NULL), TRF_OK);
+    return context;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Label smoothing
+// -----------------------------------------------------------------------------------------------
+
+enum { V = 5 };
+static const double example[V] = { 0.5, -1.0, 2.0, 0.3, -0.7 };
+
+/* Loss of one row of logits; the weight is the identity, so that x are the logits and dx their gradient. */
+static double smoothed(const double *logits, int target, double e, trf_smoothing rule, trf_real dlogits[V])
+{
+    trf_context *context = one_thread();
+    trf_cross_entropy_options options;
+    trf_real w[V * V], z[V];
+    trf_tensor weight = trf_tensor_of(w, 2, V, V, 1), x = trf_tensor_of(z, 2, 1, V, 1);
+    trf_tensor dx = trf_tensor_of(dlogits, 2, 1, V, 1);
+    int32_t targets[1];
+    double loss = -1;
+    int i;
+    for (i = 0; i < V * V; i++) w[i] = (trf_real)(i % (V + 1) == 0);
+    for (i = 0; i < V; i++) { z[i] = (trf_real)logits[i]; dlogits[i] = 77; }
+    targets[0] = target;
+    options.label_smoothing = e;
+    options.rule = rule;
+    options.pad = 0;
+    assert_int_equal(trf_cross_entropy(context, &loss, &dx, NULL, NULL, &x, &weight, NULL, targets, &options, NULL),
+                     TRF_OK);
+    trf_context_destroy(context);
+    return loss;
+}
+
+static void test_smoothing_variants(void **state)
+{
+    static const struct { trf_smoothing rule; double e, loss, dz[V]; } want[] = {
+        { TRF_SMOOTH_UNIFORM, 0.1, 0.598554860,
+          { 0.126525638, 0.012694289, -0.263317648, 0.099965046, 0.024132674 } },
+        { TRF_SMOOTH_OTHERS, 0.1, 0.643054860,
+          { 0.121525638, 0.007694289, -0.243317648, 0.094965046, 0.019132674 } },
+        { TRF_SMOOTH_OTHERS_KL, 0.1, 0.179342450,
+          { 0.121525638, 0.007694289, -0.243317648, 0.094965046, 0.019132674 } },
+        { TRF_SMOOTH_NO_PAD_KL, 0.1, 0.232277324,
+          { 0.146525638, -0.000639044, -0.243317648, 0.086631713, 0.010799341 } },
+        { TRF_SMOOTH_UNIFORM, 0.0, 0.420554860,
+          { 0.146525638, 0.032694289, -0.343317648, 0.119965046, 0.044132674 } },
+        { TRF_SMOOTH_NO_PAD_KL, 0.0, 0.420554860,
+          { 0.146525638, 0.032694289, -0.343317648, 0.119965046, 0.044132674 } },
+    };
+    size_t k;
+    int i;
+    (void)state;
+    for (k = 0; k < sizeof want / sizeof *want; k++) {
+        trf_real dz[V];
+        assert_near(smoothed(example, 2, want[k].e, want[k].rule, dz), want[k].loss, EXACT + 1e-9);
+        for (i = 0; i < V; i++) assert_near(dz[i], want[k].dz[i], EXACT + 1e-9);
+    }
+}
+
+/* fairseq's rule at e is PyTorch's at e V/(V-1). */
+static void test_smoothing_rules_convert(void **state)
+{
+    trf_real a[V], b[V];
+    int i;
+    (void)state;
+    assert_near(smoothed(example, 2, 0.1, TRF_SMOOTH_OTHERS, a),
+                smoothed(example, 2, 0.1 * V / (V - 1), TRF_SMOOTH_UNIFORM, b), EXACT);
+    for (i = 0; i < V; i++) assert_near(a[i], b[i], EXACT);
+}
+
+/* A model that knows nothing loses ln V, whatever the smoothing; the forms less entropy do not. */
+static void test_uniform_logits_lose_ln_v(void **state)
+{
+    static const double flat[V] = { 3, 3, 3, 3, 3 };
+    static const double smoothing[] = { 0.0, 0.1, 0.3, 0.9 };
+    trf_real dz[V];
+    size_t k;
+    (void)state;
+    for (k = 0; k < 4; k++) {
+        assert_near(smoothed(flat, 2, smoothing[k], TRF_SMOOTH_UNIFORM, dz), log(5.0), EXACT);
+        assert_near(smoothed(flat, 2, smoothing[k], TRF_SMOOTH_OTHERS, dz), log(5.0), EXACT);
+    }
+    assert_near(smoothed(flat, 2, 0.1, TRF_SMOOTH_OTHERS_KL, dz), log(5.0) - 0.463712410, EXACT + 1e-9);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Layer normalisation
+// -----------------------------------------------------------------------------------------------
+
+static void normalise(const double *row, int n, double epsilon, double bias, trf_real *out)
+{
+    trf_context *context = one_thread();
+    trf_real x[64], g[64], b[64], s[64];
+    trf_tensor tx = trf_tensor_of(x, 2, 1, n, 1), ty = trf_tensor_of(out, 2, 1, n, 1);
+    trf_tensor tg = trf_tensor_of(g, 1, n, 1, 1), tb = trf_tensor_of(b, 1, n, 1, 1);
+    trf_tensor saved = trf_tensor_of(s, 1, trf_layer_norm_saved(1), 1, 1);
+    int i;
+    assert_true(n <= 64 && trf_layer_norm_saved(1) <= 64);
+    for (i = 0; i < n; i++) { x[i] = (trf_real)row[i]; g[i] = 1; b[i] = (trf_real)bias; }
+    assert_int_equal(trf_layer_norm(context, &ty, &tx, &tg, &tb, epsilon, &saved, NULL), TRF_OK);
+    trf_context_destroy(context);
+}
+
+/* The rule of The Annotated Transformer: only a model's configuration knows it, so the row function is asked. */
+static void normalise_annotated(const double *row, int n, double epsilon, double bias, trf_real *out)
+{
+    trf_real x[64], g[64], b[64], stats[2];
+    trf__norm j;
+    int i;
+    TRF__ZERO(j);
+    for (i = 0; i < n; i++) { x[i] = (trf_real)row[i]; g[i] = 1; b[i] = (trf_real)bias; }
+    j.gain = g; j.bias = b; j.d = n; j.rows = 1; j.epsilon = epsilon; j.rule = TRF_NORM_ANNOTATED;
+    trf__norm_row(&j, x, out, stats);
+}
+
+static void test_layer_norm_epsilon(void **state)
+{
+    static const double x[4] = { 1, 2, 3, 4 }, tiny[4] = { 1e-3, -1e-3, 2e-3, -2e-3 };
+    trf_real y[4];
+    (void)state;
+    normalise(x, 4, 1e-5, 0, y);
+    assert_near(y[0], -1.341635420, 1e-6); assert_near(y[1], -0.447211807, 1e-6);
+    assert_near(y[3], 1.341635420, 1e-6);
+    normalise(x, 4, 1e-6, 0, y);
+    assert_near(y[0], -1.341640250, 1e-6); assert_near(y[2], 0.447213417, 1e-6);
+    normalise_annotated(x, 4, 1e-6, 0, y);
+    assert_near(y[0], -1.161894104, 1e-6); assert_near(y[1], -0.387298035, 1e-6);
+    normalise(tiny, 4, 1e-5, 0, y);
+    assert_near(y[0], 0.282843, 1e-6); assert_near(y[3], -0.565685, 1e-6);
+    normalise(tiny, 4, 1e-6, 0, y);
+    assert_near(y[0], 0.534522, 1e-6); assert_near(y[3], -1.069045, 1e-6);
+    normalise_annotated(tiny, 4, 1e-6, 0, y);
+    assert_near(y[0], 0.547423, 1e-6); assert_near(y[3], -1.094845, 1e-6);
+}
+
+/* A row of equal numbers has no direction: what is left is the bias, exactly. */
+static void test_layer_norm_of_constant_row(void **state)
+{
+    static const double constants[] = { 0.0, 1.0, -3.25, 0.1, 1e-3, 1234.567, 1e20, 1e-30 };
+    static const int widths[] = { 2, 3, 4, 16, 17, 33, 64 };
+    size_t c, w;
+    int i;
+    (void)state;
+    for (c = 0; c < sizeof constants / sizeof *constants; c++)
+        for (w = 0; w < sizeof widths / sizeof *widths; w++) {
+            double row[64];
+            trf_real y[64];
+            for (i = 0; i < widths[w]; i++) row[i] = constants[c];
+            normalise(row, widths[w], 1e-5, 0.3, y);
+            for (i = 0; i < widths[w]; i++) assert_true(y[i] == (trf_real)0.3);
+            normalise_annotated(row, widths[w], 1e-5, 0.3, y);
+            for (i = 0; i < widths[w]; i++) assert_true(y[i] == (trf_real)0.3);
+        }
+}
+
+// -----------------------------------------------------------------------------------------------
+// Positions
+// -----------------------------------------------------------------------------------------------
+
+/* The table itself: embedding of `n` positions with a zero weight, d = 8. A short sequence stands before. */
+static void positions_table(trf_positions kind, int offset, int n, trf_real *table)
+{
+    trf_context *context = one_thread();
+    trf_embedding_options options;
+    trf_real zero[5 * 8], *y = (trf_real *)malloc((size_t)(3 + n) * 8 * sizeof *y);
+    int32_t *ids = (int32_t *)calloc((size_t)(3 + n), sizeof *ids), lengths[2];
+    trf_sequences x;
+    trf_tensor weight = trf_tensor_of(zero, 2, 5, 8, 1), out = trf_tensor_of(y, 2, 3 + n, 8, 1);
+    int i;
+    assert_non_null(y);
+    assert_non_null(ids);
+    memset(zero, 0, sizeof zero);
+    memset(&options, 0, sizeof options);
+    for (i = 0; i < 3 + n; i++) ids[i] = 4;
+    lengths[0] = 3; lengths[1] = n;
+    x.ids = ids; x.lengths = lengths; x.count = 2;
+    options.positions = kind; options.position_offset = offset; options.scale = 1.0;
+    assert_int_equal(trf_embedding(context, &out, &x, &weight, &options, NULL), TRF_OK);
+    for (i = 0; i < 3 * 8; i++) assert_true(y[i] == y[3 * 8 + i]);     /* positions restart in every sequence */
+    memcpy(table, y + 3 * 8, (size_t)n * 8 * sizeof *y);
+    free(y);
+    free(ids);
+    trf_context_destroy(context);
+}
+
+static void test_position_tables(void **state)
+{
+    static const struct { trf_positions kind; int offset, row; double want[8]; } cases[] = {
+        { TRF_POSITIONS_INTERLEAVED, 0, 0, { 0, 1, 0, 1, 0, 1, 0, 1 } },
+        { TRF_POSITIONS_INTERLEAVED, 0, 1, { .841471, .540302, .099833, .995004, .010000, .999950, .001000, 1.0 } },
+        { TRF_POSITIONS_INTERLEAVED, 0, 50, { -.262375, .964966, -.958924, .283662, .479426, .877583, .049979,
+                                              .998750 } },
+        { TRF_POSITIONS_HALVES_N1, 0, 0, { 0, 0, 0, 0, 1, 1, 1, 1 } },
+        { TRF_POSITIONS_HALVES_N1, 0, 1, { .841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0 } },
+        /* fairseq */
+        { TRF_POSITIONS_HALVES_N1, 2, 0, { .909297, .092699, .004309, .000200, -.416147, .995694, .999991, 1.0 } },
+        /* CTranslate2 */
+        { TRF_POSITIONS_HALVES_N1, 1, 0, { .841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0 } },
+        { TRF_POSITIONS_HALVES, 0, 0, { 0, 0, 0, 0, 1, 1, 1, 1 } },
+        { TRF_POSITIONS_HALVES, 0, 1, { .841471, .099833, .010000, .001000, .540302, .995004, .999950, 1.0 } },
+        { TRF_POSITIONS_NONE, 0, 1, { 0, 0, 0, 0, 0, 0, 0, 0 } },
+    };
+    trf_real table[51 * 8];
+    size_t k;
+    int i;
+    (void)state;
+    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
+        positions_table(cases[k].kind, cases[k].offset, 51, table);
+        for (i = 0; i < 8; i++) assert_near(table[cases[k].row * 8 + i], cases[k].want[i], 6e-7);
+    }
+}
+
+/* "The first features change slowly": they are the fast ones. */
+static void test_low_features_are_fast(void **state)
+{
+    enum { N = 200 };
+    trf_real table[N * 8];
+    int crossings[4] = { 0, 0, 0, 0 }, i, p;
+    (void)state;
+    positions_table(TRF_POSITIONS_INTERLEAVED, 0, N, table);
+    for (i = 0; i < 4; i++)
+        for (p = 1; p < N; p++) crossings[i] += (table[p * 8 + 2 * i] < 0) != (table[(p - 1) * 8 + 2 * i] < 0);
+    assert_true(crossings[0] > crossings[1] && crossings[1] > crossings[2] && crossings[2] >= crossings[3]);
+    assert_int_equal(crossings[0], 63);     /* of sin p for p < 200: floor(199 / pi) */
+}
+
+// -----------------------------------------------------------------------------------------------
+// Learning rate
+// -----------------------------------------------------------------------------------------------
+
+static void test_noam(void **state)
+{
+    trf_train_options t = trf_train_defaults();
+    (void)state;
+    assert_int_equal(t.schedule, TRF_NOAM);
+    assert_int_equal(t.warmup, 4000);
+    assert_near(trf_learning_rate(&t, 512, 1) / 1.746928107e-07, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 512, 2000) / 3.493856215e-04, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 512, 4000) / 6.987712430e-04, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 512, 8000) / 4.941058844e-04, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 512, 20000) / 3.125e-04, 1, 1e-12);   /* not step 19,999 */
+    assert_near(trf_learning_rate(&t, 512, 100000) / 1.397542486e-04, 1, 1e-9);
+    t.warmup = 400;
+    assert_near(trf_learning_rate(&t, 64, 1) / 1.5625e-05, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 64, 400) / 6.25e-3, 1, 1e-9);
+    assert_near(trf_learning_rate(&t, 64, 20000) / 8.838834765e-04, 1, 1e-9);
+    t.learning_rate = 2.0;                                                  /* tensor2tensor's 0.2 */
+    t.warmup = 4000;
+    assert_near(trf_learning_rate(&t, 512, 4000) / 1.397542486e-03, 1, 1e-9);
+}
+
+/* Step 0 divides by zero in one tutorial; a longer warm-up gives a higher peak in another. */
+static void test_noam_at_zero_and_its_peak(void **state)
+{
+    trf_train_options t = trf_train_defaults();
+    double last = HUGE_VAL;
+    int64_t w, s;
+    (void)state;
+    assert_true(trf_learning_rate(&t, 512, 0) >= 0 && trf_learning_rate(&t, 512, 0) <= trf_learning_rate(&t, 512, 1));
+    for (w = 100; w <= 51200; w *= 2) {
+        t.warmup = w;
+        assert_true(trf_learning_rate(&t, 512, w) < last);
+        last = trf_learning_rate(&t, 512, w);
+        for (s = w / 2; s <= 2 * w; s += w / 10) assert_true(trf_learning_rate(&t, 512, s) <= last);
+    }
+}
+
+static void test_inverse_sqrt_and_others(void **state)
+{
+    trf_train_options t = trf_train_defaults(), noam = trf_train_defaults();
+    int64_t s;
+    (void)state;
+    t.schedule = TRF_INVERSE_SQRT; t.learning_rate = 5e-3; t.initial_rate = 1e-7; t.warmup = 2000;
+    assert_near(trf_learning_rate(&t, 512, 1000) / (1e-7 + 0.5 * (5e-3 - 1e-7)), 1, 1e-12);
+    assert_near(trf_learning_rate(&t, 512, 2000) / 5e-3, 1, 1e-12);
+    assert_near(trf_learning_rate(&t, 512, 8000) / 2.5e-3, 1, 1e-12);
+    t.learning_rate = pow(512 * 4000.0, -0.5); t.initial_rate = 0; t.warmup = 4000;     /* then it is Noam */
+    for (s = 1; s < 50000; s += 777)
+        assert_near(trf_learning_rate(&t, 512, s) / trf_learning_rate(&noam, 512, s), 1, 1e-12);
+    t.schedule = TRF_COSINE; t.learning_rate = 1e-3; t.final_rate = 1e-5; t.warmup = 100; t.total_steps = 1100;
+    assert_near(trf_learning_rate(&t, 512, 50), 5e-4, 1e-15);
+    assert_near(trf_learning_rate(&t, 512, 100), 1e-3, 1e-15);
+    assert_near(trf_learning_rate(&t, 512, 600), 0.5 * (1e-3 + 1e-5), 1e-15);
+    assert_near(trf_learning_rate(&t, 512, 1100), 1e-5, 1e-15);
+    t.schedule = TRF_CONSTANT; t.initial_rate = 1e-4;
+    assert_near(trf_learning_rate(&t, 512, 50), 1e-4 + 0.5 * 9e-4, 1e-15);
+    assert_near(trf_learning_rate(&t, 512, 5000), 1e-3, 1e-15);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Small models
+// -----------------------------------------------------------------------------------------------
+
+static trf_config small_config(void)
+{
+    trf_config c = trf_config_tiny();
+    c.d_model = 16; c.d_ff = 32; c.n_heads = 2; c.encoder_layers = c.decoder_layers = 1;
+    c.source_vocab = c.target_vocab = 12;
+    c.max_length = 32;
+    c.device.threads = 1;
+    return c;
+}
+
+static trf_model *new_model(const trf_config *config)
+{
+    trf_model *model = NULL;
+    trf_error err;
+    if (trf_model_create(&model, config, &err)) fail_msg("%s", err.message);
+    return model;
+}
+
+static trf_trainer *new_trainer(trf_model *model, const trf_train_options *options)
+{
+    trf_trainer *trainer = NULL;
+    trf_train_options t = options ? *options : trf_train_defaults();
+    trf_error err;
+    trf_train_set_dropout(&t, 0.0);
+    t.threads = 1; t.source_tokens = t.target_tokens = 256; t.sequences = 16; t.longest = 32;
+    if (trf_trainer_create(&trainer, model, &t, &err)) fail_msg("%s", err.message);
+    return trainer;
+}
+
+static trf_sequences sequences(const int32_t *ids, const int32_t *lengths, int32_t count)
+{
+    trf_sequences s;
+    s.ids = ids; s.lengths = lengths; s.count = count;
+    return s;
+}
+
+static trf_batch pairs(const int32_t *source, const int32_t *source_lengths, const int32_t *target,
+                       const int32_t *target_lengths, int32_t count)
+{
+    trf_batch b;
+    b.source = sequences(source, source_lengths, count);
+    b.target = sequences(target, target_lengths, count);
+    b.ordinal = 0;
+    return b;
+}
+
+static const int32_t ids_of_four[] = { 4, 7, 5, 6, 9, 8, 10, 11, 4, 5, 6, 7, 8, 9 };   /* lengths 3, 1, 9, 1 */
+static const int32_t lengths_of_four[] = { 3, 1, 9, 1 };
+
+static trf_batch batch_of_four(void) { return pairs(ids_of_four, lengths_of_four, ids_of_four, lengths_of_four, 4); }
+
+/* Teacher-forced logits of a batch; returns the number of rows. */
+static int64_t logits_of(const trf_model *model, const trf_batch *batch, trf_real *out)
+{
+    trf_search search = trf_search_defaults();
+    trf_translator *translator = NULL;
+    int64_t rows = trf_target_rows(model, &batch->target);
+    trf_tensor tensor = trf_tensor_of(out, 2, rows, trf_model_config(model)->target_vocab, 1);
+    trf_error err;
+    search.threads = 1;
+    if (trf_translator_create(&translator, model, &search, &err)) fail_msg("%s", err.message);
+    if (trf_logits(translator, batch, &tensor, &err)) fail_msg("%s", err.message);
+    trf_translator_destroy(translator);
+    return rows;
+}
+
+static double largest_difference(const trf_real *a, const trf_real *b, int64_t n)
+{
+    double worst = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= worst)) worst = d <= DBL_MAX ? d : HUGE_VAL;
+    }
+    return worst;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Adam's epsilon
+// -----------------------------------------------------------------------------------------------
+
+/* One step with a gradient of 1e-8 everywhere, in units of the learning rate. */
+static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
+{
+    trf_config config = small_config();
+    trf_model *model = new_model(&config);
+    trf_train_options t = trf_train_defaults();
+    trf_batch batch = batch_of_four();
+    trf_step_report report;
+    trf_trainer *trainer;
+    trf_tensor bias;
+    int32_t i;
+    int64_t k;
+    double moved;
+    t.optimizer = optimizer;
+    t.epsilon_rule = rule; t.schedule = TRF_CONSTANT; t.learning_rate = 1.0; t.warmup = 1;
+    t.clip_norm = TRF_NO_CLIPPING;
+    trainer = new_trainer(model, &t);
+    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor g = trf_gradient(trainer, i);
+        for (k = 0; k < trf_tensor_count(&g); k++) g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
+    }
+    assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+    assert_near(report.learning_rate, 1.0, 1e-12);
+    bias = trf_parameter(model, trf_parameter_index(model, "encoder.layers.0.linear1.bias"));   /* was 0 */
+    moved = -(double)bias.data[0];
+    for (k = 1; k < trf_tensor_count(&bias); k++) assert_true(bias.data[k] == bias.data[0]);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return moved;
+}
+
+static void test_adam_epsilon(void **state)
+{
+    (void)state;
+    assert_near(adam_step(TRF_EPSILON_OUTSIDE, TRF_ADAM), 0.9090909090909091, EXACT);
+    assert_near(adam_step(TRF_EPSILON_FAIRSEQ, TRF_ADAM), 0.585786437626905, EXACT);
+    assert_near(adam_step(TRF_EPSILON_INSIDE, TRF_ADAM), 0.0003162277502054508, 1e-9);
+    assert_near(adam_step(TRF_EPSILON_OUTSIDE, TRF_ADAMW), 0.9090909090909091, EXACT);
+}
+
+// -----------------------------------------------------------------------------------------------
+// How many parameters
+// -----------------------------------------------------------------------------------------------
+
+/* The closed form: attention 4d^2 + 4d, feed-forward 2 d ff + ff + d, norms 2d each. */
+static int64_t closed_form(const trf_config *c)
+{
+    int64_t d = c->d_model, ff = c->d_ff, attention = 4 * d * d + 4 * d, forward = 2 * d * ff + ff + d;
+    int64_t encoder = c->encoder_layers * (attention + forward + 4 * d) + (c->final_norm ? 2 * d : 0);
+    int64_t decoder = c->decoder_layers * (2 * attention + forward + 6 * d) + (c->final_norm ? 2 * d : 0);
+    int64_t matrices = c->tying == TRF_UNTIED ? c->source_vocab + 2 * c->target_vocab
+                     : c->tying == TRF_TIED_DECODER ? c->source_vocab + c->target_vocab : c->source_vocab;
+    return encoder + decoder + matrices * d + (c->generator_bias ? c->target_vocab : 0);
+}
+
+static void check_count(const trf_config *config, int64_t want)
+{
+    trf_model *model = new_model(config);
+    int64_t sum = 0;
+    int32_t i;
+    assert_int_equal(trf_parameter_total(model), want);
+    assert_int_equal(closed_form(config), want);
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor p = trf_parameter(model, i);
+        sum += trf_tensor_count(&p);
+        assert_int_equal(trf_parameter_index(model, p.name), i);
+    }
+    assert_int_equal(sum, want);
+    trf_model_destroy(model);
+}
+
+static void test_parameter_counts(void **state)
+{
+    trf_config c = trf_config_tiny();
+    trf_tying tyings[3] = { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL };
+    int tying, bias, final_norm;
+    (void)state;
+    c.d_model = 64; c.d_ff = 256; c.n_heads = 4; c.encoder_layers = c.decoder_layers = 2;
+    c.source_vocab = c.target_vocab = 20;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
+    check_count(&c, 237332);
+    for (tying = 0; tying < 3; tying++)
+        for (bias = 0; bias < 2; bias++)
+            for (final_norm = 0; final_norm < 2; final_norm++) {
+                c.tying = tyings[tying]; c.generator_bias = bias; c.final_norm = final_norm;
+                check_count(&c, closed_form(&c));
+            }
+    c.d_model = 256; c.d_ff = 1024; c.encoder_layers = c.decoder_layers = 4; c.source_vocab = c.target_vocab = 1000;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
+    check_count(&c, 31980800 - 31000 * (3 * 256 + 1));
+    c.d_model = 256; c.source_vocab = c.target_vocab = 32000;
+    assert_int_equal(closed_form(&c), 31980800);
+}
+
+/* The paper's models by the bytes they would take: 101,007,496 and 63,082,496 weights and not much more. */
+static void test_parameter_counts_of_the_paper(void **state)
+{
+    trf_config c = trf_config_base();
+    size_t bytes;
+    (void)state;
+    c.source_vocab = c.target_vocab = 37000;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
+    assert_int_equal(closed_form(&c), 101007496);
+    bytes = trf_model_memory(&c);
+    assert_true(bytes >= 101007496u * sizeof(trf_real) && bytes < 101107496u * sizeof(trf_real));
+    c.tying = TRF_TIED_ALL; c.generator_bias = 0;
+    bytes = trf_model_memory(&c);
+    assert_true(bytes >= 63082496u * sizeof(trf_real) && bytes < 63182496u * sizeof(trf_real));
+    c = trf_config_big();
+    c.source_vocab = c.target_vocab = 37000;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
+    assert_int_equal(closed_form(&c), 290058376);
+    bytes = trf_model_memory(&c);
+    assert_true(bytes >= 290058376u * sizeof(trf_real) && bytes < 290158376u * sizeof(trf_real));
+}
+
+// -----------------------------------------------------------------------------------------------
+// Initial weights
+// -----------------------------------------------------------------------------------------------
+
+/* Largest magnitude and deviation of a parameter. */
+static void spread(const trf_model *model, const char *name, double *largest, double *deviation)
+{
+    int32_t index = trf_parameter_index(model, name);
+    trf_tensor p;
+    double sum = 0, squares = 0;
+    int64_t i, n;
+    assert_true(index >= 0);
+    p = trf_parameter(model, index);
+    n = trf_tensor_count(&p);
+    *largest = 0;
+    for (i = 0; i < n; i++) {
+        double x = (double)p.data[i];
+        if (!(fabs(x) <= *largest)) *largest = fabs(x);
+        sum += x;
+        squares += x * x;
+    }
+    *deviation = sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
+}
+
+static void check_uniform(const trf_model *model, const char *name, double bound)
+{
+    double largest, deviation;
+    spread(model, name, &largest, &deviation);
+    if (!(largest <= bound * (1 + 1e-6) && largest > 0.99 * bound))
+        fail_msg("%s: largest %g, bound %g", name, largest, bound);
+    assert_near(deviation / (bound / sqrt(3.0)), 1.0, 0.03);
+}
+
+static void test_initial_weights(void **state)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model;
+    double largest, deviation;
+    (void)state;
+    c.d_model = 512; c.d_ff = 256; c.n_heads = 8; c.encoder_layers = c.decoder_layers = 1; c.source_vocab = 700;
+    c.target_vocab = 300;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.init = TRF_INIT_XAVIER_PACKED;
+    c.embedding_init = TRF_EMBEDDING_NORMAL_D;
+    model = new_model(&c);
+    check_uniform(model, "encoder.layers.0.self_attn.in_proj_weight", 0.054126588);
+    check_uniform(model, "decoder.layers.0.multihead_attn.in_proj_weight", 0.054126588);
+    check_uniform(model, "decoder.layers.0.self_attn.out_proj.weight", 0.076546554);
+    check_uniform(model, "encoder.layers.0.linear1.weight", sqrt(6.0 / (512 + 256)));
+    check_uniform(model, "decoder.layers.0.linear2.weight", sqrt(6.0 / (512 + 256)));
+    spread(model, "src_embed.weight", &largest, &deviation);
+    assert_near(deviation / 0.04419417382, 1.0, 0.01);
+    assert_true(largest > 4 * deviation && largest < 7 * deviation);        /* a normal distribution */
+    spread(model, "encoder.layers.0.self_attn.in_proj_bias", &largest, &deviation);
+    assert_true(largest == 0);
+    spread(model, "decoder.layers.0.norm3.weight", &largest, &deviation);
+    assert_true(largest == 1 && deviation == 0);
+    spread(model, "decoder.layers.0.norm3.bias", &largest, &deviation);
+    assert_true(largest == 0);
+    trf_model_destroy(model);
+    c.init = TRF_INIT_XAVIER; c.embedding_init = TRF_EMBEDDING_FAN_OUT;
+    model = new_model(&c);
+    check_uniform(model, "encoder.layers.0.self_attn.in_proj_weight", 0.076546554);
+    check_uniform(model, "tgt_embed.weight", 0.076546554);
+    trf_model_destroy(model);
+    c.embedding_init = TRF_EMBEDDING_XAVIER;
+    model = new_model(&c);
+    check_uniform(model, "src_embed.weight", sqrt(6.0 / (700 + 512)));
+    check_uniform(model, "tgt_embed.weight", sqrt(6.0 / (300 + 512)));
+    trf_model_destroy(model);
+    c.embedding_init = TRF_EMBEDDING_NORMAL_1;
+    model = new_model(&c);
+    spread(model, "src_embed.weight", &largest, &deviation);
+    assert_near(deviation, 1.0, 0.01);
+    check_uniform(model, "generator.weight", 0.044194174);
+    spread(model, "generator.bias", &largest, &deviation);
+    assert_true(largest > 0.9 * 0.044194174 && largest <= 0.044194174 * (1 + 1e-6));
+    trf_model_destroy(model);
+}
+
+// -----------------------------------------------------------------------------------------------
+// What the decoder reads first
+// -----------------------------------------------------------------------------------------------
+
+static trf_model *model_starting_with(trf_decoder_start start)
+{
+    trf_config c = small_config();
+    c.decoder_start = start;
+    return new_model(&c);       /* the same seed: the same weights */
+}
+
+/* Makes row `to` of the target embedding equal to row `from`, or zero. */
+static void write_row(trf_model *model, int32_t to, int32_t from)
+{
+    trf_trainer *trainer = new_trainer(model, NULL);
+    int32_t index = trf_parameter_index(model, "tgt_embed.weight");
+    trf_tensor w;
+    int i;
+    if (index < 0) index = trf_parameter_index(model, "src_embed.weight");
+    w = trf_trainer_parameter(trainer, index);
+    for (i = 0; i < 16; i++) w.data[to * 16 + i] = from < 0 ? 0 : w.data[from * 16 + i];
+    trf_trainer_destroy(trainer);
+}
+
+static void test_decoder_start(void **state)
+{
+    static const trf_decoder_start starts[4] = { TRF_START_BOS, TRF_START_EOS, TRF_START_PAD, TRF_START_ZERO };
+    trf_batch batch = batch_of_four();
+    trf_real logits[4][18 * 12], again[18 * 12];
+    int i, j, row;
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        trf_model *model = model_starting_with(starts[i]);
+        assert_int_equal(logits_of(model, &batch, logits[i]), 18);
+        trf_model_destroy(model);
+    }
+    for (i = 0; i < 4; i++)
+        for (j = 0; j < i; j++) assert_true(largest_difference(logits[i], logits[j], 12) > 1e-3);
+    /* each start is what it is called: with that vector in the place of BOS nothing differs */
+    for (i = 0; i < 4; i++) {
+        trf_config c = small_config();
+        trf_model *model = new_model(&c), *other;
+        trf_real first[18 * 12];
+        static const int32_t from[4] = { 1, 2, 0, -1 };
+        write_row(model, 1, from[i]);
+        logits_of(model, &batch, first);
+        other = model_starting_with(starts[i]);
+        write_row(other, 1, from[i]);
+        logits_of(other, &batch, again);
+        /* the generator is untied or its row 1 is in the same way changed in both */
+        for (row = 0; row < 18; row++) assert_true(largest_difference(first + row * 12, again + row * 12, 12) == 0);
+        trf_model_destroy(other);
+        trf_model_destroy(model);
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// Mistakes that tutorials make
+// -----------------------------------------------------------------------------------------------
+
+/* A mask of the wrong shape misaligns in silence where the batch is as large as the number of heads; a missing one
+   lets padding in. Each pair alone must give what it gives among four. */
+static void test_neighbours_do_not_matter(void **state)
+{
+    trf_config c = small_config();
+    trf_model *model;
+    trf_batch batch = batch_of_four();
+    trf_real together[18 * 12], alone[18 * 12];
+    int i, at = 0, row = 0;
+    (void)state;
+    c.n_heads = 4;              /* the number of pairs */
+    model = new_model(&c);
+    logits_of(model, &batch, together);
+    for (i = 0; i < 4; i++) {
+        trf_batch one = pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
+        int64_t rows = logits_of(model, &one, alone);
+        assert_int_equal(rows, lengths_of_four[i] + 1);
+        assert_true(largest_difference(together + row * 12, alone, rows * 12) < 1e-5);
+        at += lengths_of_four[i];
+        row += lengths_of_four[i] + 1;
+    }
+    trf_model_destroy(model);
+}
+
+/* In training too: the gradients of a batch are the sums of the gradients of its pairs. */
+static void test_training_is_not_padded(void **state)
+{
+    trf_config c = small_config();
+    trf_model *model = new_model(&c);
+    trf_trainer *together = new_trainer(model, NULL), *alone = new_trainer(model, NULL);
+    trf_batch batch = batch_of_four();
+    trf_step_report report;
+    double loss = 0;
+    int32_t k;
+    int i, at = 0;
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        trf_batch one = pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
+        assert_int_equal(trf_forward_backward(alone, &one, &report, NULL), TRF_OK);
+        loss += report.loss * (double)report.target_tokens;
+        at += lengths_of_four[i];
+    }
+    assert_int_equal(trf_forward_backward(together, &batch, &report, NULL), TRF_OK);
+    assert_near(loss / 18, report.loss, 1e-5);
+    for (k = 0; k < trf_parameter_count(model); k++) {
+        trf_tensor a = trf_gradient(together, k), b = trf_gradient(alone, k);
+        int64_t n = trf_tensor_count(&a), j;
+        double largest = 0;
+        for (j = 0; j < n; j++) if (fabs((double)a.data[j]) > largest) largest = fabs((double)a.data[j]);
+        assert_true(largest_difference(a.data, b.data, n) <= 1e-4 * largest + 1e-6);
+    }
+    trf_trainer_destroy(alone);
+    trf_trainer_destroy(together);
+    trf_model_destroy(model);
+}
+
+/* Without BOS and EOS in the data a model cannot learn to stop: the library adds them, and EOS is learned. */
+static void test_targets_end_with_eos(void **state)
+{
+    trf_config c = small_config();
+    trf_train_options t = trf_train_defaults();
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_batch batch = batch_of_four();
+    trf_step_report report;
+    trf_tensor g;
+    int v;
+    (void)state;
+    c.tying = TRF_UNTIED; c.generator_bias = 1; c.source_eos = 1;
+    t.label_smoothing = 0;
+    model = new_model(&c);
+    trainer = new_trainer(model, &t);
+    assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
+    assert_int_equal(report.target_tokens, 14 + 4);
+    assert_int_equal(report.source_tokens, 14 + 4);
+    g = trf_gradient(trainer, trf_parameter_index(model, "generator.bias"));
+    for (v = 0; v < 12; v++)    /* p - q summed over tokens: negative where the token is wanted often enough */
+        if (v == c.pad || v == c.bos || v == c.unk) assert_true(g.data[v] > 0);
+    assert_true(g.data[c.eos] < g.data[c.pad] - 1.0);       /* wanted four times */
+    trf_trainer_destroy(trainer);
+    c.source_eos = 0;
+    trf_model_destroy(model);
+    model = new_model(&c);
+    assert_int_equal(trf_source_rows(model, &batch.source), 14);
+    assert_int_equal(trf_target_rows(model, &batch.target), 18);
+    trf_model_destroy(model);
+}
+
+/* A decoder that ignores its encoder: perturb the source, and the logits must change; but never those before the
+   change of a target. */
+static void test_what_depends_on_what(void **state)
+{
+    static const int32_t source[] = { 4, 7, 5 }, other_source[] = { 4, 7, 6 };
+    static const int32_t target[] = { 8, 9, 10, 11 }, other_target[] = { 8, 9, 4, 11 };
+    static const int32_t three[] = { 3 }, four[] = { 4 };
+    trf_real a[5 * 12], b[5 * 12];
+    trf_config c = small_config();
+    trf_model *model;
+    trf_batch batch;
+    int place, row;
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        c.norm_place = place ? TRF_PRE_NORM : TRF_POST_NORM;
+        model = new_model(&c);
+        batch = pairs(source, three, target, four, 1);
+        logits_of(model, &batch, a);
+        batch = pairs(other_source, three, target, four, 1);
+        logits_of(model, &batch, b);
+        for (row = 0; row < 5; row++) assert_true(largest_difference(a + row * 12, b + row * 12, 12) > 1e-4);
+        batch = pairs(source, three, other_target, four, 1);
+        logits_of(model, &batch, b);
+        assert_true(largest_difference(a, b, 3 * 12) == 0);     /* rows 0 to 2 read BOS, 8, 9 */
+        assert_true(largest_difference(a + 3 * 12, b + 3 * 12, 12) > 1e-4);
+        trf_model_destroy(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_smoothing_variants),
+        cmocka_unit_test(test_smoothing_rules_convert),
+        cmocka_unit_test(test_uniform_logits_lose_ln_v),
+        cmocka_unit_test(test_layer_norm_epsilon),
+        cmocka_unit_test(test_layer_norm_of_constant_row),
+        cmocka_unit_test(test_position_tables),
+        cmocka_unit_test(test_low_features_are_fast),
+        cmocka_unit_test(test_noam),
+        cmocka_unit_test(test_noam_at_zero_and_its_peak),
+        cmocka_unit_test(test_inverse_sqrt_and_others),
+        cmocka_unit_test(test_adam_epsilon),
+        cmocka_unit_test(test_parameter_counts),
+        cmocka_unit_test(test_parameter_counts_of_the_paper),
+        cmocka_unit_test(test_initial_weights),
+        cmocka_unit_test(test_decoder_start),
+        cmocka_unit_test(test_neighbours_do_not_matter),
+        cmocka_unit_test(test_training_is_not_padded),
+        cmocka_unit_test(test_targets_end_with_eos),
+        cmocka_unit_test(test_what_depends_on_what),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1267 @@
+/* The container (safetensors), the operating system behind it, and numbers as text. */
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* Every call to the operating system comes by here: `fault.at` is the number of the call that fails
+   (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once and
+   shortens reads and writes; `fault.lie` lets stat call everything a regular file. `trace` has one letter
+   a call that worked. */
+static struct { int calls, at, all, interrupt, interrupted, lie, open_files; char trace[4096]; } fault;
+
+static int fails(char letter)
+{
+    size_t n = strlen(fault.trace);
+    if (fault.interrupt && strchr("ORWS", letter) && !fault.interrupted) {
+        fault.interrupted = 1;
+        errno = EINTR;
+        return 1;
+    }
+    fault.interrupted = 0;
+    fault.calls++;
+    if (fault.at && (fault.calls == fault.at || (fault.all && fault.calls > fault.at))) {
+        errno = letter == 'W' ? ENOSPC : EIO;
+        return 1;
+    }
+    if (n + 1 < sizeof fault.trace) { fault.trace[n] = letter; fault.trace[n + 1] = 0; }
+    return 0;
+}
+static int opened(int fd) { if (fd >= 0) fault.open_files++; return fd; }
+static size_t shorter(size_t n) { return fault.interrupt && n > 7 ? 7 : n; }
+/* As on Linux: an error of close comes after the descriptor is gone. */
+static int closing(int fd) { fault.open_files--; return close(fd) < 0 || fails('C') ? -1 : 0; }
+
+#define TRF_OS_OPEN(path, flags, mode) (fails('O') ? -1 : opened(trf__os_open(path, flags, mode)))
+#define TRF_OS_READ(fd, to, bytes) (fails('R') ? -1 : read(fd, to, shorter(bytes)))
+#define TRF_OS_WRITE(fd, from, bytes) (fails('W') ? -1 : write(fd, from, shorter(bytes)))
+#define TRF_OS_SEEK(fd, offset) (fails('K') ? -1 : lseek(fd, (off_t)(offset), SEEK_SET))
+#define TRF_OS_FSYNC(fd) (fails('S') ? -1 : fsync(fd))
+#define TRF_OS_CLOSE(fd) closing(fd)
+#define TRF_OS_RENAME(from, to) (fails('N') ? -1 : rename(from, to))
+#define TRF_OS_CHMOD(path, mode) (fails('M') ? -1 : trf__os_chmod(path, mode))
+#define TRF_OS_STAT(path, facts) (fails('?') || trf__os_stat(path, facts) ? -1 : ((facts)->regular |= fault.lie, 0))
+#define TRF_OS_FSTAT(fd, facts) (fails('F') ? -1 : trf__os_fstat(fd, facts))
+
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include "hostile.h"
+
+/* ---- a folder of our own, files in it, memory that is counted ---- */
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[2][512];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    alarm(120);         /* a test that hangs is a test that fails */
+    strcpy(folder, "/dev/shm/trf-files-XXXXXX");        /* in memory, where there is such a place: fsync costs nothing */
+    if (!mkdtemp(folder)) {
+        strcpy(folder, "/tmp/trf-files-XXXXXX");
+        if (!mkdtemp(folder)) return -1;
+    }
+    return chmod(folder, 0755);
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static int fresh(void **state) { (void)state; memset(&fault, 0, sizeof fault); return 0; }
+
+static void put_file(const char *path, const void *bytes, size_t n, uint64_t sparse)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fwrite(bytes, 1, n, f) == n);
+    assert_int_equal(fclose(f), 0);
+    if (sparse) assert_int_equal(truncate(path, (off_t)(n + sparse)), 0);
+}
+
+static unsigned char *get_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *bytes = (unsigned char *)malloc(1 << 20);
+    assert_non_null(f);
+    assert_non_null(bytes);
+    *n = fread(bytes, 1, 1 << 20, f);
+    fclose(f);
+    return bytes;
+}
+
+/* Names in the folder that contain ".tmp-". */
+static int leftovers(void)
+{
+    char command[160], line[32] = "";
+    FILE *pipe;
+    snprintf(command, sizeof command, "ls -A '%s' | grep -c -F .tmp-", folder);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(line, sizeof line, pipe));
+    pclose(pipe);
+    return atoi(line);
+}
+
+typedef struct counted { int calls, at, all; int64_t live; size_t largest; } counted;
+
+static void *counted_alloc(void *user, size_t align, size_t bytes)
+{
+    counted *c = (counted *)user;
+    void *memory = NULL;
+    c->calls++;
+    if (bytes > c->largest) c->largest = bytes;
+    if (c->at && (c->calls == c->at || (c->all && c->calls > c->at))) return NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
+    memset(memory, 0xA5, bytes);
+    c->live += (int64_t)bytes;
+    return memory;
+}
+static void counted_free(void *user, void *memory, size_t bytes) { ((counted *)user)->live -= (int64_t)bytes; free(memory); }
+
+static trf_hooks counting(counted *c)
+{
+    trf_hooks hooks;
+    memset(c, 0, sizeof *c);
+    memset(&hooks, 0, sizeof hooks);
+    hooks.user = c;
+    hooks.alloc = counted_alloc;
+    hooks.free = counted_free;
+    return hooks;
+}
+
+/* An error that says what and where, and agrees with its status. */
+static void assert_told(const trf_error *err, trf_status status, const char *id)
+{
+    if (err->status != status || !err->message[0] || !err->what[0] || (err->where < 0 && !strlen(err->what)))
+        fail_msg("%s: status %d, what \"%s\", where %lld: %s", id, err->status, err->what, (long long)err->where, err->message);
+}
+
+/* ---- three tensors and two texts: the small file of most tests ---- */
+
+static const float small_weights[6] = { 1.5f, -2.25f, 0.0f, 3e-20f, 7e20f, -0.1f };
+static const double small_doubles[2] = { 0.1, -1e300 };
+static const int64_t small_integers[3] = { INT64_MIN, -1, INT64_MAX };
+
+static trf__out out_of(const char *name, const char *dtype, const void *data, int32_t rank, int64_t n0, int64_t n1)
+{
+    trf__out out;
+    memset(&out, 0, sizeof out);
+    snprintf(out.name, sizeof out.name, "%s", name);
+    out.rank = rank;
+    out.shape[0] = n0;
+    out.shape[1] = n1;
+    out.dtype = dtype;
+    out.data = data;
+    out.bytes = (uint64_t)(rank > 0 ? n0 : 1) * (uint64_t)(rank > 1 ? n1 : 1) * (strcmp(dtype, "F32") ? 8 : 4);
+    return out;
+}
+
+static trf_status write_small(const trf_hooks *hooks, const char *path, trf_error *err)
+{
+    trf__out out[4];
+    trf__meta meta[2];
+    trf_hooks none;
+    memset(&none, 0, sizeof none);
+    out[0] = out_of("encoder.weight", "F32", small_weights, 2, 2, 3);
+    out[1] = out_of("moment", "F64", small_doubles, 1, 2, 0);
+    out[2] = out_of("state \"\\\xC3\xA9", "I64", small_integers, 1, 3, 0);
+    out[3] = out_of("empty", "F32", NULL, 2, 0, 4);
+    meta[0].key = "k";
+    meta[0].value = "line\nline\t\"\\ \xE4\xB8\xAD";
+    meta[1].key = "";
+    meta[1].value = "";
+    return trf__file_write(hooks ? hooks : &none, path, out, 4, meta, 2, err);
+}
+
+/* ---- hostile files ---- */
+
+static int number_of_cases;
+
+static void check_case(void *user, const hostile_case *one)
+{
+    const char *path = in_folder("hostile.safetensors");
+    trf_load_options options = trf_load_defaults();
+    counted memory;
+    trf_file *file = (trf_file *)user;      /* not NULL: it must become so */
+    trf_error err;
+    trf_status status;
+    trf_real numbers[16];
+    number_of_cases++;
+    options.hooks = counting(&memory);
+    put_file(path, one->bytes, one->n, one->sparse);
+    status = trf_file_open(&file, path, &options, &err);
+    if (status != one->open) fail_msg("%s: expected %s, got %s: %s", one->id, trf_status_name(one->open), trf_status_name(status), err.message);
+    if (status == TRF_OK) {
+        if (err.status || err.message[0]) fail_msg("%s: an error with success", one->id);
+        if (one->tensor) {
+            int32_t index = trf__file_find(file, one->tensor);
+            int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1] : 1;
+            assert_true(index >= 0);
+            assert_true(count <= 16);
+            status = trf__file_read(file, index, numbers, count, &err);
+            if (status != one->read) fail_msg("%s: reading: expected %s, got %s", one->id, trf_status_name(one->read), trf_status_name(status));
+        }
+    }
+    else if (file) fail_msg("%s: an error, but a file", one->id);
+    if (status) {
+        assert_told(&err, status, one->id);
+        if (one->says && !strstr(err.message, one->says)) fail_msg("%s: expected \"%s\" in: %s", one->id, one->says, err.message);
+    }
+    trf_file_close(file);
+    if (memory.live || memory.calls > 1 || memory.largest > (size_t)40 << 20)
+        fail_msg("%s: %d allocations, the largest %llu", one->id, memory.calls, (unsigned long long)memory.largest);
+    if (fault.open_files) fail_msg("%s: a descriptor is lost", one->id);
+}
+
+static void test_hostile(void **state)
+{
+    int here;
+    (void)state;
+    number_of_cases = 0;
+    hostile_all(check_case, &here);
+    assert_int_equal(number_of_cases, 133);     /* 132 files and the sparse one */
+}
+
+static void test_header_limits(void **state)
+{
+    static const struct { const char *header; size_t data; trf_status status; } cases[] = {
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, TRF_E_LIMIT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0, TRF_OK },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710656,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
+        { "{\"a\":{\"dtype\":\"U16\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,2,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551615],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
+        { "{\"__metadata__\":{\"a\":\"\",\"\":\"\\u001b\"}}", 0, TRF_OK },
+        { "{\"__metadata__\":{\"a\":\"x\\u0000\"}}", 0, TRF_E_FORMAT },
+        { "{\"__metadata__\":{}}", 0, TRF_OK },
+        { "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", 0, TRF_E_FORMAT },
+        { "{\"a\\u007f\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"\\ud800\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"\\udc00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"\\\"\\\\\\/\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
+        { "{\"\\u0", 0, TRF_E_FORMAT }, { "{\"\\", 0, TRF_E_FORMAT }, { "{\"", 0, TRF_E_FORMAT }, { "{", 0, TRF_E_FORMAT },
+        { " ", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\u", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\ud83d\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\ue000\":", 0, TRF_E_FORMAT },
+        { "{\"\\ue000\\u0041\\udbff\\udfff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
+        { "{\"\\ud83dau1234\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\a1234\":", 0, TRF_E_FORMAT }, { "{\"\xE0\x9F\xBF\":", 0, TRF_E_FORMAT },
+        { "{\"\\ud83d\\n\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\u12", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\", 0, TRF_E_FORMAT },
+        { "{\"a\"", 0, TRF_E_FORMAT }, { "{\"a\":", 0, TRF_E_FORMAT }, { "{,}", 0, TRF_E_FORMAT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[,1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1 1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{ \"a\" : { \"dtype\" : \"U8\" , \"shape\" : [ 1 , 1 ] , \"data_offsets\" : [ 0 , 1 ] } } ", 1, TRF_OK },
+        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+          "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1,1]}}", 1, TRF_OK },
+        { "\xFE", 0, TRF_E_FORMAT }, { "{\"\xF4\x90\x80\x80\":{}}", 0, TRF_E_FORMAT }, { "{\"\xF0\x8F\xBF\xBF\":{}}", 0, TRF_E_FORMAT },
+        { "{\"\xE2\x82", 0, TRF_E_FORMAT }
+    };
+    const char *path = in_folder("limits.safetensors");
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hostile_maker m;
+        trf_file *file = NULL;
+        trf_error err;
+        trf_status status;
+        memset(&m, 0, sizeof m);
+        hostile_begin(&m);
+        hostile_text(&m, cases[i].header);
+        hostile_length(&m, m.n - 8);
+        hostile_zeros(&m, cases[i].data);
+        put_file(path, m.bytes, m.n, 0);
+        free(m.bytes);
+        status = trf_file_open(&file, path, NULL, &err);
+        if (status != cases[i].status) fail_msg("%s: got %s %s", cases[i].header, trf_status_name(status), err.message);
+        if (status) assert_told(&err, status, cases[i].header);
+        if (status && !(err.where >= 8)) fail_msg("%s: no position", cases[i].header);
+        trf_file_close(file);
+    }
+}
+
+/* The longest name, the most tensors and texts, the longest header: each accepted, one more refused. */
+static void test_largest(void **state)
+{
+    const char *path = in_folder("largest.safetensors");
+    int more, i, which;
+    (void)state;
+    for (which = 0; which < 4; which++) for (more = 0; more < 2; more++) {
+        hostile_maker m;
+        trf_file *file = NULL;
+        trf_error err;
+        trf_status status;
+        char text[96];
+        memset(&m, 0, sizeof m);
+        hostile_begin(&m);
+        hostile_text(&m, which == 2 ? "{\"__metadata__\":{" : "{");
+        if (which == 0) {
+            hostile_text(&m, "\"");
+            hostile_repeat(&m, "n", 255 + more);
+            hostile_text(&m, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
+        }
+        for (i = 0; which == 1 && i < 65536 + more; i++) {
+            snprintf(text, sizeof text, "%s\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "", i);
+            hostile_text(&m, text);
+        }
+        for (i = 0; which == 2 && i < 65536 + more; i++) {
+            snprintf(text, sizeof text, "%s\"%d\":\"\"", i ? "," : "", i);
+            hostile_text(&m, text);
+        }
+        hostile_text(&m, which == 2 ? "}}" : "}");
+        if (which == 3) while (m.n < 8 + (16 << 20) + (size_t)more) hostile_text(&m, " ");
+        hostile_length(&m, m.n - 8);
+        put_file(path, m.bytes, m.n, 0);
+        free(m.bytes);
+        status = trf_file_open(&file, path, NULL, &err);
+        if (status != (more ? TRF_E_LIMIT : TRF_OK)) fail_msg("%d %d: %s", which, more, err.message);
+        if (!more && which == 1) {
+            for (i = 0; i < 65536; i += 97) {
+                snprintf(text, sizeof text, "%d", i);
+                assert_int_equal(trf__file_find(file, text), i);
+            }
+            assert_int_equal(trf__file_find(file, "65536"), -1);
+        }
+        trf_file_close(file);
+    }
+}
+
+/* A backslash before a byte 0 is no escape. */
+static void test_raw_nul(void **state)
+{
+    static const char header[] = "{\"a\\\0\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    hostile_maker m;
+    trf_file *file = NULL;
+    trf_error err;
+    (void)state;
+    memset(&m, 0, sizeof m);
+    hostile_begin(&m);
+    hostile_add(&m, header, sizeof header - 1);
+    hostile_length(&m, m.n - 8);
+    put_file(in_folder("nul.safetensors"), m.bytes, m.n, 0);
+    free(m.bytes);
+    assert_int_equal(trf_file_open(&file, in_folder("nul.safetensors"), NULL, &err), TRF_E_FORMAT);
+    assert_true(err.where == 8 + 4);
+}
+
+/* ---- damage ---- */
+
+static void test_every_truncation(void **state)
+{
+    const char *whole = in_folder("small.safetensors"), *path = in_folder("cut.safetensors");
+    unsigned char *bytes;
+    size_t n, i;
+    (void)state;
+    assert_int_equal(write_small(NULL, whole, NULL), TRF_OK);
+    bytes = get_file(whole, &n);
+    for (i = 0; i <= n; i++) {
+        trf_file *file = NULL;
+        trf_error err;
+        trf_status status;
+        put_file(path, bytes, i, 0);
+        status = trf_file_open(&file, path, NULL, &err);
+        if ((status == TRF_OK) != (i == n)) fail_msg("%d of %d bytes: %s", (int)i, (int)n, err.message);
+        if (status) { assert_told(&err, TRF_E_FORMAT, "truncated"); assert_non_null(strstr(err.message, "truncated")); }
+        trf_file_close(file);
+    }
+    free(bytes);
+    assert_int_equal(fault.open_files, 0);
+}
+
+/* Every bit. In the data: the checksum tells. In the header: refused, or another well-formed file. */
+static void test_every_bit(void **state)
+{
+    const char *whole = in_folder("small.safetensors"), *path = in_folder("bit.safetensors");
+    unsigned char *bytes;
+    size_t n, bit, data, refused = 0;
+    trf_load_options options = trf_load_defaults();
+    trf_file *file = NULL;
+    (void)state;
+    options.allow_nonfinite = 1;
+    assert_int_equal(write_small(NULL, whole, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, whole, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
+    data = (size_t)file->data_begin;
+    trf_file_close(file);
+    bytes = get_file(whole, &n);
+    for (bit = 0; bit < 8 * n; bit++) {
+        trf_error err;
+        trf_status status;
+        int32_t i;
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        put_file(path, bytes, n, 0);
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        status = trf_file_open(&file, path, &options, &err);
+        if (bit / 8 >= data && status) fail_msg("bit %d of the data: %s", (int)bit, err.message);
+        if (status) { assert_told(&err, status, "bit"); refused++; continue; }
+        for (i = 0; i < trf_file_count(file); i++) {
+            trf_file_entry entry = trf_file_at(file, i);
+            trf_real numbers[16];
+            int64_t integers[16];
+            int64_t count = (int64_t)entry.bytes / trf__dtype_of(entry.dtype)->bytes;
+            assert_true(count <= 16);
+            (void)trf__file_read(file, i, numbers, count, NULL);
+            (void)trf__file_read_int64(file, i, integers, count, NULL);
+        }
+        status = trf__file_check_crc(file, &err);
+        if (bit / 8 >= data) { assert_int_equal(status, TRF_E_CHECKSUM); assert_told(&err, status, "bit"); }
+        trf_file_close(file);
+    }
+    assert_true(refused > data);
+    free(bytes);
+    assert_int_equal(fault.open_files, 0);
+}
+
+static void test_crc(void **state)
+{
+    static const char *const texts[7] = { "bcf309b0", "BCF309B0", "bcf309b", "bcf309b00", "", "bcf309bg", "bcf309b1" };
+    static const trf_status wanted[7] = { TRF_OK, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_CHECKSUM };
+    const char *path = in_folder("crc.safetensors");
+    char digits[] = "123456789", header[256];
+    trf__crc crc;
+    int i;
+    (void)state;
+    trf__crc_begin(&crc);
+    trf__crc_add(&crc, digits, 9);
+    assert_true(crc.value == 0xCBF43926u);          /* the published check value of CRC-32 */
+    trf__crc_begin(&crc);
+    for (i = 0; i < 9; i += 3) trf__crc_add(&crc, digits + i, 3);
+    assert_true(crc.value == 0xCBF43926u);
+    for (i = 0; i < 7; i++) {
+        hostile_maker m;
+        trf_file *file = NULL;
+        trf_error err;
+        memset(&m, 0, sizeof m);
+        hostile_begin(&m);
+        snprintf(header, sizeof header, "{\"__metadata__\":{\"trf.crc32\":\"%s\"},\"a\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}", texts[i]);
+        hostile_text(&m, header);
+        hostile_length(&m, m.n - 8);
+        hostile_text(&m, "123456788");
+        put_file(path, m.bytes, m.n, 0);
+        free(m.bytes);
+        assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
+        if (i == 0) {       /* "123456788" */
+            trf__crc_begin(&crc);
+            trf__crc_add(&crc, "123456788", 9);
+            snprintf(header, sizeof header, "%08lx", (unsigned long)crc.value);
+            assert_string_equal(header, texts[0]);
+        }
+        assert_int_equal(trf__file_check_crc(file, &err), wanted[i]);
+        if (wanted[i]) assert_told(&err, wanted[i], texts[i]);
+        trf_file_close(file);
+    }
+}
+
+/* ---- writing and reading ---- */
+
+static void test_round_trip(void **state)
+{
+    const char *path = in_folder("small.safetensors"), *key, *value;
+    trf_file *file = NULL;
+    trf_error err;
+    trf_file_entry entry;
+    trf_real numbers[6];
+    int64_t integers[3];
+    int i;
+    (void)state;
+    assert_int_equal(write_small(NULL, path, &err), TRF_OK);
+    assert_int_equal(err.status, 0);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
+    assert_int_equal(trf_file_count(file), 4);
+    entry = trf_file_at(file, 0);
+    assert_string_equal(entry.name, "encoder.weight");
+    assert_string_equal(entry.dtype, "F32");
+    assert_int_equal(entry.rank, 2);
+    assert_true(entry.shape[0] == 2 && entry.shape[1] == 3 && entry.shape[2] == 1 && entry.shape[7] == 1);
+    assert_true(entry.begin % 8 == 0 && entry.bytes == 24);
+    assert_int_equal(trf__file_find(file, "state \"\\\xC3\xA9"), 2);
+    assert_int_equal(trf__file_find(file, "moment"), 1);
+    assert_int_equal(trf__file_find(file, "empty"), 3);
+    assert_int_equal(trf__file_find(file, "momen"), -1);
+    assert_int_equal(trf__file_find(file, "moment."), -1);
+    assert_int_equal(trf__file_read(file, 0, numbers, 6, &err), TRF_OK);
+    for (i = 0; i < 6; i++) assert_true((float)numbers[i] == small_weights[i]);
+    assert_int_equal(trf__file_read(file, 3, numbers, 0, &err), TRF_OK);
+    assert_int_equal(trf__file_read_int64(file, 2, integers, 3, &err), TRF_OK);
+    assert_memory_equal(integers, small_integers, sizeof integers);
+    assert_int_equal(trf__file_read(file, 0, numbers, 5, &err), TRF_E_SHAPE);
+    assert_told(&err, TRF_E_SHAPE, "count");
+    assert_string_equal(err.what, "encoder.weight");
+    assert_int_equal(trf__file_read(file, 2, numbers, 3, &err), TRF_E_UNSUPPORTED);
+    assert_int_equal(trf__file_read_int64(file, 1, integers, 2, &err), TRF_E_SHAPE);
+    assert_int_equal(trf__file_read_int64(file, 2, integers, 2, &err), TRF_E_SHAPE);
+#if defined(TRF_DOUBLE)
+    assert_int_equal(trf__file_read(file, 1, numbers, 2, &err), TRF_OK);
+    assert_true(numbers[0] == 0.1 && numbers[1] == -1e300);
+#else
+    assert_int_equal(trf__file_read(file, 1, numbers, 2, &err), TRF_E_NONFINITE);       /* -1e300 is no float */
+    assert_true(numbers[0] == 0.1f);
+    assert_told(&err, TRF_E_NONFINITE, "moment");
+    assert_true(err.where == (int64_t)trf_file_at(file, 1).begin + 8);
+#endif
+    assert_int_equal(trf_file_metadata_count(file), 3);
+    assert_string_equal(trf_file_metadata(file, "k"), "line\nline\t\"\\ \xE4\xB8\xAD");
+    assert_string_equal(trf_file_metadata(file, ""), "");
+    assert_int_equal(strlen(trf_file_metadata(file, "trf.crc32")), 8);
+    assert_null(trf_file_metadata(file, "l"));
+    trf_file_metadata_at(file, 1, &key, &value);
+    assert_string_equal(key, "k");
+    trf_file_metadata_at(file, 3, &key, &value);
+    assert_true(!key && !value);
+    assert_null(trf_file_at(file, 4).name);
+    assert_null(trf_file_at(file, -1).name);
+    trf_file_close(file);
+    assert_int_equal(fault.open_files, 0);
+}
+
+/* More than one chunk, every value in its place, and the CRC over all of it. */
+static void test_large(void **state)
+{
+    const char *path = in_folder("large.safetensors");
+    enum { COUNT = 70001 };
+    float *from = (float *)malloc(COUNT * sizeof *from);
+    trf_real *back = (trf_real *)malloc(COUNT * sizeof *back);
+    trf__out out[2];
+    trf_file *file = NULL;
+    trf_hooks none;
+    int i;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    assert_true(from && back);
+    for (i = 0; i < COUNT; i++) from[i] = (float)i * 0.37f - 1000.0f;
+    out[0] = out_of("one", "F32", from, 1, 1, 0);
+    out[1] = out_of("many", "F32", from, 2, COUNT, 1);
+    assert_int_equal(trf__file_write(&none, path, out, 2, NULL, 0, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
+    assert_int_equal(trf__file_read(file, 1, back, COUNT, NULL), TRF_OK);
+    for (i = 0; i < COUNT; i++) if ((float)back[i] != from[i]) fail_msg("number %d", i);
+    trf_file_close(file);
+    free(from);
+    free(back);
+}
+
+/* As many tensors and texts as a file may have, in no order. */
+static void test_many(void **state)
+{
+    enum { COUNT = 65536 };
+    const char *path = in_folder("many.safetensors");
+    trf__out *out = (trf__out *)calloc(COUNT, sizeof *out);
+    trf__meta *meta = (trf__meta *)calloc(COUNT, sizeof *meta);
+    trf_file *file = NULL;
+    trf_hooks none;
+    int64_t number;
+    int i;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    assert_true(out && meta);
+    for (i = 0; i < COUNT; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        out[i] = out_of(name, "I64", small_integers, 1, i == 777, 0);
+        meta[i].key = out[i].name;
+        meta[i].value = "";
+    }
+    assert_int_equal(trf__file_write(&none, path, out, COUNT, meta, COUNT - 1, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_file_count(file), COUNT);
+    assert_int_equal(trf_file_metadata_count(file), COUNT);
+    for (i = 0; i < COUNT; i += 7) assert_int_equal(trf__file_find(file, out[i].name), i);
+    assert_int_equal(trf__file_read_int64(file, 777, &number, 1, NULL), TRF_OK);
+    assert_true(number == INT64_MIN);
+    assert_null(trf_file_metadata(file, "65535"));
+    assert_string_equal(trf_file_metadata(file, "65534"), "");
+    trf_file_close(file);
+    free(out);
+    free(meta);
+}
+
+/* BF16 and F16 widen exactly. */
+static void test_halves(void **state)
+{
+    static const struct { uint32_t bits; double value; } known[] = {
+        { 0x0000, 0.0 }, { 0x0001, 5.9604644775390625e-8 }, { 0x03FF, 6.0975551605224609375e-5 }, { 0x0400, 6.103515625e-5 },
+        { 0x3C00, 1.0 }, { 0x3C01, 1.0009765625 }, { 0xC000, -2.0 }, { 0x7BFF, 65504.0 }, { 0xFBFF, -65504.0 }, { 0x3555, 0.333251953125 }
+    };
+    const char *path = in_folder("halves.safetensors");
+    hostile_maker m;
+    trf_file *file = NULL;
+    trf_load_options options = trf_load_defaults();
+    trf_error err;
+    trf_real x[4];
+    uint32_t bits;
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof known / sizeof known[0]; i++) assert_true(trf__from_half(known[i].bits) == known[i].value);
+    for (bits = 0; bits < 0x7BFF; bits++) assert_true(trf__from_half(bits) < trf__from_half(bits + 1));
+    for (bits = 0; bits < 0x7C00; bits++) assert_true(trf__from_half(bits | 0x8000) == -trf__from_half(bits));
+    assert_true(trf__from_half(0x7C00) > 1e308 && trf__from_half(0xFC00) < -1e308);
+    assert_true(trf__from_half(0x7E00) != trf__from_half(0x7E00));
+    memset(&m, 0, sizeof m);
+    hostile_begin(&m);
+    hostile_text(&m, "{\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},\"h\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[6,8]}}");
+    hostile_length(&m, m.n - 8);
+    hostile_add(&m, "\x80\x3F\x49\xC0\x80\x7F\x00\xC0", 8);
+    put_file(path, m.bytes, m.n, 0);
+    free(m.bytes);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
+    assert_int_equal(trf__file_read(file, 1, x, 1, &err), TRF_OK);
+    assert_true(x[0] == -2);
+    assert_int_equal(trf__file_read(file, 0, x, 3, &err), TRF_E_NONFINITE);
+    trf_file_close(file);
+    options.allow_nonfinite = 1;
+    assert_int_equal(trf_file_open(&file, path, &options, &err), TRF_OK);
+    assert_int_equal(trf__file_read(file, 0, x, 3, &err), TRF_OK);
+    assert_true(x[0] == 1 && x[1] == (trf_real)-3.140625 && x[2] > 1e38f);
+    trf_file_close(file);
+}
+
+static void test_writer_refuses(void **state)
+{
+    const char *path = in_folder("refused.safetensors");
+    trf__out good = out_of("a", "F32", small_weights, 1, 6, 0), out[2];
+    trf__meta meta[2];
+    trf_hooks hooks;
+    counted memory;
+    trf_error err;
+    char *huge;
+    int i;
+    (void)state;
+    hooks = counting(&memory);
+    for (i = 0; i < 21; i++) {
+        out[0] = good;
+        out[1] = out_of("b", "I64", small_integers, 1, 3, 0);
+        if (i == 0) strcpy(out[0].name, "__metadata__");
+        if (i == 1) strcpy(out[1].name, "a");
+        if (i == 2) strcpy(out[0].name, "\xFF");
+        if (i == 3) out[0].name[0] = 0;
+        if (i == 4) memset(out[0].name, 'n', sizeof out[0].name);
+        if (i == 5) strcpy(out[0].name, "a\nb");
+        if (i == 6) out[0].dtype = "F16";
+        if (i == 7) out[0].dtype = NULL;
+        if (i == 8) out[0].rank = 5;
+        if (i == 9) out[0].rank = -1;
+        if (i == 10) out[0].shape[0] = -6;
+        if (i == 11) out[0].bytes = 20;
+        if (i == 12) out[0].data = NULL;
+        if (i == 13) { out[0].rank = 2; out[0].shape[0] = out[0].shape[1] = (int64_t)1 << 32; out[0].bytes = 0; }
+        if (i == 14) out[0].shape[0] = INT64_MAX;
+        if (i == 15) strcpy(out[1].name, "__metadata__");
+        if (i == 16) strcpy(out[1].name, "b\x7F");
+        if (i == 17) { out[0].rank = 3; out[0].shape[0] = 0; out[0].shape[1] = -1; out[0].bytes = 0; }
+        if (i == 18) strcpy(out[0].name, "\xED\xA0\x80");
+        if (i == 19) out[1].bytes = 25;
+        if (i == 20) {      /* each is legal, both together are beyond 2^48 - 1 */
+            out[0].shape[0] = ((int64_t)1 << 46) - 1;
+            out[1].shape[0] = 1;
+            out[0].bytes = 4 * (uint64_t)out[0].shape[0];
+            out[1].bytes = 8;
+        }
+        assert_int_equal(trf__file_write(&hooks, path, out, 2, NULL, 0, &err), TRF_E_INVALID_ARG);
+        assert_told(&err, TRF_E_INVALID_ARG, "writer");
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    for (i = 0; i < 6; i++) {
+        meta[0].key = i == 0 ? NULL : i == 1 ? "\x80" : i == 2 ? "trf.crc32" : "k";
+        meta[0].value = i == 3 ? NULL : i == 4 ? "\xC0\x80" : "v";
+        meta[1].key = i == 5 ? "k" : "l";
+        meta[1].value = "w";
+        assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 2, &err), TRF_E_INVALID_ARG);
+        assert_told(&err, TRF_E_INVALID_ARG, "writer");
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    huge = (char *)malloc((16 << 20) + 1);
+    assert_non_null(huge);
+    memset(huge, 'x', 16 << 20);
+    huge[16 << 20] = 0;
+    meta[0].key = "k";
+    meta[0].value = huge;
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 1, &err), TRF_E_INVALID_ARG);
+    huge[(16 << 20) - 200] = 0;
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 1, &err), TRF_OK);
+    free(huge);
+    assert_int_equal(trf__file_write(&hooks, path, &good, -1, NULL, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, NULL, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, NULL, 1, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 65537, NULL, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 65536, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, -1, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, NULL, &good, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, "", &good, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, NULL, 0, NULL, 0, &err), TRF_OK);
+    assert_true(memory.live == 0);
+    assert_int_equal(leftovers(), 0);
+    assert_int_equal(fault.open_files, 0);
+}
+
+static void test_open_arguments(void **state)
+{
+    trf_load_options options = trf_load_defaults();
+    const char *path = in_folder("small.safetensors");
+    trf_file *file = NULL;
+    trf_error err;
+    size_t n;
+    (void)state;
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    free(get_file(path, &n));
+    assert_int_equal(trf_file_open(NULL, path, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_file_open(&file, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_file_open(&file, "", NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "path");
+    options.max_bytes = 0;
+    assert_int_equal(trf_file_open(&file, path, &options, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "max_bytes");
+    options.max_bytes = n - 1;
+    assert_int_equal(trf_file_open(&file, path, &options, &err), TRF_E_LIMIT);
+    options.max_bytes = n;
+    assert_int_equal(trf_file_open(&file, path, &options, &err), TRF_OK);
+    trf_file_close(file);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    trf_file_close(file);
+    trf_file_close(NULL);
+    assert_int_equal(trf_file_count(NULL), 0);
+    assert_int_equal(trf_file_metadata_count(NULL), 0);
+    assert_null(trf_file_metadata(NULL, "k"));
+    assert_null(trf_file_at(NULL, 0).name);
+}
+
+/* ---- no memory, no disk ---- */
+
+static void test_no_memory(void **state)
+{
+    const char *path = in_folder("memory.safetensors");
+    trf_load_options options = trf_load_defaults();
+    int all, k;
+    (void)state;
+    for (all = 0; all < 2; all++) for (k = 1; ; k++) {
+        counted memory;
+        trf_hooks hooks;
+        trf_error err;
+        trf_status status;
+        hooks = counting(&memory);
+        memory.at = k;
+        memory.all = all;
+        unlink(path);
+        status = write_small(&hooks, path, &err);
+        assert_true(memory.live == 0);
+        if (!status) { assert_true(k > 2); break; }
+        assert_int_equal(status, TRF_E_NOMEM);
+        assert_told(&err, TRF_E_NOMEM, "writer");
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    for (k = 1; k < 3; k++) {
+        counted memory;
+        trf_file *file = NULL;
+        trf_error err;
+        options.hooks = counting(&memory);
+        memory.at = k;
+        assert_int_equal(trf_file_open(&file, path, &options, &err), k == 1 ? TRF_E_NOMEM : TRF_OK);
+        assert_true((k == 1) == !file);
+        trf_file_close(file);
+        assert_true(memory.live == 0);
+    }
+    assert_int_equal(fault.open_files, 0);
+}
+
+/* The k-th call to the system fails, for every k, once or for ever: an error, no temporary file, and the
+   old file as it was; unless it was the last flush, that of the folder: then the new file is there. */
+static void test_failing_writes(void **state)
+{
+    const char *path = in_folder("io.safetensors");
+    static const char old[] = "the old file";
+    unsigned char *now, *whole;
+    size_t n, n_whole;
+    int all, k, calls, renamed;
+    (void)state;
+    put_file(path, old, sizeof old, 0);
+    assert_int_equal(chmod(path, 0666), 0);
+    umask(022);
+    memset(&fault, 0, sizeof fault);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    calls = fault.calls;
+    assert_string_equal(fault.trace, "?OFMWWWWWSCONSC");    /* the file is flushed before, the folder after the rename */
+    whole = get_file(path, &n_whole);
+    for (all = 0; all < 2; all++) for (k = 1; k <= calls; k++) {
+        trf_error err;
+        trf_status status;
+        put_file(path, old, sizeof old, 0);
+        assert_int_equal(chmod(path, 0666), 0);
+        memset(&fault, 0, sizeof fault);
+        fault.at = k;
+        fault.all = all;
+        status = write_small(NULL, path, &err);
+        renamed = strchr(fault.trace, 'N') != NULL;
+        if (k == calls) assert_int_equal(status, TRF_OK);       /* closing the folder: nothing depends on it */
+        else {
+            assert_int_equal(status, TRF_E_IO);
+            assert_told(&err, TRF_E_IO, "writing");
+            assert_true(err.sys_errno == EIO || err.sys_errno == ENOSPC);
+        }
+        now = get_file(path, &n);
+        if (renamed) { assert_true(k >= calls - 1); assert_true(n == n_whole && !memcmp(now, whole, n)); }
+        else assert_true(n == sizeof old && !memcmp(now, old, n));
+        free(now);
+        if (leftovers()) fail_msg("call %d: a temporary file is left", k);
+        if (fault.open_files) fail_msg("call %d: a descriptor is lost", k);
+    }
+    free(whole);
+}
+
+static void test_failing_reads(void **state)
+{
+    const char *path = in_folder("io.safetensors");
+    trf_real numbers[6];
+    int k, done = 0;
+    (void)state;
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    for (k = 1; !done; k++) {
+        trf_file *file = NULL;
+        trf_error err;
+        trf_status status;
+        memset(&fault, 0, sizeof fault);
+        fault.at = k;
+        status = trf_file_open(&file, path, NULL, &err);
+        if (!status) status = trf__file_read(file, 0, numbers, 6, &err);
+        if (!status) status = trf__file_check_crc(file, &err);
+        done = !status;
+        if (status) { assert_int_equal(status, TRF_E_IO); assert_told(&err, status, "reading"); assert_int_equal(err.sys_errno, EIO); }
+        trf_file_close(file);
+        assert_int_equal(fault.open_files, 0);
+    }
+    assert_true(k > 10);
+}
+
+/* Every call interrupted once, reads and writes of at most seven bytes: everything works. */
+static void test_interrupted(void **state)
+{
+    const char *path = in_folder("short.safetensors");
+    trf_file *file = NULL;
+    trf_real numbers[6];
+    (void)state;
+    fault.interrupt = 1;
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
+    assert_int_equal(trf__file_read(file, 0, numbers, 6, NULL), TRF_OK);
+    assert_true((float)numbers[5] == small_weights[5]);
+    trf_file_close(file);
+    assert_int_equal(fault.open_files, 0);
+}
+
+/* The file shrinks between opening and reading. */
+static void test_shrinking(void **state)
+{
+    const char *path = in_folder("shrinks.safetensors");
+    trf_file *file = NULL;
+    trf_error err;
+    trf_real numbers[6];
+    (void)state;
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
+    assert_int_equal(truncate(path, (off_t)trf_file_at(file, 0).begin + 5), 0);
+    assert_int_equal(trf__file_read(file, 0, numbers, 6, &err), TRF_E_IO);
+    assert_told(&err, TRF_E_IO, "shrinks");
+    assert_true(err.where == (int64_t)trf_file_at(file, 0).begin + 5);
+    assert_int_equal(trf__file_check_crc(file, &err), TRF_E_IO);
+    trf_file_close(file);
+}
+
+/* A real full disk, as far as one can be had: the limit of a file's size, and /dev/full. */
+static void test_full(void **state)
+{
+    const char *path = in_folder("full.safetensors");
+    static const char old[] = "the old file";
+    struct rlimit before, small;
+    trf_error err;
+    trf_status status;
+    unsigned char *now;
+    size_t n;
+    int fd;
+    (void)state;
+    put_file(path, old, sizeof old, 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 100;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    status = write_small(NULL, path, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(status, TRF_E_IO);
+    assert_int_equal(err.sys_errno, EFBIG);
+    assert_told(&err, TRF_E_IO, "full");
+    now = get_file(path, &n);
+    assert_true(n == sizeof old && !memcmp(now, old, n));
+    free(now);
+    assert_int_equal(leftovers(), 0);
+    fd = open("/dev/full", O_WRONLY);
+    if (fd >= 0) {
+        assert_int_equal(trf__write_all(fd, old, sizeof old), ENOSPC);
+        close(fd);
+        assert_int_equal(write_small(NULL, "/dev/full", &err), TRF_E_IO);      /* a device is not replaced */
+        assert_int_equal(access("/dev/full", W_OK), 0);
+    }
+}
+
+/* ---- what is not a file, and what may not be touched ---- */
+
+static void refuse_both(const char *path, int reading_only)
+{
+    trf_file *file = NULL;
+    trf_error err;
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_E_IO);
+    assert_told(&err, TRF_E_IO, path);
+    assert_null(file);
+    if (reading_only) return;
+    assert_int_equal(write_small(NULL, path, &err), TRF_E_IO);
+    assert_told(&err, TRF_E_IO, path);
+    assert_int_equal(leftovers(), 0);
+}
+
+static void test_not_a_file(void **state)
+{
+    struct sockaddr_un address;
+    const char *path;
+    int fd;
+    (void)state;
+    refuse_both(folder, 0);
+    refuse_both(in_folder("none/none"), 0);
+    refuse_both(in_folder("none"), 1);
+    refuse_both("/dev/zero", 0);
+    refuse_both("/dev/null", 0);
+    path = in_folder("pipe");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    refuse_both(path, 0);
+    fault.lie = 1;          /* the pipe took the place of a file just after we looked: no waiting for a writer */
+    refuse_both(path, 1);
+    fault.lie = 0;
+    path = in_folder("socket");
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd >= 0) {
+        memset(&address, 0, sizeof address);
+        address.sun_family = AF_UNIX;
+        snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+        if (bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0) refuse_both(path, 0);
+        close(fd);
+    }
+    path = in_folder("loop");
+    assert_int_equal(symlink(path, path), 0);
+    refuse_both(path, 0);
+    assert_int_equal(fault.open_files, 0);
+}
+
+/* No permission to read, and a folder that cannot be written: as root, in somebody else's clothes. */
+static void test_no_permission(void **state)
+{
+    const char *path = in_folder("secret.safetensors"), *inside = in_folder("locked/x.safetensors");
+    char locked[128];
+    trf_file *file = NULL;
+    trf_error err;
+    uid_t self = geteuid();
+    (void)state;
+    snprintf(locked, sizeof locked, "%s/locked", folder);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(mkdir(locked, 0755), 0);
+    assert_int_equal(chmod(path, 0000), 0);
+    assert_int_equal(chmod(locked, 0555), 0);
+    if (self == 0) assert_int_equal(seteuid(65534), 0);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_E_IO);
+    assert_int_equal(err.sys_errno, EACCES);
+    assert_told(&err, TRF_E_IO, path);
+    assert_int_equal(write_small(NULL, inside, &err), TRF_E_IO);
+    assert_int_equal(err.sys_errno, EACCES);
+    assert_told(&err, TRF_E_IO, inside);
+    if (self == 0) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(access(inside, F_OK), -1);
+    assert_int_equal(chmod(locked, 0755), 0);
+    assert_int_equal(fault.open_files, 0);
+}
+
+static int mode_of(const char *path)
+{
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    return (int)(s.st_mode & 07777);
+}
+
+static void test_modes(void **state)
+{
+    static const int modes[] = { 0640, 0664, 0600, 0777, 0444 };
+    const char *path = in_folder("mode.safetensors");
+    mode_t before = umask(022);
+    size_t i;
+    (void)state;
+    unlink(path);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(mode_of(path), 0644);
+    for (i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(path, (mode_t)modes[i]), 0);
+        assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+        assert_int_equal(mode_of(path), modes[i]);
+    }
+    unlink(path);
+    umask(077);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(mode_of(path), 0600);
+    umask(before);
+}
+
+/* A link waits under the temporary name: it is not followed, and saving still works. A link as the
+   target is replaced; what it pointed to stays. */
+static void test_links(void **state)
+{
+    const char *path = in_folder("linked.safetensors");
+    char victim[128], temporary[256];
+    static const char precious[] = "precious";
+    unsigned char *now;
+    struct stat s;
+    trf_file *file = NULL;
+    size_t n;
+    uint32_t i;
+    (void)state;
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    put_file(victim, precious, sizeof precious, 0);
+    for (i = 0; i < 3; i++) {
+        trf__temporary_name(temporary, sizeof temporary, path, i);
+        assert_non_null(strstr(temporary, "linked.safetensors.tmp-"));
+        assert_int_equal(symlink(victim, temporary), 0);
+    }
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    trf_file_close(file);
+    assert_int_equal(leftovers(), 3);       /* the links, and nothing of ours */
+    for (i = 0; i < 3; i++) {
+        trf__temporary_name(temporary, sizeof temporary, path, i);
+        assert_int_equal(unlink(temporary), 0);
+    }
+    unlink(path);
+    assert_int_equal(symlink(victim, path), 0);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISREG(s.st_mode));
+    now = get_file(victim, &n);
+    assert_true(n == sizeof precious && !memcmp(now, precious, n));
+    free(now);
+}
+
+/* Saving over the file that is being read: the reader goes on with what it opened. */
+static void test_save_over_open(void **state)
+{
+    const char *path = in_folder("over.safetensors");
+    float other[2] = { 8, 9 };
+    trf__out out = out_of("other", "F32", other, 1, 2, 0);
+    trf_file *file = NULL;
+    trf_real numbers[6];
+    trf_hooks none;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, path, &out, 1, NULL, 0, NULL), TRF_OK);
+    assert_int_equal(trf__file_read(file, 0, numbers, 6, NULL), TRF_OK);
+    assert_true((float)numbers[1] == small_weights[1]);
+    assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
+    trf_file_close(file);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_find(file, "other"), 0);
+    trf_file_close(file);
+}
+
+/* Names: the longest, with foreign letters, with format letters, without a folder. */
+static void test_paths(void **state)
+{
+    char name[300], here[512];
+    trf_file *file = NULL;
+    trf_error err;
+    int i;
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        memset(name, 0, sizeof name);
+        if (i == 0) memset(name, 'n', 255);
+        if (i == 1) { int k; for (k = 0; k < 127; k++) memcpy(name + 2 * k, "\xC3\xA9", 2); }
+        if (i == 2) strcpy(name, "%n%s%n");
+        if (i == 3) strcpy(name, "a b\"'\\$`\n.safetensors");
+        if (i == 4) memset(name, 'n', 256);
+        assert_int_equal(write_small(NULL, in_folder(name), &err), i == 4 ? TRF_E_IO : TRF_OK);
+        assert_int_equal(trf_file_open(&file, in_folder(name), NULL, &err), i == 4 ? TRF_E_IO : TRF_OK);
+        if (i == 4) assert_int_equal(err.sys_errno, ENAMETOOLONG);
+        trf_file_close(file);
+        unlink(in_folder(name));
+    }
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(write_small(NULL, "plain", &err), TRF_OK);
+    assert_int_equal(trf_file_open(&file, "plain", NULL, &err), TRF_OK);
+    trf_file_close(file);
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(leftovers(), 0);
+}
+
+/* ---- numbers as text ---- */
+
+static uint64_t bits_of(double x) { uint64_t bits; memcpy(&bits, &x, 8); return bits; }
+
+static void round_trips(void)
+{
+    static const double known[] = { 0.0, -0.0, 1.0, 0.1, -1.5, 1e-5, 123456789.0, 1e22, 1e23, 5e-324, 2.2250738585072014e-308,
+                                    1.7976931348623157e308, -4.9406564584124654e-324, 3.1415926535897931, 9007199254740993.0 };
+    char text[32];
+    double back;
+    uint32_t i;
+    for (i = 0; i < 60000 + sizeof known / sizeof known[0]; i++) {
+        uint64_t random = trf__random64(1, 2, i);
+        float f;
+        double x;
+        uint32_t low = (uint32_t)random;
+        if (i < sizeof known / sizeof known[0]) x = known[i];
+        else memcpy(&x, &random, 8);
+        if (!trf__is_finite(x)) continue;
+        trf__print_real(text, sizeof text, x, 17);
+        if (strchr(text, ',') || !trf__parse_real(text, &back) || bits_of(back) != bits_of(x)) fail_msg("%s", text);
+        memcpy(&f, &low, 4);
+        if (!trf__is_finite((double)f)) continue;
+        trf__print_real(text, sizeof text, (double)f, 9);
+        if (!trf__parse_real(text, &back) || !((float)back == f)) fail_msg("float %s", text);
+    }
+}
+
+static void test_numbers(void **state)
+{
+    static const char *const bad[] = { "", "-", ".", ".5", "5.", "1,5", "1e", "1e+", "1 ", " 1", "+1", "0x10", "1e400", "-1e999999999999999999999",
+                                       "INF", "infinity", "NaN", "-nan", "1.2.3", "1e5.", "--1", "1-", "1e5e5", "\xD9\xAB" };
+    static const char *const bad_integers[] = { "", "-", "-0", "00", "01", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "9223372036854775808",
+                                                "-9223372036854775809", "99999999999999999999999", "a", "--1" };
+    static const struct { const char *text; int64_t value; } integers[] = {
+        { "0", 0 }, { "-1", -1 }, { "10", 10 }, { "9223372036854775807", INT64_MAX }, { "-9223372036854775808", INT64_MIN } };
+    char text[32];
+    double x = 7;
+    int64_t n = 7;
+    size_t i;
+    (void)state;
+    round_trips();
+    trf__print_real(text, sizeof text, 0.1, 9); assert_string_equal(text, "0.1");
+    trf__print_real(text, sizeof text, 0.1, 17); assert_string_equal(text, "0.10000000000000001");
+    trf__print_real(text, sizeof text, 1e-5, 9); assert_string_equal(text, "1e-05");
+    trf__print_real(text, sizeof text, HUGE_VAL, 9); assert_string_equal(text, "inf");
+    trf__print_real(text, sizeof text, -HUGE_VAL, 9); assert_string_equal(text, "-inf");
+    trf__print_real(text, sizeof text, HUGE_VAL - HUGE_VAL, 9); assert_string_equal(text, "nan");
+    trf__print_real(text, 4, 0.125, 9); assert_string_equal(text, "0.1");
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) if (trf__parse_real(bad[i], &x) || !(x == 7)) fail_msg("\"%s\" was a number", bad[i]);
+    for (i = 0; i < sizeof bad_integers / sizeof bad_integers[0]; i++)
+        if (trf__parse_int(bad_integers[i], &n) || n != 7) fail_msg("\"%s\" was an integer", bad_integers[i]);
+    for (i = 0; i < sizeof integers / sizeof integers[0]; i++) {
+        assert_true(trf__parse_int(integers[i].text, &n));
+        assert_true(n == integers[i].value);
+    }
+    assert_true(trf__parse_real("-1.25E+3", &x) && x == -1250);
+    assert_true(trf__parse_real("1e-400", &x) && x == 0);
+    assert_true(trf__parse_real("inf", &x) && x > 0 && !trf__is_finite(x));
+    assert_true(trf__parse_real("-inf", &x) && x < 0 && !trf__is_finite(x));
+    assert_true(trf__parse_real("nan", &x) && x != x);
+}
+
+/* The same in a program whose decimal point is a comma. */
+static void test_comma(void **state)
+{
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "German", "ps_AF.utf8" };
+    const char *path = in_folder("comma.safetensors");
+    trf_file *file = NULL;
+    size_t i;
+    int found = 0;
+    char text[32];
+    (void)state;
+    for (i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_ALL, names[i]) != NULL;
+    if (!found) skip();
+    round_trips();
+    trf__print_real(text, sizeof text, 0.1, 9);
+    assert_string_equal(text, "0.1");
+    assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
+    trf_file_close(file);
+    setlocale(LC_ALL, "C");
+}
+
+static void test_sort(void **state)
+{
+    trf__text_entry pairs[300];
+    const void *items[300];
+    char keys[300][8];
+    size_t n, i;
+    (void)state;
+    for (n = 0; n <= 300; n += n < 20 ? 1 : 40) {
+        for (i = 0; i < n; i++) {
+            snprintf(keys[i], sizeof keys[i], "%03d", (int)(trf__random64(n, 3, i) % 200));
+            pairs[i].key = keys[i];
+            items[i] = pairs + i;
+        }
+        trf__sort(items, n, trf__by_key);
+        for (i = 1; i < n; i++) assert_true(trf__by_key(items[i - 1], items[i]) <= 0);
+        for (i = 0; i < n; i++) {       /* each item once */
+            size_t k, seen = 0;
+            for (k = 0; k < n; k++) seen += items[k] == pairs + i;
+            assert_true(seen == 1);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_hostile, fresh),
+        cmocka_unit_test_setup(test_header_limits, fresh),
+        cmocka_unit_test_setup(test_largest, fresh),
+        cmocka_unit_test_setup(test_raw_nul, fresh),
+        cmocka_unit_test_setup(test_every_truncation, fresh),
+        cmocka_unit_test_setup(test_every_bit, fresh),
+        cmocka_unit_test_setup(test_crc, fresh),
+        cmocka_unit_test_setup(test_round_trip, fresh),
+        cmocka_unit_test_setup(test_large, fresh),
+        cmocka_unit_test_setup(test_many, fresh),
+        cmocka_unit_test_setup(test_halves, fresh),
+        cmocka_unit_test_setup(test_writer_refuses, fresh),
+        cmocka_unit_test_setup(test_open_arguments, fresh),
+        cmocka_unit_test_setup(test_no_memory, fresh),
+        cmocka_unit_test_setup(test_failing_writes, fresh),
+        cmocka_unit_test_setup(test_failing_reads, fresh),
+        cmocka_unit_test_setup(test_interrupted, fresh),
+        cmocka_unit_test_setup(test_shrinking, fresh),
+        cmocka_unit_test_setup(test_full, fresh),
+        cmocka_unit_test_setup(test_not_a_file, fresh),
+        cmocka_unit_test_setup(test_no_permission, fresh),
+        cmocka_unit_test_setup(test_modes, fresh),
+        cmocka_unit_test_setup(test_links, fresh),
+        cmocka_unit_test_setup(test_save_over_open, fresh),
+        cmocka_unit_test_setup(test_paths, fresh),
+        cmocka_unit_test_setup(test_numbers, fresh),
+        cmocka_unit_test_setup(test_comma, fresh),
+        cmocka_unit_test_setup(test_sort, fresh),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,222 @@
+#!/bin/sh
+# The command line from outside: sh tests/test_trf.sh build/trf
+#
+# Makes its own data in a temporary folder: digits in, their names in reverse order out ("3 1 4" to "four one
+# three"). Trains small models on it and checks results, files, exit statuses and messages.
+
+trf=${1:?usage: test_trf.sh PATH_OF_TRF}
+case $trf in /*) ;; *) trf=$PWD/$trf ;; esac
+[ -x "$trf" ] || { echo "$trf is not there"; exit 1; }
+here=$(mktemp -d) || exit 1
+trap 'rm -rf "$here"' EXIT
+cd "$here" || exit 1
+passed=0
+failed=0
+
+# check NAME COMMAND...: passes if the command succeeds
+check()
+{
+    name=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
+}
+
+# expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression found in what was said
+expect()
+{
+    wanted=$1 name=$2 message=$3
+    shift 3
+    "$@" >out 2>err
+    status=$?
+    if [ $status -eq "$wanted" ] && { [ -z "$message" ] || grep -q -e "$message" out err; }; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in:"
+        sed 's/^/    /' err
+    fi
+}
+
+same() { cmp -s "$1" "$2"; }
+lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
+
+# pairs N SEED: writes N pairs as source, tab, target
+pairs()
+{
+    awk -v n="$1" -v x="$2" 'BEGIN {
+        split("one two three four five six seven eight nine", name, " "); name[0] = "zero";
+        for (i = 0; i < n; i++) {
+            x = (x * 1103515245 + 12345) % 2147483648; k = 1 + int(x / 65536) % 5;
+            s = t = "";
+            for (j = 0; j < k; j++) {
+                x = (x * 1103515245 + 12345) % 2147483648; d = int(x / 65536) % 10;
+                s = s (j ? " " : "") d; t = name[d] (j ? " " : "") t;
+            }
+            print s "\t" t;
+        }
+    }'
+}
+
+pairs 600 1 >train.tsv
+pairs 40 77 >test.tsv
+pairs 2000 3 >more.tsv
+for f in train test; do cut -f1 $f.tsv >$f.digits; cut -f2 $f.tsv >$f.names; done
+tr -d ' ' <train.digits | paste - train.names >letters.tsv
+
+small="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1 --warmup 20 --batch-tokens 256
+       --seed 5 --threads 1 --log-every 10"
+OMP_WAIT_POLICY=passive
+export OMP_WAIT_POLICY
+
+# --- help and usage errors ---------------------------------------------------------------------------------
+expect 0 "overview" "usage: trf COMMAND" "$trf" --help
+expect 0 "version" "trf [0-9]" "$trf" --version
+expect 2 "no command" "usage: trf COMMAND" "$trf"
+expect 2 "unknown command" "did you mean 'trf train'" "$trf" trian
+for command in train translate score inspect; do
+    expect 0 "help of $command" "usage: trf $command" "$trf" $command --help
+    expect 2 "unknown option of $command" "unknown option" "$trf" $command --nonsense-of-this-kind
+done
+expect 0 "defaults in the help" "default 128; base: 512; big: 1024" "$trf" train --help
+expect 2 "hint" "did you mean --d-model?" "$trf" train --d-modle 3
+expect 2 "ambiguous option" "--batch-tokens --batch-sentences" "$trf" train --batch 3
+expect 2 "no value" "needs a value" "$trf" train --d-model
+expect 2 "value too many" "takes no value" "$trf" train --resume=3
+expect 2 "not a number" "--d-model takes a whole number" "$trf" train --d-model 3x
+expect 2 "not a choice" "--tying takes untied|decoder|all" "$trf" train --tying none
+expect 2 "stray argument" "not an option" "$trf" train here
+expect 2 "no data" "--source FILE" "$trf" train --model m --updates 1
+expect 2 "no model" "--model" "$trf" train --tsv train.tsv --updates 1
+expect 2 "no end" "--updates N or --epochs N" "$trf" train --tsv train.tsv --model m
+expect 2 "no model to translate with" "--model" "$trf" translate
+expect 2 "no file to inspect" "one file" "$trf" inspect
+
+# --- a run in one piece, in two, from files, TSV, a pipe, with other threads: the same bytes ----------------
+files="--source train.digits --target train.names"
+expect 0 "train" "step 40 .*loss .*lr .*tokens/s.*left" "$trf" train $files $small --updates 40 --model one
+expect 0 "first half" "done: 20 updates" "$trf" train $files $small --updates 20 --model two
+expect 0 "second half" "resumed from update 21" "$trf" train $files $small --updates 40 --model two --resume
+check "resumed = straight" same one two
+check "checkpoints too" same one.checkpoint two.checkpoint
+expect 0 "train from TSV" "" "$trf" train --tsv train.tsv $small --updates 40 --model tsv --checkpoint ''
+check "TSV = two files" same one tsv
+check "no checkpoint was wanted" test ! -e tsv.checkpoint
+cat train.tsv | "$trf" train --tsv - $small --threads 2 --updates 40 --model pipe 2>err
+check "train from a pipe" test $? -eq 0
+check "pipe and two threads = two files" same one pipe
+expect 0 "other seed" "" "$trf" train --tsv train.tsv $small --seed 6 --updates 40 --model other
+check "another seed is another model" test "$(cmp -s one other; echo $?)" -eq 1
+expect 1 "resume with another model" "--d-model 16" \
+    "$trf" train $files $small --d-model 32 --updates 50 --model two --resume
+expect 1 "resume with other data" "TRF_E_STATE" "$trf" train --tsv test.tsv $small --updates 50 --model two --resume
+expect 1 "resume from nothing" "none.checkpoint" "$trf" train $files $small --updates 50 --model none --resume
+expect 0 "the end of the epochs" "done: [0-9]* updates" \
+    "$trf" train $files $small --epochs 2 --accumulate 3 --model epochs
+
+# --- a signal ends a run well; going on gives what an unbroken run gives -----------------------------------
+"$trf" train $files $small --updates 150 --model whole 2>/dev/null
+"$trf" train $files $small --updates 150 --model broken 2>log &
+pid=$!
+tries=0
+while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+kill -TERM $pid
+wait $pid
+check "exit status 128 + 15" test $? -eq 143
+check "it says so" grep -q "stopped by signal 15 after update" log
+check "no model yet" test ! -e broken
+expect 0 "going on" "resumed" "$trf" train $files $small --updates 150 --model broken --resume
+check "broken = whole" same broken whole
+
+# --- bad training data -------------------------------------------------------------------------------------
+head -n 30 train.names >short.names
+expect 1 "different line counts" "600 lines.* 30" \
+    "$trf" train --source train.digits --target short.names $small --updates 1 --model m
+{ head -n 3 train.tsv; echo "1 2 3 4 5 6 7 8 9	one"; printf '\t\n'; sed 1,3d train.tsv; } >long.tsv
+expect 0 "pairs left out" "left out: long.tsv:4: 9 tokens, at most 7" \
+    "$trf" train --tsv long.tsv $small --max-length 8 --updates 2 --model m
+check "empty pairs too" grep -q "left out: long.tsv:5: empty on both sides" err
+check "and counted" grep -q "600 pairs, 1 more left out as too long, 1 more left out as empty" err
+printf '1 2\n' >notab.tsv
+expect 1 "no tab" "notab.tsv:1: no tab" "$trf" train --tsv notab.tsv $small --updates 1 --model m
+printf '1\tone\n\377\ttwo\n' >bad.tsv
+expect 1 "not UTF-8" "bad.tsv:2: " "$trf" train --tsv bad.tsv $small --updates 1 --model m
+expect 1 "no such file" "cannot read 'missing'" "$trf" train --tsv missing $small --updates 1 --model m
+expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 --model no/m
+expect 1 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv $small --n-heads 3 --updates 1 --model m
+
+# --- learning, validation, translating ---------------------------------------------------------------------
+expect 0 "learn" "^validation: step 400 .*perplexity" \
+    "$trf" train --tsv more.tsv --valid-tsv test.tsv --model good --checkpoint '' \
+    --d-model 64 --n-heads 4 --d-ff 128 --encoder-layers 1 --decoder-layers 1 --schedule inverse-sqrt \
+    --learning-rate 0.003 --warmup 100 --dropout 0 --batch-tokens 300 --seed 3 \
+    --max-length 12 --threads 1 --updates 400
+expect 0 "translate" "" "$trf" translate --model good --input test.digits --output answers
+check "a line for a line" lines_are 40 answers
+right=$(paste answers test.names | awk -F '\t' '$1 == $2' | wc -l)
+check "most answers are right ($right of 40)" test "$right" -ge 34
+"$trf" translate --model good --batch 7 --threads 2 <test.digits >piped
+check "standard input and output, other batches" same answers piped
+"$trf" translate --model good --interactive <test.digits >single
+check "line by line" same answers single
+printf '1 2\n\n  \n1 2 3 4 5 6 7 8 9 1 2 3\n\377\n1\0002\n4 5 unknown\n7' >odd
+expect 1 "odd lines" "odd:4: .*12 tokens, at most 11" "$trf" translate --model good --input odd
+check "still a line for a line" lines_are 8 out
+check "empty where empty, and where impossible" test "$(sed -n '2,6p' out | tr -d '\n')" = ""
+check "the last line without an end" test "$(sed -n 8p out)" = seven
+check "each bad line is named" test "$(grep -c 'odd:[456]:' err)" -eq 3
+printf '1 2\n\n7\n' >three
+expect 0 "n best form" "^1	1	-[0-9.]*	two one$" "$trf" translate --model good --input three --n-best 3
+check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.2 3.3 "
+expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
+expect 1 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --n-best 9
+expect 1 "output is input" "is the input itself" "$trf" translate --model good --input three --output three
+check "and it is whole" lines_are 3 three
+expect 1 "no such model" "missing" "$trf" translate --model missing
+expect 1 "not a model" "three" "$trf" translate --model three
+if [ -w /dev/full ]; then
+    expect 1 "disk full" "cannot write /dev/full" "$trf" translate --model good --input test.digits --output /dev/full
+    expect 1 "disk full, standard output" "cannot write standard output" sh -c "'$trf' --help >/dev/full"
+fi
+
+# --- scores ------------------------------------------------------------------------------------------------
+expect 0 "score" "40 pairs, [0-9]* target tokens" "$trf" score --model good --source test.digits --target test.names
+cp out scores
+check "a score for a pair" lines_are 40 scores
+check "log-probability and tokens" test "$(awk -F '\t' '$1 <= 0 && $2 >= 2' scores | wc -l)" -eq 40
+expect 0 "score a TSV" "" "$trf" score --model good --tsv test.tsv
+check "the same" same out scores
+expect 0 "other batches" "" "$trf" score --model good --tsv test.tsv --batch 3
+check "nearly the same" test "$(paste out scores | awk -F '\t' '($1 - $3) ^ 2 <= 1e-6 && $2 == $4' | wc -l)" -eq 40
+awk -F '\t' '{ print $1 "\t" "nine " $2 }' test.tsv >wrong.tsv
+expect 0 "score wrong answers" "" "$trf" score --model good --tsv wrong.tsv
+check "wrong answers score less" test "$(paste out scores | awk -F '\t' '$1 < $3' | wc -l)" -ge 38
+expect 1 "unpaired" "test.digits has 40 lines, but three has 3" \
+    "$trf" score --model good --source test.digits --target three
+expect 1 "pairs that cannot be scored" "notab.tsv:1: not scored: no tab" "$trf" score --model good --tsv notab.tsv
+check "a line all the same" test "$(cat out)" = "nan	0"
+
+# --- characters, one vocabulary, conventions, inspect ------------------------------------------------------
+expect 0 "characters to words" "14 source and 14 target tokens" \
+    "$trf" train --tsv letters.tsv --source-tokens characters $small --updates 10 --model letters
+echo 123 | "$trf" translate --model letters --beam 1 >out 2>err
+check "characters translate" lines_are 1 out
+expect 0 "words to characters" "" \
+    "$trf" train $files --target-tokens characters $small --updates 2 --model spell
+expect 0 "inspect spell" "target vocabulary: [0-9]* characters" "$trf" inspect spell
+expect 0 "paper" "24 source and 24 target" "$trf" train $files $small --conventions paper --updates 3 --model paper
+expect 0 "inspect paper" "  --tying all" "$trf" inspect paper
+check "conventions are in the file" grep -q "  --norm-epsilon 1e-06" out
+expect 2 "one vocabulary of two kinds" "one vocabulary" \
+    "$trf" train $files $small --joint-vocabulary --target-tokens characters --updates 1 --model m
+expect 0 "vocabulary size" "8 source and 14 target" \
+    "$trf" train $files $small --source-vocab-size 8 --updates 1 --model m
+expect 0 "inspect" "source vocabulary: 14 characters" "$trf" inspect letters
+check "tensors" grep -q "encoder.layers.0.linear1.weight  F32  (32, 16)  512" out
+check "total" grep -q "^weights: [0-9]* in 38 parameters" out
+expect 0 "inspect a checkpoint" "training: 40 updates so far" "$trf" inspect one.checkpoint
+check "its settings" grep -q "  --warmup 20" out
+head -c 2000 good >cut
+expect 1 "inspect half a file" "cut" "$trf" inspect cut
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,713 @@
+/* The vocabulary: counting and order, text to ids and back at every capacity, strict UTF-8 against an oracle, the
+   stored form with hostile variants, and every allocation failing once. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+/* -----------------------------------------------------------------------------------------------
+   A heap that counts, checks what it gets back and the bytes behind it, and fails at the call number `fail_at`
+   (with fail_on: and at all later ones). */
+typedef struct heap { int64_t calls, fail_at, blocks; int fail_on; } heap;
+
+static void *heap_alloc(void *user, size_t align, size_t bytes)
+{
+    heap *h = (heap *)user;
+    char *raw, *block;
+    h->calls++;
+    if (h->calls == h->fail_at || (h->fail_on && h->fail_at && h->calls > h->fail_at)) return NULL;
+    assert_true(align == 64 && bytes > 0);
+    if (bytes > (size_t)1 << 31) return NULL;
+    raw = (char *)malloc(bytes + 128);
+    assert_non_null(raw);
+    block = raw + 64 + (64 - (uintptr_t)raw % 64) % 64;
+    memcpy(block - 8, &raw, sizeof raw);
+    memcpy(block - 16, &bytes, sizeof bytes);
+    memset(block, 0xA5, bytes);
+    memset(block + bytes, 0xC7, (size_t)(raw + bytes + 128 - (block + bytes)));
+    h->blocks++;
+    return block;
+}
+
+static void heap_free(void *user, void *memory, size_t bytes)
+{
+    heap *h = (heap *)user;
+    char *raw, *at;
+    size_t asked;
+    memcpy(&raw, (char *)memory - 8, sizeof raw);
+    memcpy(&asked, (char *)memory - 16, sizeof asked);
+    assert_int_equal(asked, bytes);
+    for (at = (char *)memory + bytes; at < raw + bytes + 128; at++) assert_int_equal((unsigned char)*at, 0xC7);
+    memset(memory, 0x5A, bytes);
+    h->blocks--;
+    free(raw);
+}
+
+static trf_hooks heap_hooks(heap *h)
+{
+    trf_hooks hooks;
+    memset(&hooks, 0, sizeof hooks);
+    memset(h, 0, sizeof *h);
+    hooks.user = h;
+    hooks.alloc = heap_alloc;
+    hooks.free = heap_free;
+    return hooks;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Calls with everything that an error promises. */
+static trf_error err;
+static int dirty(void) { memset(&err, 0x55, sizeof err); return 0; }
+static void check_ok(trf_status status)
+{
+    assert_int_equal(status, TRF_OK);
+    assert_int_equal(err.status, TRF_OK);
+    assert_int_equal(err.where, -1);
+    assert_string_equal(err.message, "");
+}
+static void check_fails(trf_status status, trf_status wanted, const char *what, int64_t where)
+{
+    assert_string_equal(trf_status_name(status), trf_status_name(wanted));
+    assert_int_equal(err.status, wanted);
+    assert_string_equal(err.what, what);
+    assert_int_equal(err.where, where);
+    assert_true(strlen(err.message) > 10);
+}
+#define OK(call) (dirty(), check_ok(call))
+#define FAILS(call, status, what, where) (dirty(), check_fails(call, status, what, where))
+
+static trf_vocab *learned(trf_token_kind kind, const char *line, int32_t max_size, int64_t min_count)
+{
+    trf_vocab *v;
+    OK(trf_vocab_create(&v, kind, NULL, &err));
+    OK(trf_vocab_learn(v, line, &err));
+    OK(trf_vocab_finish(v, max_size, min_count, &err));
+    return v;
+}
+
+static void check_tokens(const trf_vocab *v, int32_t n, const char *const *tokens)
+{
+    int32_t i;
+    assert_int_equal(trf_vocab_size(v), n + 4);
+    for (i = 0; i < n; i++) {
+        assert_string_equal(trf_vocab_token(v, i + 4), tokens[i]);
+        assert_int_equal(trf_vocab_id(v, tokens[i]), i + 4);
+    }
+    assert_null(trf_vocab_token(v, n + 4));
+    assert_null(trf_vocab_token(v, -1));
+}
+#define TOKENS(v, ...) do { const char *const t_[] = { __VA_ARGS__ }; \
+    check_tokens(v, (int32_t)(sizeof t_ / sizeof *t_), t_); } while (0)
+
+static uint64_t draws;
+static int32_t pick(int32_t n) { return (int32_t)(trf__random64(11, 3, draws++) % (uint64_t)n); }
+
+/* ----------------------------------------------------------------------------------------------- */
+static void creating(void **state)
+{
+    trf_vocab *v = (trf_vocab *)&err;
+    heap h;
+    trf_hooks hooks = heap_hooks(&h);
+    (void)state;
+    FAILS(trf_vocab_create(NULL, TRF_WORDS, NULL, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_create(&v, (trf_token_kind)2, NULL, &err), TRF_E_INVALID_ARG, "kind", -1);
+    assert_null(v);
+    h.fail_at = 1;
+    v = (trf_vocab *)&err;
+    FAILS(trf_vocab_create(&v, TRF_WORDS, &hooks, &err), TRF_E_NOMEM, "vocab", -1);
+    assert_null(v);
+    OK(trf_vocab_create(&v, TRF_CHARACTERS, &hooks, &err));
+    assert_int_equal(trf_vocab_kind(v), TRF_CHARACTERS);
+    trf_vocab_destroy(v);
+    assert_int_equal(h.blocks, 0);
+    assert_int_equal(trf_vocab_create(&v, TRF_WORDS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_kind(v), TRF_WORDS);
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(NULL);
+    assert_int_equal(trf_vocab_size(NULL), 0);
+    assert_null(trf_vocab_token(NULL, 0));
+    assert_int_equal(trf_vocab_id(NULL, "a"), 3);
+}
+
+static void order_of_ids(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "b ab b z \xC3\xA9 a abc a b", INT32_MAX, 1);
+    (void)state;
+    TOKENS(v, "b", "a", "ab", "abc", "z", "\xC3\xA9");      /* bytes compare unsigned, a beginning stands first */
+    trf_vocab_destroy(v);
+
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));        /* counts add up over lines */
+    OK(trf_vocab_learn(v, "x y", &err));
+    OK(trf_vocab_learn(v, "", &err));
+    OK(trf_vocab_learn(v, " y  y z ", &err));
+    OK(trf_vocab_learn(v, "z z z w", &err));
+    OK(trf_vocab_finish(v, 7, 1, &err));
+    TOKENS(v, "z", "y", "w");                               /* w before x, and no room for x */
+    trf_vocab_destroy(v);
+
+    v = learned(TRF_WORDS, "a a a b b c", 100, 2);
+    TOKENS(v, "a", "b");
+    assert_int_equal(trf_vocab_id(v, "c"), 3);
+    trf_vocab_destroy(v);
+    v = learned(TRF_WORDS, "a a a b b c", 5, 1);
+    TOKENS(v, "a");
+    trf_vocab_destroy(v);
+    v = learned(TRF_WORDS, "a b", 5, 2);
+    assert_int_equal(trf_vocab_size(v), 4);
+    assert_int_equal(trf_vocab_id(v, "a"), 3);
+    trf_vocab_destroy(v);
+    v = learned(TRF_CHARACTERS, "", 5, 1);
+    assert_int_equal(trf_vocab_size(v), 4);
+    trf_vocab_destroy(v);
+}
+
+static void blanks_and_characters(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "\t\r\n one\ttwo\rthree\nfour  five\vsix\xC2\xA0seven\f ", 100, 1);
+    (void)state;
+    TOKENS(v, "five\vsix\xC2\xA0seven\f", "four", "one", "three", "two");
+    trf_vocab_destroy(v);
+    v = learned(TRF_CHARACTERS, "  \n\xC3\xA9\xE2\x82\xAC\xF0\x9F\x90\x95\xC3\xA9\xC3\xA9 <s>", 100, 1);
+    TOKENS(v, " ", "\xC3\xA9", "\n", "<", ">", "s", "\xE2\x82\xAC", "\xF0\x9F\x90\x95");
+    trf_vocab_destroy(v);
+}
+
+static void special_texts(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "<s> <s> <pad> </s> <unk> <S> <s><s>", 100, 1);
+    const char *const texts[4] = { "<pad>", "<s>", "</s>", "<unk>" };
+    int32_t ids[8], n, i;
+    char text[64];
+    (void)state;
+    TOKENS(v, "<S>", "<s><s>");
+    for (i = 0; i < 4; i++) {
+        assert_string_equal(trf_vocab_token(v, i), texts[i]);
+        assert_int_equal(trf_vocab_id(v, texts[i]), 3);
+        OK(trf_vocab_encode(v, texts[i], ids, 8, &n, &err));
+        assert_int_equal(n, 1);
+        assert_int_equal(ids[0], 3);
+    }
+    assert_int_equal(trf_vocab_id(v, NULL), 3);
+    assert_int_equal(trf_vocab_id(v, ""), 3);
+    for (i = 0; i < 6; i++) ids[i] = i;
+    OK(trf_vocab_decode(v, ids, 6, text, sizeof text, NULL, &err));
+    assert_string_equal(text, "<unk> <S> <s><s>");
+    OK(trf_vocab_decode(v, ids, 3, text, sizeof text, NULL, &err));
+    assert_string_equal(text, "");
+    trf_vocab_destroy(v);
+}
+
+static void states(void **state)
+{
+    trf_vocab *v;
+    int32_t id = 3, n = 77;
+    char text[8] = "kept";
+    size_t bytes = 77;
+    (void)state;
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(v, "a", &err));
+    assert_int_equal(trf_vocab_size(v), 4);
+    assert_string_equal(trf_vocab_token(v, 3), "<unk>");
+    assert_null(trf_vocab_token(v, 4));
+    assert_int_equal(trf_vocab_id(v, "a"), 3);
+    FAILS(trf_vocab_encode(v, "a", &id, 1, &n, &err), TRF_E_STATE, "vocab", -1);
+    FAILS(trf_vocab_decode(v, &id, 1, text, 8, &bytes, &err), TRF_E_STATE, "vocab", -1);
+    assert_true(id == 3 && n == 77 && bytes == 77);
+    assert_string_equal(text, "kept");
+    FAILS(trf_vocab_finish(v, 4, 1, &err), TRF_E_INVALID_ARG, "max_size", -1);
+    FAILS(trf_vocab_finish(v, -1, 1, &err), TRF_E_INVALID_ARG, "max_size", -1);
+    FAILS(trf_vocab_finish(v, 5, 0, &err), TRF_E_INVALID_ARG, "min_count", -1);
+    FAILS(trf_vocab_finish(NULL, 5, 1, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_learn(NULL, "a", &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_learn(v, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
+    assert_int_equal(trf_vocab_learn(v, "a \xFF", NULL), TRF_E_FORMAT);
+    OK(trf_vocab_finish(v, 5, 1, &err));
+    FAILS(trf_vocab_finish(v, 5, 1, &err), TRF_E_STATE, "vocab", -1);
+    FAILS(trf_vocab_learn(v, "b", &err), TRF_E_STATE, "vocab", -1);
+    TOKENS(v, "a");
+    trf_vocab_destroy(v);
+}
+
+static void encoding(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "the the the dog dog runs", 100, 1);
+    const int32_t wanted[5] = { 4, 5, 3, 6, 4 };
+    int32_t ids[8], capacity, n, i;
+    const char *text = " the dog\tnever runs\nthe ";
+    (void)state;
+    for (capacity = 0; capacity <= 7; capacity++) {
+        for (i = 0; i < 8; i++) ids[i] = -9;
+        n = -1;
+        if (capacity >= 5) OK(trf_vocab_encode(v, text, ids, capacity, &n, &err));
+        else FAILS(trf_vocab_encode(v, text, capacity ? ids : NULL, capacity, &n, &err),
+                   TRF_E_LIMIT, "capacity", capacity);
+        assert_int_equal(n, 5);
+        for (i = 0; i < 8; i++) assert_int_equal(ids[i], i < capacity && i < 5 ? wanted[i] : -9);
+    }
+    OK(trf_vocab_encode(v, " \n", NULL, 0, &n, &err));
+    assert_int_equal(n, 0);
+    n = 77;
+    FAILS(trf_vocab_encode(NULL, text, ids, 8, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_encode(v, NULL, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+    FAILS(trf_vocab_encode(v, text, NULL, 8, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
+    FAILS(trf_vocab_encode(v, text, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
+    FAILS(trf_vocab_encode(v, text, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
+    ids[0] = -9;
+    FAILS(trf_vocab_encode(v, "the \xC0", ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
+    assert_true(n == 77 && ids[0] == -9);
+    trf_vocab_destroy(v);
+
+    v = learned(TRF_CHARACTERS, "aab\xC3\xA9 ", 100, 1);
+    OK(trf_vocab_encode(v, "\xC3\xA9 x\na", ids, 8, &n, &err));
+    assert_int_equal(n, 5);
+    assert_true(ids[0] == 7 && ids[1] == 5 && ids[2] == 3 && ids[3] == 3 && ids[4] == 4);
+    trf_vocab_destroy(v);
+}
+
+/* Decodes at every size and compares with the longest beginning of whole tokens that fits. */
+static void check_decode(const trf_vocab *v, const int32_t *ids, int32_t n, const char *whole,
+                         const size_t *ends, int32_t pieces)
+{
+    size_t size, bytes, kept, i;
+    char text[64];
+    for (size = 0; size < strlen(whole) + 4; size++) {
+        int32_t k;
+        for (kept = 0, k = 0; k < pieces; k++) if (ends[k] < size) kept = ends[k];
+        memset(text, '#', sizeof text);
+        bytes = 77;
+        dirty();
+        if (size > strlen(whole)) check_ok(trf_vocab_decode(v, ids, n, text, size, &bytes, &err));
+        else {
+            assert_int_equal(trf_vocab_decode(v, ids, n, size ? text : NULL, size, &bytes, &err), TRF_E_LIMIT);
+            assert_string_equal(err.what, "size");
+            assert_true(err.where >= 0 && err.where < n && ids[err.where] >= 3);
+        }
+        assert_int_equal(bytes, strlen(whole));
+        if (size) assert_int_equal(text[kept], 0);
+        for (i = 0; i < kept; i++) assert_int_equal(text[i], whole[i]);
+        for (i = size ? kept + 1 : 0; i < sizeof text; i++) assert_int_equal(text[i], '#');
+    }
+}
+
+static void decoding(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "the the the dog dog \xC3\xA9t\xC3\xA9", 100, 1);
+    const int32_t ids[8] = { 1, 4, 3, 0, 6, 5, 2, 4 };
+    const size_t ends[5] = { 3, 9, 15, 19, 23 }, character_ends[4] = { 3, 5, 6, 7 };
+    const int32_t characters[6] = { 1, 7, 6, 4, 5, 2 };
+    int32_t bad[3] = { 4, 5, 7 };
+    char text[16] = "kept";
+    size_t bytes = 77;
+    (void)state;
+    check_decode(v, ids, 8, "the <unk> \xC3\xA9t\xC3\xA9 dog the", ends, 5);
+    FAILS(trf_vocab_decode(v, bad, 3, text, 16, &bytes, &err), TRF_E_INVALID_ARG, "ids", 2);
+    bad[1] = -1;
+    FAILS(trf_vocab_decode(v, bad, 3, text, 16, &bytes, &err), TRF_E_INVALID_ARG, "ids", 1);
+    FAILS(trf_vocab_decode(NULL, ids, 1, text, 16, &bytes, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_decode(v, NULL, 1, text, 16, &bytes, &err), TRF_E_INVALID_ARG, "ids", -1);
+    FAILS(trf_vocab_decode(v, ids, -1, text, 16, &bytes, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_vocab_decode(v, ids, 1, NULL, 16, &bytes, &err), TRF_E_INVALID_ARG, "text", -1);
+    assert_string_equal(text, "kept");
+    assert_int_equal(bytes, 77);
+    OK(trf_vocab_decode(v, NULL, 0, text, 16, &bytes, &err));
+    assert_string_equal(text, "");
+    assert_int_equal(bytes, 0);
+    FAILS(trf_vocab_decode(v, NULL, 0, NULL, 0, NULL, &err), TRF_E_LIMIT, "size", 0);
+    trf_vocab_destroy(v);
+
+    v = learned(TRF_CHARACTERS, "aaa  \xC3\xA9\xC3\xA9\xE2\x82\xAC", 100, 1);
+    TOKENS(v, "a", " ", "\xC3\xA9", "\xE2\x82\xAC");
+    check_decode(v, characters, 6, "\xE2\x82\xAC\xC3\xA9" "a ", character_ends, 4);
+    trf_vocab_destroy(v);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   UTF-8: the oracle computes the number, then looks at it. */
+static size_t oracle_utf8(const unsigned char *s)
+{
+    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0, i;
+    uint32_t number = n ? s[0] & (0xFFu >> (n == 1 ? 1 : n + 1)) : 0;
+    for (i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0;
+        number = number << 6 | (s[i] & 0x3Fu);
+    }
+    return number < least[n] || number > 0x10FFFF || (number >= 0xD800 && number <= 0xDFFF) ? 0 : n;
+}
+
+static void strict_utf8(void **state)
+{
+    static const unsigned char third[8] = { 0, 0x41, 0x7F, 0x80, 0x9F, 0xA0, 0xBF, 0xC0 };
+    unsigned char s[5] = { 0 };
+    int a, b, c, d, valid = 0;
+    (void)state;
+    for (a = 0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 256; c++) {
+        s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = (unsigned char)c; s[3] = 0;
+        if (trf__utf8_bytes((char *)s) != oracle_utf8(s)) fail_msg("%02X %02X %02X", a, b, c);
+    }
+    for (a = 0xE0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 8; c++) for (d = 0; d < 256; d++) {
+        s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = third[c]; s[3] = (unsigned char)d;
+        if (trf__utf8_bytes((char *)s) != oracle_utf8(s)) fail_msg("%02X %02X %02X %02X", a, b, third[c], d);
+        valid += oracle_utf8(s) == 4;
+    }
+    assert_true(valid > 10000);
+}
+
+static void utf8_offsets(void **state)
+{
+    static const struct { const char *text; int offset; } bad[] = {
+        { "\x80", 0 }, { "ab \xC0\x80", 3 }, { "a\xC1\xBF", 1 }, { "\xE0\x9F\xBF", 0 },
+        { "\xC3\xA9 \xED\xA0\x80", 3 }, { "x\xF0\x8F\xBF\xBF", 1 }, { "\xF4\x90\x80\x80", 0 },
+        { "\xF5\x80\x80\x80", 0 }, { "ok \xC3", 3 }, { "ok \xE2\x82", 3 },
+        { "ok\xF0\x9F\x90", 2 }, { "\xFE", 0 }, { "\xFF", 0 }, { "\xC3\xC3\xA9", 0 }, { "\xE2\x82 ", 0 } };
+    trf_vocab *v, *finished = learned(TRF_WORDS, "a", 5, 1), *read = (trf_vocab *)&err;
+    int32_t n, ids[4];
+    size_t i;
+    (void)state;
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char stored[32];
+        FAILS(trf_vocab_learn(v, bad[i].text, &err), TRF_E_FORMAT, "line", bad[i].offset);
+        FAILS(trf_vocab_encode(finished, bad[i].text, ids, 4, &n, &err), TRF_E_FORMAT, "text", bad[i].offset);
+        snprintf(stored, sizeof stored, "words\n%s\n", bad[i].text);
+        FAILS(trf__vocab_from_text(&read, stored, NULL, &err), TRF_E_FORMAT, "vocabulary", 6 + bad[i].offset);
+        assert_null(read);
+    }
+    OK(trf_vocab_finish(v, 100, 1, &err));
+    assert_int_equal(trf_vocab_size(v), 4);         /* nothing of a bad line was counted */
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(finished);
+}
+
+static void limits(void **state)
+{
+    const size_t most = (size_t)1 << 20;
+    char *line = (char *)malloc(most + 16);
+    trf_vocab *v, *copy;
+    int64_t n_tokens;
+    char *text;
+    (void)state;
+    assert_non_null(line);
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    memset(line, 'x', most + 16);
+    memcpy(line, "ab cd ", 6);
+    line[6 + most + 1] = 0;
+    FAILS(trf_vocab_learn(v, line, &err), TRF_E_LIMIT, "line", 6);
+    OK(trf_vocab_learn(v, "cd", &err));
+    line[6 + most] = 0;
+    OK(trf_vocab_learn(v, line + 6, &err));
+
+    n_tokens = v->n_tokens;                         /* as if 2^31 - 5 tokens had been learned */
+    v->n_tokens = TRF__MAX_TOKENS;
+    FAILS(trf_vocab_learn(v, "cd new", &err), TRF_E_LIMIT, "vocab", -1);
+    v->n_tokens = n_tokens;
+
+    OK(trf_vocab_finish(v, 100, 1, &err));
+    TOKENS(v, "cd", line + 6);                      /* ab was in the refused line only */
+    text = (char *)malloc(trf__vocab_text_bytes(v));
+    assert_non_null(text);
+    trf__vocab_to_text(v, text);
+    OK(trf__vocab_from_text(&copy, text, NULL, &err));
+    TOKENS(copy, "cd", line + 6);
+    trf_vocab_destroy(copy);
+    trf_vocab_destroy(v);
+    free(text);
+    free(line);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Many words against plain counting. */
+typedef struct counted { char word[8]; int count; } counted;
+static int by_count(const void *a, const void *b)
+{
+    const counted *x = (const counted *)a, *y = (const counted *)b;
+    return x->count != y->count ? y->count - x->count : strcmp(x->word, y->word);
+}
+
+static void many_words(void **state)
+{
+    enum { LINES = 2000, WORDS = 8 };
+    static counted all[5000];
+    static const int64_t mins[3] = { 1, 2, 5 };
+    static const int32_t sizes[3] = { INT32_MAX, 50, 5 };
+    int n_all = 0, i, j, k, m;
+    trf_vocab *v[3];
+    (void)state;
+    for (m = 0; m < 3; m++) OK(trf_vocab_create(&v[m], TRF_WORDS, NULL, &err));
+    for (i = 0; i < LINES; i++) {
+        char line[WORDS * 8] = "";
+        for (j = 0; j < WORDS; j++) {
+            char word[8] = { 0 };
+            int length = 1 + pick(3) + pick(3);
+            for (k = 0; k < length; k++) word[k] = (char)('a' + pick(k ? 4 : 6));
+            for (k = 0; k < n_all && strcmp(all[k].word, word); k++) {}
+            if (k == n_all) { assert_true(n_all < 5000); memcpy(all[n_all++].word, word, 8); }
+            all[k].count++;
+            strcat(line, word);
+            strcat(line, " ");
+        }
+        for (m = 0; m < 3; m++) OK(trf_vocab_learn(v[m], line, &err));
+    }
+    qsort(all, (size_t)n_all, sizeof *all, by_count);
+    assert_true(n_all > 500);
+    for (m = 0; m < 3; m++) {
+        int32_t kept = 0;
+        OK(trf_vocab_finish(v[m], sizes[m], mins[m], &err));
+        while (kept < n_all && all[kept].count >= mins[m] && kept + 4 < sizes[m]) kept++;
+        assert_int_equal(trf_vocab_size(v[m]), kept + 4);
+        assert_true(v[m]->n_slots >= 2 * v[m]->n_tokens);   /* what keeps look-ups short */
+        for (i = 0; i < n_all; i++) assert_int_equal(trf_vocab_id(v[m], all[i].word), i < kept ? i + 4 : 3);
+        for (i = 0; i < kept; i++) assert_string_equal(trf_vocab_token(v[m], i + 4), all[i].word);
+        trf_vocab_destroy(v[m]);
+    }
+}
+
+static void there_and_back(void **state)
+{
+    trf_vocab *words = learned(TRF_WORDS, "zwei kleine H\xC3\xBCnde spielen im Schnee .", 100, 1);
+    trf_vocab *characters = learned(TRF_CHARACTERS, "zwei kleine H\xC3\xBCnde,\n\t\r spielen", 100, 1);
+    int32_t ids[64], n;
+    char text[64];
+    size_t bytes;
+    (void)state;
+    OK(trf_vocab_encode(words, "  im  Schnee spielen\nH\xC3\xBCnde .", ids, 64, &n, &err));
+    OK(trf_vocab_decode(words, ids, n, text, 64, &bytes, &err));
+    assert_string_equal(text, "im Schnee spielen H\xC3\xBCnde .");
+    OK(trf_vocab_encode(characters, "  \r\nz\xC3\xBC\tHein ", ids, 64, &n, &err));
+    assert_int_equal(n, 12);
+    OK(trf_vocab_decode(characters, ids, n, text, 64, &bytes, &err));
+    assert_string_equal(text, "  \r\nz\xC3\xBC\tHein ");
+    assert_int_equal(bytes, 13);
+    trf_vocab_destroy(words);
+    trf_vocab_destroy(characters);
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+static void check_stored(const trf_vocab *v, const char *wanted)
+{
+    char text[256];
+    trf_vocab *read;
+    int32_t i;
+    assert_int_equal(trf__vocab_text_bytes(v), strlen(wanted) + 1);
+    memset(text, '#', sizeof text);
+    trf__vocab_to_text(v, text);
+    assert_string_equal(text, wanted);
+    assert_int_equal(text[strlen(wanted) + 1], '#');
+    OK(trf__vocab_from_text(&read, text, NULL, &err));
+    assert_int_equal(trf_vocab_kind(read), trf_vocab_kind(v));
+    assert_int_equal(trf_vocab_size(read), trf_vocab_size(v));
+    for (i = 0; i < trf_vocab_size(v); i++) {
+        assert_string_equal(trf_vocab_token(read, i), trf_vocab_token(v, i));
+        if (i >= 4) assert_int_equal(trf_vocab_id(read, trf_vocab_token(v, i)), i);
+    }
+    FAILS(trf_vocab_learn(read, "a", &err), TRF_E_STATE, "vocab", -1);
+    trf_vocab_destroy(read);
+}
+
+static void stored_form(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "the the the a\\b a\\b \\ <S>", 100, 1);
+    (void)state;
+    check_stored(v, "words\nthe\na\\\\b\n<S>\n\\\\\n");
+    trf_vocab_destroy(v);
+    v = learned(TRF_CHARACTERS, "\n\n\n\n\r\r\r\\\\ \xE2\x82\xAC", 100, 1);
+    check_stored(v, "characters\n\\n\n\\r\n\\\\\n \n\xE2\x82\xAC\n");
+    trf_vocab_destroy(v);
+    v = learned(TRF_WORDS, "", 100, 1);
+    check_stored(v, "words\n");
+    trf_vocab_destroy(v);
+}
+
+static void hostile_form(void **state)
+{
+    static const struct { const char *text; int offset; const char *says; } bad[] = {
+        { "", 0, "line 1" }, { "words", 0, "line 1" }, { "Words\na\n", 0, "line 1" }, { "word\na\n", 0, "line 1" },
+        { "characters", 0, "line 1" }, { "charact\na\n", 0, "line 1" }, { " words\n", 0, "line 1" },
+        { "words\r\na\n", 0, "line 1" },
+        { "words\na", 7, "line 2" }, { "words\na\nbc", 10, "line 3" }, { "words\n\n", 6, "empty" },
+        { "words\na\n\nb\n", 8, "line 3" },
+        { "words\na\nb\na\n", 10, "once" }, { "words\n<s>\n", 6, "special" }, { "words\na\n<unk>\n", 8, "special" },
+        { "words\na b\n", 6, "blank" }, { "words\na\tb\n", 6, "blank" }, { "words\na\n \n", 8, "blank" },
+        { "words\na\\nb\n", 6, "blank" },
+        { "words\n\\r\n", 6, "blank" }, { "words\na\r\n", 7, "carriage" }, { "words\nab\\t\n", 8, "escape" },
+        { "words\nab\\", 8, "escape" },
+        { "words\nab\\\n", 8, "escape" }, { "words\n\\\\\\", 8, "escape" }, { "words\n\\N\n", 6, "escape" },
+        { "characters\nab\n", 11, "one character" },
+        { "characters\na\n\xC3\xA9x\n", 13, "one character" }, { "characters\n\n", 11, "empty" },
+        { "characters\n\r\n", 11, "carriage" },
+        { "characters\n\\n\n\\n\n", 14, "once" }, { "characters\n<s>\n", 11, "one character" },
+        { "words\na\n\xC3\n", 8, "UTF-8" } };
+    const size_t sizes[2] = { ((size_t)1 << 20) + 1, (size_t)10 << 20 };
+    trf_vocab *v;
+    heap h;
+    trf_hooks hooks = heap_hooks(&h);
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        v = (trf_vocab *)&err;
+        FAILS(trf__vocab_from_text(&v, bad[i].text, &hooks, &err), TRF_E_FORMAT, "vocabulary", bad[i].offset);
+        assert_null(v);
+        if (!strstr(err.message, bad[i].says))
+            fail_msg("case %d: \"%s\" does not say \"%s\"", (int)i, err.message, bad[i].says);
+        assert_int_equal(h.blocks, 0);
+    }
+    for (i = 0; i < 2; i++) {                       /* a token of more than 1 MiB */
+        char *text = (char *)malloc(sizes[i] + 16);
+        assert_non_null(text);
+        memset(text, 'y', sizes[i] + 16);
+        memcpy(text, "words\nok\n", 9);
+        memcpy(text + 9 + sizes[i], "\n", 2);
+        FAILS(trf__vocab_from_text(&v, text, &hooks, &err), TRF_E_FORMAT, "vocabulary", 9 + (1 << 20));
+        assert_null(v);
+        assert_int_equal(h.blocks, 0);
+        free(text);
+    }
+}
+
+/* A text that is taken must be the only way to write that vocabulary. */
+static void mutants(void **state)
+{
+    static const char *const seeds[2] = {
+        "words\nthe\na\\\\b\n<S>\n\xC3\xA9t\xC3\xA9\n",
+        "characters\n\\n\n\\r\n\\\\\n \n\xE2\x82\xAC\na\n" };
+    static const char letters[] = "\\nr\n\r \tab<s>\xC3\xA9\xE2";
+    int i, k, taken = 0;
+    (void)state;
+    for (i = 0; i < 40000; i++) {
+        char text[64], again[128];
+        size_t n;
+        trf_vocab *v;
+        strcpy(text, seeds[i % 2]);
+        for (k = 0; k <= i % 3; k++) {
+            size_t at = (size_t)pick((int32_t)(n = strlen(text)));
+            int what = pick(3);                     /* replace a byte, add one, leave one out */
+            if (what == 1) memmove(text + at + 1, text + at, n - at + 1);
+            if (what == 2) memmove(text + at, text + at + 1, n - at);
+            else text[at] = letters[pick((int32_t)sizeof letters - 1)];
+        }
+        dirty();
+        if (trf__vocab_from_text(&v, text, NULL, &err)) {
+            assert_null(v);
+            assert_int_equal(err.status, TRF_E_FORMAT);
+            assert_true(err.where >= 0 && err.where <= (int64_t)strlen(text));
+            continue;
+        }
+        taken++;
+        assert_int_equal(trf__vocab_text_bytes(v), strlen(text) + 1);
+        trf__vocab_to_text(v, again);
+        assert_string_equal(again, text);
+        trf_vocab_destroy(v);
+    }
+    assert_true(taken > 1000 && taken < 39000);
+}
+
+static void copying(void **state)
+{
+    trf_vocab *v, *copy = (trf_vocab *)&err;
+    heap h;
+    trf_hooks hooks = heap_hooks(&h);
+    (void)state;
+    OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
+    OK(trf_vocab_learn(v, "aab", &err));
+    FAILS(trf__vocab_copy(&copy, v, &hooks, &err), TRF_E_STATE, "vocab", -1);
+    assert_null(copy);
+    assert_int_equal(h.calls, 0);
+    OK(trf_vocab_finish(v, 100, 1, &err));
+    OK(trf__vocab_copy(&copy, v, &hooks, &err));
+    trf_vocab_destroy(v);
+    TOKENS(copy, "a", "b");
+    assert_int_equal(trf_vocab_kind(copy), TRF_CHARACTERS);
+    assert_true(h.blocks > 0);
+    trf_vocab_destroy(copy);
+    assert_int_equal(h.blocks, 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Every allocation fails once, alone or with all that follow; the same call again then succeeds. */
+static trf_status retry(heap *h, trf_status status, int *failures)
+{
+    if (status) {
+        assert_int_equal(status, TRF_E_NOMEM);
+        assert_int_equal(err.status, TRF_E_NOMEM);
+        h->fail_at = 0;
+        ++*failures;
+    }
+    return status;
+}
+
+static int run_short_of_memory(int64_t fail_at, int fail_on)
+{
+    heap h;
+    trf_hooks hooks = heap_hooks(&h);
+    trf_vocab *v = NULL, *copy = NULL, *read = NULL;
+    char line[8 * 120] = "", text[1024], again[1024];
+    int failures = 0, i;
+    for (i = 0; i < 100; i++) snprintf(line + strlen(line), 9, "w%02d ", i % 80);
+    h.fail_at = fail_at;
+    h.fail_on = fail_on;
+    if (retry(&h, trf_vocab_create(&v, TRF_WORDS, &hooks, &err), &failures)) {
+        assert_null(v);
+        OK(trf_vocab_create(&v, TRF_WORDS, &hooks, &err));
+    }
+    if (retry(&h, trf_vocab_learn(v, "w79 w79 w79 q", &err), &failures))
+        OK(trf_vocab_learn(v, "w79 w79 w79 q", &err));
+    if (retry(&h, trf_vocab_learn(v, line, &err), &failures)) {
+        int64_t count = 0;                          /* nothing of the line has been counted */
+        for (i = 0; i < v->n_tokens; i++) count += v->tokens[i].count;
+        assert_int_equal(count, 4);
+        OK(trf_vocab_learn(v, line, &err));
+    }
+    if (retry(&h, trf_vocab_finish(v, 1000, 1, &err), &failures)) {
+        OK(trf_vocab_learn(v, "", &err));           /* still learning */
+        OK(trf_vocab_finish(v, 1000, 1, &err));
+    }
+    assert_int_equal(trf_vocab_size(v), 85);
+    assert_string_equal(trf_vocab_token(v, 4), "w79");      /* 4 times */
+    assert_string_equal(trf_vocab_token(v, 5), "w00");      /* twice */
+    assert_string_equal(trf_vocab_token(v, 84), "w78");
+    if (retry(&h, trf__vocab_copy(&copy, v, &hooks, &err), &failures)) {
+        assert_null(copy);
+        OK(trf__vocab_copy(&copy, v, &hooks, &err));
+    }
+    assert_true(trf__vocab_text_bytes(v) <= sizeof text);
+    trf__vocab_to_text(copy, text);
+    if (retry(&h, trf__vocab_from_text(&read, text, &hooks, &err), &failures)) {
+        assert_null(read);
+        OK(trf__vocab_from_text(&read, text, &hooks, &err));
+    }
+    trf__vocab_to_text(read, again);
+    assert_string_equal(text, again);
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(copy);
+    trf_vocab_destroy(read);
+    assert_int_equal(h.blocks, 0);
+    return failures;
+}
+
+static void out_of_memory(void **state)
+{
+    int fail_on, k;
+    (void)state;
+    for (fail_on = 0; fail_on < 2; fail_on++) {
+        for (k = 1; run_short_of_memory(k, fail_on); k++) {}
+        assert_true(k > 20);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(creating), cmocka_unit_test(order_of_ids), cmocka_unit_test(blanks_and_characters),
+        cmocka_unit_test(special_texts), cmocka_unit_test(states), cmocka_unit_test(encoding),
+        cmocka_unit_test(decoding),
+        cmocka_unit_test(strict_utf8), cmocka_unit_test(utf8_offsets), cmocka_unit_test(limits),
+        cmocka_unit_test(many_words),
+        cmocka_unit_test(there_and_back), cmocka_unit_test(stored_form), cmocka_unit_test(hostile_form),
+        cmocka_unit_test(mutants),
+        cmocka_unit_test(copying), cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

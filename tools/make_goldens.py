@@ -1,0 +1,362 @@
+"""Makes tests/golden: small models run through PyTorch, for tests/test_golden.c.
+
+    python3 tools/make_goldens.py            needs torch and safetensors; seconds on one core
+
+For every configuration in CASES:
+    NAME.weights.safetensors    the state_dict, float32, without any metadata of ours
+    NAME.expected.safetensors   what PyTorch makes of it in double, one file of F64 tensors:
+        encoder             (source rows, d_model)      encoder states
+        logits              (target rows, target_vocab) teacher-forced
+        report              loss, nll (means over the target tokens, EOS counted), accuracy, norm of the gradient
+        gradient.NAME       of the mean loss
+        steps               (10, 4): loss, nll, gradient norm and learning rate of ten updates on the same batch
+        trained.NAME        every STRIDE-th weight after the ten updates
+and, for all of them, configs.h: the configurations, the options and the batches in C.
+
+Rows are the real tokens of all sequences, one after another; PyTorch itself runs padded, with masks, and the real
+rows are picked out. The model is made of nn.TransformerEncoder and nn.TransformerDecoder. Where PyTorch has no such
+convention (the norm of The Annotated Transformer, smoothing rules, places of epsilon) the formula stands here.
+"""
+import copy, math, pathlib, textwrap
+import torch, torch.nn as nn, torch.nn.functional as F
+from safetensors.torch import save_file
+
+torch.set_num_threads(1)
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/golden"
+STRIDE, STEPS = 5, 10
+PAIRS = [([5, 9, 7, 4, 10], [6, 4, 9, 5]), ([8], [7, 10, 4, 4, 8, 6, 5]), ([10, 6, 6, 4, 3, 7, 9], [9]),
+         ([4, 8, 5], [5, 3, 10])]
+WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
+LONG = [([4 + (k * k + 3 * i) % 7 for k in range(n)], [4 + (k * k * k + i) % 7 for k in range(m)])
+        for i, (n, m) in enumerate([(70, 25), (33, 67), (17, 40)])]     # beyond tiles of 32 queries and 128 rows
+
+CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1,
+              source_vocab=13, target_vocab=11, max_length=16, pad=0, bos=1, eos=2, unk=3, activation="RELU",
+              positions="POSITIONS_INTERLEAVED", position_offset=0, norm_place="POST_NORM", norm_rule="NORM_STANDARD",
+              norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1, source_eos=1,
+              decoder_start="START_BOS")
+TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
+                weight_decay=0.0,
+                decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
+                total_steps=0, label_smoothing=0.1, smoothing_rule="SMOOTH_UNIFORM", clip_norm=1.0)
+CASES = [
+    # nn.Transformer as it comes, two layers each
+    dict(name="pytorch", encoder_layers=2, decoder_layers=2, d_ff=16),
+    # tensor2tensor's first release: no final norm, one matrix, sines then cosines, loss less entropy
+    dict(name="tensor2tensor", final_norm=0, tying="TIED_ALL", generator_bias=0, norm_epsilon=1e-6, source_vocab=11,
+         positions="POSITIONS_HALVES_N1", smoothing_rule="SMOOTH_OTHERS_KL", epsilon_rule="EPSILON_FAIRSEQ",
+         epsilon=1e-4, clip_norm=1e300),
+    # fairseq: starts from EOS, positions from 2, decoder tied, inverse square root; widths that divide by nothing
+    dict(name="fairseq", d_model=20, d_ff=27, position_offset=2, decoder_start="START_EOS", tying="TIED_DECODER",
+         generator_bias=0, positions="POSITIONS_HALVES_N1", smoothing_rule="SMOOTH_OTHERS",
+         epsilon_rule="EPSILON_FAIRSEQ", schedule="INVERSE_SQRT", learning_rate=4e-3,
+         initial_rate=1e-4, final_norm=0, epsilon=3e-3),
+    # Hugging Face Marian: starts from PAD, SiLU, one matrix and a bias, its own ids
+    dict(name="hf_marian", decoder_start="START_PAD", activation="SILU", positions="POSITIONS_HALVES",
+         tying="TIED_ALL", source_vocab=13, target_vocab=13, final_norm=0, pad=12, bos=11, eos=0, unk=1,
+         n_heads=4, d_model=24, d_ff=32,
+         schedule="CONSTANT", learning_rate=3e-3, initial_rate=5e-4),
+    # Marian: starts from a zero vector
+    dict(name="marian", decoder_start="START_ZERO", positions="POSITIONS_HALVES_N1", tying="TIED_DECODER",
+         final_norm=0, norm_epsilon=1e-6, activation="SILU", schedule="INVERSE_SQRT", learning_rate=3e-3, n_heads=1,
+         weight_decay=0.05),
+    # The Annotated Transformer; small vectors, so that every way to place epsilon gives another result
+    dict(name="annotated", norm_place="PRE_NORM", norm_rule="NORM_ANNOTATED", norm_epsilon=1e-3,
+         positions="POSITIONS_NONE", scale_embeddings=0, smoothing_rule="SMOOTH_NO_PAD_KL", source_eos=0,
+         embedding_deviation=0.2),
+    # pre-norm, GELU, small vectors under PyTorch's norm
+    dict(name="small_vectors", norm_place="PRE_NORM", norm_epsilon=1e-5, positions="POSITIONS_NONE",
+         scale_embeddings=0, activation="GELU", embedding_deviation=0.1, generator_bias=0,
+         source_vocab=11, epsilon_rule="EPSILON_INSIDE", epsilon=1e-4, weight_decay=0.02, decay_all=1),
+    # learned positions, one more layer on one side, no smoothing, an odd head width
+    dict(name="learned", positions="POSITIONS_LEARNED", activation="GELU", norm_place="PRE_NORM", d_model=18,
+         n_heads=2, encoder_layers=2, label_smoothing=0.0, source_eos=0, scale_embeddings=0, max_length=10,
+         optimizer="ADAMW", weight_decay=0.1, schedule="COSINE", learning_rate=4e-3, final_rate=5e-4, total_steps=9),
+    # pre-norm without final norm, decoder deeper, decay of everything
+    dict(name="pre_no_final", norm_place="PRE_NORM", final_norm=0, norm_epsilon=1e-6, decoder_layers=2, d_ff=16,
+         tying="TIED_ALL", source_vocab=11, optimizer="ADAMW", weight_decay=0.1, decay_all=1, clip_norm=0.25),
+    dict(name="long", max_length=96, d_ff=16, source_vocab=11, tying="TIED_ALL"),
+    dict(name="encoder_only", kind="ENCODER_ONLY", decoder_layers=0, encoder_layers=2, target_vocab=0,
+         activation="GELU", generator_bias=0, final_norm=0),
+    dict(name="encoder_only_pre", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, norm_place="PRE_NORM",
+         generator_bias=0, positions="POSITIONS_LEARNED", source_eos=0, d_model=20, n_heads=5, max_length=10,
+         position_offset=2),
+    dict(name="decoder_only", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, tying="TIED_DECODER",
+         activation="GELU", generator_bias=0, norm_place="PRE_NORM", positions="POSITIONS_LEARNED",
+         label_smoothing=0.0, decoder_layers=2),
+    dict(name="decoder_only_post", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, activation="SILU",
+         final_norm=0, decoder_start="START_EOS", epsilon_rule="EPSILON_INSIDE", d_model=20, d_ff=23),
+]
+
+
+class AnnotatedNorm(nn.LayerNorm):
+    """(x - mean) / (s + epsilon), s the unbiased deviation."""
+    def forward(self, x):
+        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.bias
+
+
+def position_table(kind, n, d, offset):
+    p = torch.arange(offset, offset + n, dtype=torch.float64)[:, None]
+    i = torch.arange(d // 2, dtype=torch.float64)
+    if kind == "POSITIONS_HALVES_N1":
+        w = torch.exp(-i * math.log(10000.0) / (d // 2 - 1))
+    else:
+        w = 10000.0 ** (-2 * i / d)
+    if kind == "POSITIONS_INTERLEAVED":
+        return torch.stack([torch.sin(p * w), torch.cos(p * w)], -1).reshape(n, d)
+    return torch.cat([torch.sin(p * w), torch.cos(p * w)], -1)
+
+
+class Model(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c, d = c, c["d_model"]
+        act = {"RELU": "relu", "GELU": "gelu", "SILU": F.silu}[c["activation"]]
+        norm = AnnotatedNorm if c["norm_rule"] == "NORM_ANNOTATED" else nn.LayerNorm
+        opts = dict(d_model=d, nhead=c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
+                    layer_norm_eps=c["norm_epsilon"], batch_first=True, norm_first=c["norm_place"] == "PRE_NORM")
+
+        def stack(kind, layers):
+            layer = (nn.TransformerDecoderLayer if kind == "cross" else nn.TransformerEncoderLayer)(**opts)
+            for name, _ in list(layer.named_children()):
+                if name.startswith("norm"): setattr(layer, name, norm(d, c["norm_epsilon"]))
+            final = norm(d, c["norm_epsilon"]) if c["final_norm"] else None
+            if kind == "cross": return nn.TransformerDecoder(layer, layers, norm=final)
+            return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
+        learned = c["positions"] == "POSITIONS_LEARNED"
+        if c["kind"] != "DECODER_ONLY":
+            self.src_embed = nn.Embedding(c["source_vocab"], d)
+            if learned: self.src_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
+            self.encoder = stack("self", c["encoder_layers"])
+        if c["kind"] != "ENCODER_ONLY":
+            if c["tying"] != "TIED_ALL": self.tgt_embed = nn.Embedding(c["target_vocab"], d)
+            if learned: self.tgt_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
+            self.decoder = stack("self" if c["kind"] == "DECODER_ONLY" else "cross", c["decoder_layers"])
+            self.generator = nn.Linear(d, c["target_vocab"], bias=bool(c["generator_bias"]))
+            if c["tying"] == "TIED_ALL": self.tgt_embed = self.src_embed
+            if c["tying"] != "UNTIED": self.generator.weight = self.tgt_embed.weight
+
+    def embed(self, table, positions, ids, zero_first=False):
+        c = self.c
+        x = table(ids) * (math.sqrt(c["d_model"]) if c["scale_embeddings"] else 1.0)
+        if zero_first: x = torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], 1)
+        if c["positions"] == "POSITIONS_LEARNED": return x + positions.weight[c["position_offset"]:][:ids.shape[1]]
+        if c["positions"] == "POSITIONS_NONE": return x
+        return x + position_table(c["positions"], ids.shape[1], c["d_model"], c["position_offset"]).to(x.dtype)
+
+    def encode(self, b):
+        x = self.embed(self.src_embed, getattr(self, "src_positions", None), b["src"])
+        return self.encoder(x, src_key_padding_mask=b["src_pad"])
+
+    def logits(self, b):
+        n = b["tgt_in"].shape[1]
+        causal = torch.triu(torch.ones(n, n, dtype=torch.bool), 1)
+        y = self.embed(self.tgt_embed, getattr(self, "tgt_positions", None), b["tgt_in"],
+                       self.c["decoder_start"] == "START_ZERO")
+        if self.c["kind"] == "DECODER_ONLY":
+            h = self.decoder(y, mask=causal, src_key_padding_mask=b["tgt_pad"])
+        else:
+            h = self.decoder(y, self.encode(b), tgt_mask=causal, tgt_key_padding_mask=b["tgt_pad"],
+                             memory_key_padding_mask=b["src_pad"])
+        return self.generator(h)[~b["tgt_pad"]]     # the real rows, sequence after sequence
+
+    def names(self):
+        """Parameters, a tied one once, under the name of the file."""
+        return dict(self.named_parameters())
+
+
+def padded(rows):
+    n = max(map(len, rows))
+    return (torch.tensor([r + [0] * (n - len(r)) for r in rows]),
+            torch.tensor([[False] * len(r) + [True] * (n - len(r)) for r in rows]))
+
+
+def make_batch(c, pairs):
+    start = {"START_BOS": c["bos"], "START_EOS": c["eos"], "START_PAD": c["pad"],
+              "START_ZERO": c["bos"]}[c["decoder_start"]]
+    b = {}
+    b["src"], b["src_pad"] = padded([s + [c["eos"]] * c["source_eos"] for s, _ in pairs])
+    b["tgt_in"], b["tgt_pad"] = padded([[start] + t for _, t in pairs])
+    b["out"] = padded([t + [c["eos"]] for _, t in pairs])[0][~b["tgt_pad"]]
+    return b
+
+
+def smoothed_loss(t, c, logits, out):
+    """Mean over the rows. Definitions: docs of trf_smoothing."""
+    e, V = t["label_smoothing"], logits.shape[-1]
+    if t["smoothing_rule"] == "SMOOTH_UNIFORM": return F.cross_entropy(logits, out, label_smoothing=e)
+    no_pad = t["smoothing_rule"] == "SMOOTH_NO_PAD_KL"
+    q = torch.full_like(logits, e / (V - 2 if no_pad else V - 1))
+    if no_pad: q[:, c["pad"]] = 0
+    q.scatter_(1, out[:, None], 1 - e)
+    lp = F.log_softmax(logits, -1)
+    if t["smoothing_rule"] == "SMOOTH_OTHERS": return -(q * lp).sum() / len(out)
+    return F.kl_div(lp, q, reduction="sum") / len(out)
+
+
+def learning_rate(t, d, s):
+    w, peak, low = t["warmup"], t["learning_rate"], t["initial_rate"]
+    if t["schedule"] == "NOAM": return peak * d ** -0.5 * min(s ** -0.5, s * w ** -1.5)
+    if s <= w: return low + (peak - low) * s / w
+    if t["schedule"] == "INVERSE_SQRT": return peak * math.sqrt(w / s)
+    if t["schedule"] == "CONSTANT": return peak
+    done = min(1.0, (s - w) / (t["total_steps"] - w))
+    return t["final_rate"] + (peak - t["final_rate"]) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+class Optimizer:
+    """torch.optim.Adam and AdamW where epsilon stands where theirs does, else the two other formulas. Decay is for
+    the matrices of the layers and the generator's own, unless decay_all."""
+    def __init__(self, t, parameters):
+        self.t, self.named, self.state = t, parameters, {n: [0.0, 0.0] for n in parameters}
+        decayed = lambda n: t["decay_all"] or (parameters[n].dim() > 1 and "embed" not in n and "positions" not in n)
+        self.decay = {n: t["weight_decay"] if decayed(n) else 0.0 for n in parameters}
+        kind = torch.optim.AdamW if t["optimizer"] == "ADAMW" else torch.optim.Adam
+        self.torch = kind([dict(params=[p], weight_decay=self.decay[n]) for n, p in parameters.items()],
+                          betas=(t["beta1"], t["beta2"]), eps=t["epsilon"], foreach=False)
+
+    @torch.no_grad()
+    def step(self, lr, s):
+        t = self.t
+        if t["epsilon_rule"] == "EPSILON_OUTSIDE":
+            for g in self.torch.param_groups: g["lr"] = lr
+            return self.torch.step()
+        b1, b2, eps = t["beta1"], t["beta2"], t["epsilon"]
+        c1, c2 = 1 - b1 ** s, 1 - b2 ** s
+        for n, p in self.named.items():
+            if t["optimizer"] == "ADAM": p.grad.add_(p, alpha=self.decay[n])
+            m, v = self.state[n]
+            m, v = b1 * m + (1 - b1) * p.grad, b2 * v + (1 - b2) * p.grad ** 2
+            self.state[n] = [m, v]
+            if t["optimizer"] == "ADAMW": p.mul_(1 - lr * self.decay[n])
+            if t["epsilon_rule"] == "EPSILON_FAIRSEQ": p.sub_(lr * math.sqrt(c2) / c1 * m / (v.sqrt() + eps))
+            else: p.sub_(lr * (m / c1) / (v / c2 + eps).sqrt())
+
+
+def gradients(m, t, c, b):
+    """Backward of the mean loss; loss, nll, accuracy, norm."""
+    m.zero_grad(set_to_none=False)
+    logits = m.logits(b)
+    loss = smoothed_loss(t, c, logits, b["out"])
+    loss.backward()
+    norm = math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in m.parameters()))
+    return [loss.item(), F.cross_entropy(logits, b["out"]).item(),
+            (logits.argmax(-1) == b["out"]).double().mean().item(), norm]
+
+
+def run(model, c, t, pairs, dtype):
+    """All expected values of one case, computed in dtype."""
+    # train: PyTorch's fused inference path stays out; there is no dropout
+    m = copy.deepcopy(model).to(dtype).train()
+    if c["kind"] != "ENCODER_ONLY" and c["tying"] != "UNTIED": m.generator.weight = m.tgt_embed.weight
+    b, out = make_batch(c, pairs), {}
+    with torch.no_grad():
+        if c["kind"] != "DECODER_ONLY": out["encoder"] = m.encode(b)[~b["src_pad"]]
+        if c["kind"] == "ENCODER_ONLY": return out
+        out["logits"] = m.logits(b)
+    out["report"] = torch.tensor(gradients(m, t, c, b), dtype=torch.float64)
+    for n, p in m.names().items(): out["gradient." + n] = p.grad.clone()
+    optimizer, steps = Optimizer(t, m.names()), []
+    for s in range(1, STEPS + 1):
+        loss, nll, _, norm = gradients(m, t, c, b)
+        lr = learning_rate(t, c["d_model"], s)
+        nn.utils.clip_grad_norm_(m.parameters(), t["clip_norm"])
+        optimizer.step(lr, s)
+        steps.append([loss, nll, norm, lr])
+    out["steps"] = torch.tensor(steps, dtype=torch.float64)
+    for n, p in m.names().items(): out["trained." + n] = p.detach().flatten()[::STRIDE].clone()
+    return out
+
+
+def initialise(model, deviation):
+    """Nothing is left at 0 or 1, so that nothing can be forgotten. Values are float32. A deviation makes all vectors
+    between the layers that small."""
+    writes = lambda n: n.endswith(("out_proj.weight", "linear2.weight"))
+    for n, p in model.names().items():
+        with torch.no_grad():
+            if "norm" in n: p.normal_(1.0 if n.endswith("weight") else 0.0, 0.2)
+            elif "embed" in n: p.normal_(0.0, deviation or model.c["d_model"] ** -0.5)
+            elif "positions" in n: p.normal_(0.0, 0.5)
+            elif p.dim() > 1: nn.init.xavier_uniform_(p).mul_(deviation if deviation and writes(n) else 1.0)
+            else: p.normal_(0.0, 0.2 * deviation if deviation else 0.2)
+
+
+def c_value(v):
+    if isinstance(v, str): return "TRF_" + v
+    return "TRF_NO_CLIPPING" if v == 1e300 else repr(v)
+
+
+def c_header(cases):
+    out = ["/* Made by tools/make_goldens.py: the configurations, options and batches of the golden files. */",
+           "#ifndef GOLDEN_CONFIGS_H", "#define GOLDEN_CONFIGS_H", "",
+           f"enum {{ GOLDEN_COUNT = {len(cases)}, GOLDEN_STEPS = {STEPS}, GOLDEN_STRIDE = {STRIDE} }};", "",
+           "static const char *const golden_names[GOLDEN_COUNT] = {",
+           *[f'    "{name}",' for name, *_ in cases], "};", ""]
+    batches = []
+    for _, c, _, pairs in cases:
+        if pairs not in batches: batches.append(pairs)
+    def array(name, values):
+        line = f"static const int32_t {name}[] = {{ {', '.join(map(str, values))} }};"
+        return "\n    ".join(textwrap.wrap(line, 110))
+    for k, pairs in enumerate(batches):
+        for side, which in enumerate(("source", "target")):
+            out.append(array(f"golden_{which}_{k}", [i for p in pairs for i in p[side]]))
+            out.append(array(f"golden_{which}_lengths_{k}", [len(p[side]) for p in pairs]))
+    out += ["", "/* Case number `index`, set over the presets in *c and *t. */",
+            "static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)", "{",
+            "    memset(b, 0, sizeof *b);", "    switch (index) {"]
+    for k, (name, c, t, pairs) in enumerate(cases):
+        out.append(f"    case {k}: /* {name} */")
+        for prefix, fields in (("c", c), ("t", t)):
+            line = "       "
+            for f, v in fields.items():
+                item = f" {prefix}->{f} = {c_value(v)};"
+                if len(line + item) > 116: out.append(line); line = "       "
+                line += item
+            out.append(line)
+        for which, kind in (("source", "DECODER_ONLY"), ("target", "ENCODER_ONLY")):
+            i = batches.index(pairs)
+            if c["kind"] != kind:
+                out.append(f"        b->{which}.ids = golden_{which}_{i}; "
+                           f"b->{which}.lengths = golden_{which}_lengths_{i}; b->{which}.count = {len(pairs)};")
+        out.append("        break;")
+    out += ["    }", "}", "", "#endif", ""]
+    (FOLDER / "configs.h").write_text("\n".join(out))
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    cases, total = [], 0
+    for number, case in enumerate(CASES):
+        c = {k: case.get(k, v) for k, v in CONFIG.items()}
+        t = {k: case.get(k, v) for k, v in TRAINING.items()}
+        pairs = WITH_EMPTY if c["source_eos"] and number % 2 == 0 and c["kind"] == "ENCODER_DECODER" else PAIRS
+        if case["name"] == "long": pairs = LONG
+        pairs = [tuple([c["unk"] if i == 3 else i for i in row] for row in pair) for pair in pairs]
+        torch.manual_seed(1000 + number)
+        model = Model(c)
+        initialise(model, case.get("embedding_deviation"))
+        expected = run(model, c, t, pairs, torch.float64)
+        single = run(model, c, t, pairs, torch.float32)     # how near float32 comes, printed to judge the tolerance
+        worst = {}
+        for n, x in expected.items():
+            y = single[n].double()
+            if n.startswith("trained") and n.endswith("in_proj_bias"): continue     # see test_golden.c
+            kind = n.split(".")[0]
+            worst[kind] = max(worst.get(kind, 0.0), float((x - y).abs().max() / x.abs().max().clamp_min(1e-300)))
+        name = case["name"]
+        save_file({n: p.detach().float().contiguous().clone() for n, p in model.names().items()},
+                  FOLDER / f"{name}.weights.safetensors")
+        save_file({n: x.double().contiguous() for n, x in expected.items()}, FOLDER / f"{name}.expected.safetensors")
+        for k in ("weights", "expected"): (FOLDER / f"{name}.{k}.safetensors").chmod(0o644)
+        size = sum((FOLDER / f"{name}.{k}.safetensors").stat().st_size for k in ("weights", "expected"))
+        total += size
+        cases.append((name, c, t, pairs))
+        print(f"{name:18} {size:7} bytes  torch float32 differs by  "
+              + "  ".join(f"{k} {v:.0e}" for k, v in worst.items()))
+    c_header(cases)
+    print(f"{total} bytes in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+/* The C side of tools/parity.py, which compares this library with nn.Transformer. Public calls only.
+
+   cc -O2 -march=native -fopenmp -I. tools/parity.c -o build/parity -lopenblas -lm
+   python3 tools/parity.py FOLDER         prints a table and a verdict
+
+   parity create CONFIG MODEL             makes a model and saves it
+   parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
+   parity train  CONFIG MODEL BATCHES     loads it, one update a batch, prints loss, norm of the gradient and rate
+
+   CONFIG: lines "field value". BATCHES: for each batch its number of pairs, then every pair as the number of source
+   tokens, the source, the number of target tokens, the target. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include <inttypes.h>
+
+typedef struct settings { trf_config config; trf_train_options training; } settings;
+
+static int read_settings(settings *s, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char field[64];
+    double value;
+    s->config = trf_config_tiny();
+    s->training = trf_train_defaults();
+    trf_train_set_dropout(&s->training, 0.0);
+    if (!f) return 0;
+    while (fscanf(f, "%63s %lf", field, &value) == 2) {
+        int32_t n = (int32_t)value;
+        if (!strcmp(field, "d_model")) s->config.d_model = n;
+        else if (!strcmp(field, "n_heads")) s->config.n_heads = n;
+        else if (!strcmp(field, "d_ff")) s->config.d_ff = n;
+        else if (!strcmp(field, "encoder_layers")) s->config.encoder_layers = n;
+        else if (!strcmp(field, "decoder_layers")) s->config.decoder_layers = n;
+        else if (!strcmp(field, "source_vocab")) s->config.source_vocab = n;
+        else if (!strcmp(field, "target_vocab")) s->config.target_vocab = n;
+        else if (!strcmp(field, "activation")) s->config.activation = (trf_activation)n;
+        else if (!strcmp(field, "norm_place")) s->config.norm_place = (trf_norm_place)n;
+        else if (!strcmp(field, "norm_epsilon")) s->config.norm_epsilon = value;
+        else if (!strcmp(field, "tying")) s->config.tying = (trf_tying)n;
+        else if (!strcmp(field, "generator_bias")) s->config.generator_bias = n;
+        else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
+        else if (!strcmp(field, "threads")) s->config.device.threads = s->training.threads = n;
+        else if (!strcmp(field, "warmup")) s->training.warmup = n;
+        else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
+        else { fprintf(stderr, "unknown field %s\n", field); fclose(f); return 0; }
+    }
+    fclose(f);
+    return 1;
+}
+
+/* One batch at a time, in memory that is used again. */
+typedef struct batch_reader {
+    FILE *f;
+    int32_t ids[2][65536], lengths[2][4096];
+} batch_reader;
+
+static int next_batch(batch_reader *r, trf_batch *batch)
+{
+    int32_t count, i, side, k, n[2] = { 0, 0 };
+    memset(batch, 0, sizeof *batch);
+    if (fscanf(r->f, "%" SCNd32, &count) != 1 || count < 1 || count > 4096) return 0;
+    for (i = 0; i < count; i++)
+        for (side = 0; side < 2; side++) {
+            int32_t *length = &r->lengths[side][i];
+            if (fscanf(r->f, "%" SCNd32, length) != 1 || *length < 0 || n[side] + *length > 65536) return 0;
+            for (k = 0; k < *length; k++) if (fscanf(r->f, "%" SCNd32, &r->ids[side][n[side]++]) != 1) return 0;
+        }
+    batch->source.ids = r->ids[0]; batch->source.lengths = r->lengths[0]; batch->source.count = count;
+    batch->target.ids = r->ids[1]; batch->target.lengths = r->lengths[1]; batch->target.count = count;
+    return 1;
+}
+
+static int print_logits(const trf_model *model, batch_reader *reader, trf_error *err)
+{
+    trf_search search = trf_search_defaults();
+    trf_translator *translator = NULL;
+    trf_batch batch;
+    trf_tensor out;
+    trf_status status = TRF_OK;
+    int64_t rows, i, n;
+    trf_real *logits;
+    if (!next_batch(reader, &batch)) return 1;
+    search.threads = trf_model_config(model)->device.threads;
+    rows = trf_target_rows(model, &batch.target);
+    out = trf_tensor_of(NULL, 2, rows, trf_model_config(model)->target_vocab, 1);
+    n = trf_tensor_count(&out);
+    out.data = logits = (trf_real *)malloc((size_t)n * sizeof *logits);
+    if (!logits) return 1;
+    status = trf_translator_create(&translator, model, &search, err);
+    if (!status) status = trf_logits(translator, &batch, &out, err);
+    for (i = 0; i < n && !status; i++) printf("%.9g\n", (double)logits[i]);
+    trf_translator_destroy(translator);
+    free(logits);
+    return (int)status;
+}
+
+static int train(trf_model *model, const trf_train_options *training, batch_reader *reader, trf_error *err)
+{
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    trf_batch batch;
+    trf_status status = trf_trainer_create(&trainer, model, training, err);
+    while (!status && next_batch(reader, &batch)) {
+        status = trf_train_step(trainer, &batch, &report, err);
+        if (!status) printf("%.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate);
+    }
+    trf_trainer_destroy(trainer);
+    return (int)status;
+}
+
+int main(int argc, char **argv)
+{
+    settings s;
+    trf_error err;
+    trf_model *model = NULL;
+    trf_load_options options = trf_load_defaults();
+    batch_reader *reader = (batch_reader *)calloc(1, sizeof *reader);
+    int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
+    memset(&err, 0, sizeof err);
+    if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|train CONFIG MODEL BATCHES\n");
+        free(reader);
+        return 2;
+    }
+    if (create) {
+        failed = trf_model_create(&model, &s.config, &err) || trf_model_save(model, argv[3], &err);
+    } else {
+        options.config = &s.config;
+        options.device = s.config.device;
+        reader->f = fopen(argv[4], "r");
+        if (reader->f && !trf_model_load(&model, argv[3], &options, &err))
+            failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
+                                               : print_logits(model, reader, &err);
+        if (reader->f) fclose(reader->f);
+    }
+    if (failed) fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err.status), err.message);
+    trf_model_destroy(model);
+    free(reader);
+    return failed != 0;
+}

@@ -1,0 +1,9391 @@
+// transformer.h - train and run encoder-decoder transformers in C. One file, no Python, no framework.
+//
+// SPDX-License-Identifier: MIT        Copyright (c) 2026 the transformer.h authors; full text at the end
+//
+// Sequences in, sequences out: translation, transliteration, pronunciation, normalisation, commands to actions
+// (Vaswani et al. 2017, "Attention is all you need": "the paper" below). The header holds tensors, multi-head
+// attention, feed-forward, layer norm, positions, encoder and decoder stacks, backprop, Adam, warm-up, label
+// smoothing, greedy and beam search, files and checkpoints. Encoder-only and decoder-only models are the same code.
+//
+// DO THIS
+//   In exactly one source file:     #define TRF_IMPLEMENTATION
+//                                   #include "transformer.h"
+//   In every other one only:        #include "transformer.h"
+//
+//   With OpenBLAS and OpenMP        cc -O2 -march=native -fopenmp app.c -lopenblas -lm
+//   On a bare machine               cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
+//   As C++                          c++ -O2 -march=native -fopenmp app.cc -lopenblas -lm
+//   To ship: runs on any x86-64 and uses what it finds. column.c is two lines, `#define TRF_COLUMN avx2` and
+//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -c column.c
+//                                   cc -O2 -fopenmp -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
+//
+//   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
+//   -ffast-math and -Ofast are refused: they cannot see a NaN.
+//
+// A COMPLETE PROGRAM (examples/copy.c)
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <stdio.h>
+//     #include <stdlib.h>
+//
+//     /* 32 pairs of 3 to 10 random ids from 4 to 23; ids 0 to 3 are special. The target is the source. */
+//     static trf_batch next_copy_task(void)
+//     {
+//         static int32_t ids[32 * 10], lengths[32];
+//         trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+//         int i, j, n = 0;
+//         for (i = 0; i < 32; i++) {
+//             lengths[i] = 3 + rand() % 8;
+//             for (j = 0; j < lengths[i]; j++) ids[n++] = 4 + rand() % 20;
+//         }
+//         return batch;
+//     }
+//
+//     int main(void)
+//     {
+//         trf_error err;
+//         trf_model *model = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+//         int32_t source[] = {5, 9, 7}, target[16], n;
+//         int step, i, failed = 1;
+//
+//         trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
+//         trf_train_options training = trf_train_defaults();   /* Adam, Noam, smoothing 0.1, clipping 1.0 */
+//         config.source_vocab = config.target_vocab = 24;
+//         training.warmup = 200; training.learning_rate = 0.3;  /* a short warm-up wants a lower peak */
+//
+//         if (trf_model_create(&model, &config, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
+//         for (step = 1; step <= 600; step++) {
+//             trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
+//             trf_step_report report;
+//             if (trf_train_step(trainer, &batch, &report, &err)) goto done;
+//             if (step % 100 == 0) printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
+//         }
+//         if (trf_model_save(model, "copy.safetensors", &err)) goto done;
+//
+//         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
+//         if (trf_translate(translator, source, 3, target, 16, &n, &err)) goto done;
+//         printf("5 9 7 ->");
+//         for (i = 0; i < n; i++) printf(" %d", (int)target[i]);
+//         printf("\n");
+//         failed = 0;
+//     done:
+//         if (failed) fprintf(stderr, "%s\n", err.message);
+//         trf_translator_destroy(translator); trf_trainer_destroy(trainer); trf_model_destroy(model);
+//         return failed;
+//     }
+//
+// OPTIONS, to be defined before the include
+//   TRF_IMPLEMENTATION    this file gets the implementation
+//   TRF_NO_CBLAS          the built-in matrix product does everything; no library but libm is needed
+//   TRF_CBLAS_HEADER      another header than <cblas.h>, such as <Accelerate/Accelerate.h> or <mkl_cblas.h>
+//   TRF_DOUBLE            all tensors in double, for checking gradients
+//   TRF_NO_TRAIN          only translating: no backward, no trainer
+//   TRF_SCALAR            no vector types: plain C, as for compilers that have none
+//   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table called trf_column_NAME
+//   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
+//   TRF_STATIC            every function is static
+//   TRF_OS_HEADER         a header with your own TRF_OS_... file functions (see >>system)
+//
+// DOES NOT
+//   compute on a GPU yet; learn subwords (tokenise before, or use words or characters); sample; speak to a network
+//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (the blocks have backwards).
+//
+// CONTENTS: search for a mark to go there
+//   >>api-basics       numbers, status, errors, hooks, tensors
+//   >>api-config       what a model is, and the conventions in which systems differ
+//   >>api-vocab        text to ids and back
+//   >>api-model        a configuration and its weights
+//   >>api-batch        sequences without padding
+//   >>api-files        safetensors, and how a model is written in it
+//   >>api-translate    from ids to ids, from text to text
+//   >>api-blocks       the parts alone, for other architectures
+//   >>api-train        gradients, Adam, schedules, checkpoints
+//   -- stop here if you only want to use the library --
+//   >>impl             includes, compiler differences
+//   >>base             errors, memory, small arithmetic
+//   >>vector           sixteen lanes on every machine
+//   >>ops              the contract between the model and the hardware
+//   >>tiles            the one place with threads
+//   >>gemm             matrix products: CBLAS for large ones, our own for the rest
+//   >>cpu              the ops on the CPU, forward and backward side by side, in the paper's order
+//                     >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
+//                     >>adam  >>top  >>add
+//   >>column           this file's CPU ops as a table
+//   >>basics           names and tensors
+//   >>backend          which table of ops computes, and with how many threads
+//   >>vocab            words and characters as numbers
+//   >>corpus           training pairs in batches, and where we are in them
+//   >>config           presets and checks
+//   >>params           which weights a model has: names, shapes, first values, places
+//   >>model            configuration + weights + vocabularies
+//   >>sublayers        attention and feed-forward with their projections (paper 3.2.2, 3.3)
+//   >>pass             one batch through the model: what is stored, forward, backward
+//                     >>acts  >>rows  >>forward
+//   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+//                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
+//                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
+//   >>train            backward, Adam, schedules (paper 5.3, 5.4)
+//                     >>slots  >>backward  >>step
+//   >>search           beam search over one sentence, driven from outside
+//   >>translate        encode once, then one token a step for all live hypotheses
+//                     >>decode  >>rounds  >>look-inside
+//   >>system           the operating system: files
+//   >>text             numbers as text, UTF-8, sorting, CRC-32
+//   >>files            the safetensors container
+//   >>store            models and checkpoints as safetensors
+//                     >>store-match  >>store-write  >>checkpoint
+//
+// NOTATION
+//   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
+//   h       n_heads [paper: h]; d_head = d / h [d_k]    V       size of a vocabulary, special ids included
+//   rows    the tokens of all sequences of a batch, one after another: there is no padding anywhere
+//   (n, d)  a row-major matrix, the last index runs fastest; weights are (out, in), so y = x w^T + b
+//   dx      the gradient of the loss with respect to x; of an activation it is set (=), of a parameter added to (+=)
+//   Every call that can fail returns 0 (TRF_OK) or a negative trf_status and fills the caller's trf_error.
+
+#ifndef TRANSFORMER_H
+#define TRANSFORMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRF_VERSION "0.1.0"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#if defined(TRF_STATIC)
+#define TRF_API static
+#else
+#define TRF_API extern
+#endif
+
+// -----------------------------------------------------------------------------------------------
+// >>api-basics     numbers, status, errors, hooks, tensors
+// -----------------------------------------------------------------------------------------------
+
+/* The type of all tensor data. TRF_DOUBLE makes it double, for gradient checks; the functions that
+   make objects then carry another name, so object files of both kinds do not link by mistake. */
+#if defined(TRF_DOUBLE)
+typedef double trf_real;
+#define trf_model_create      trf_model_create_double
+#define trf_model_load        trf_model_load_double
+#define trf_trainer_create    trf_trainer_create_double
+#define trf_checkpoint_load   trf_checkpoint_load_double
+#define trf_translator_create trf_translator_create_double
+#define trf_context_create    trf_context_create_double
+#else
+typedef float trf_real;
+#endif
+
+/* Every call that can fail returns one of these. 0 is success, everything else is an error. The
+   values never change: branch on them; the text of a message is for people. */
+#define TRF_STATUS_LIST(X) \
+    X(TRF_OK,              0, "success") \
+    X(TRF_E_NOMEM,        -1, "out of memory") \
+    X(TRF_E_INVALID_ARG,  -2, "an argument or option is not allowed") \
+    X(TRF_E_LIMIT,        -3, "a size is beyond a limit") \
+    X(TRF_E_IO,           -4, "the operating system refused to read or write") \
+    X(TRF_E_FORMAT,       -5, "a file is not what it claims to be") \
+    X(TRF_E_SHAPE,        -6, "a tensor is missing, unknown or of the wrong shape") \
+    X(TRF_E_UNSUPPORTED,  -7, "well formed, but this version cannot do it") \
+    X(TRF_E_CHECKSUM,     -8, "the data of a file were damaged") \
+    X(TRF_E_NONFINITE,    -9, "a number is infinite or not a number") \
+    X(TRF_E_STATE,       -10, "the call does not fit the state of the object") \
+    X(TRF_E_BACKEND,     -11, "the device or its library failed") \
+    X(TRF_E_INTERNAL,    -12, "a bug in transformer.h") \
+    X(TRF_E_CANCELLED,   -13, "the cancel hook asked to stop") \
+    X(TRF_E_END,         -14, "the corpus has delivered its last epoch")
+
+typedef enum trf_status {
+#define X(name, value, text) name = value,
+    TRF_STATUS_LIST(X)
+#undef X
+    TRF_STATUS_FORCE_SIGNED = -1000
+} trf_status;
+
+/* "TRF_E_SHAPE"; static text, any thread. */
+TRF_API const char *trf_status_name(trf_status status);
+
+/* Everything about one failure, in the caller's memory: no pointers, nothing to free. Every call takes
+   a trf_error * that may be NULL; on success it is cleared, on failure filled, and nothing else has
+   changed: output pointers are NULL, objects are as they were. */
+typedef struct trf_error {
+    int32_t status;         /* a trf_status */
+    int32_t sys_errno;      /* errno of a failed system call, or 0 */
+    int64_t where;          /* byte offset, position in a sequence, or step; -1 if there is none */
+    char what[64];          /* the tensor, field or argument; control characters replaced by '?' */
+    char message[256];      /* one English sentence: what was expected and what was found */
+} trf_error;
+
+enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
+
+/* What an object asks of the program it lives in. All optional, copied when the object is made.
+   alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same
+   `bytes` back. cancel is asked at least once per layer and per decoded token; non-zero makes the
+   running call return TRF_E_CANCELLED. The default log is silent. */
+typedef struct trf_hooks {
+    void *user;
+    void *(*alloc)(void *user, size_t align, size_t bytes);
+    void (*free)(void *user, void *memory, size_t bytes);
+    void (*log)(void *user, int level, const char *message);
+    int (*cancel)(void *user);
+} trf_hooks;
+
+typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
+
+/* Where to compute. threads >= 1; without OpenMP one thread does all the work, whatever is asked.
+   Results do not depend on the number of threads, to the last bit. */
+typedef struct trf_device {
+    trf_device_kind kind;
+    int32_t threads;
+    int32_t leave_blas_threads;     /* 1: do not set OpenBLAS to one thread a call; gives up same bits */
+} trf_device;
+
+TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
+
+/* A named, shaped view on memory that somebody else owns; row-major, the last index runs fastest. */
+enum { TRF_MAX_RANK = 4 };
+typedef struct trf_tensor {
+    const char *name;               /* "encoder.layers.0.linear1.weight", or NULL */
+    trf_real *data;
+    int32_t rank;
+    int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
+} trf_tensor;
+
+TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
+
+/* How this copy was built and what it will use: version, columns, vector width, products, threads. */
+TRF_API const char *trf_build_info(void);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-config     what a model is, and the conventions in which systems differ
+// -----------------------------------------------------------------------------------------------
+
+typedef enum trf_kind {
+    TRF_ENCODER_DECODER = 0,
+    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode) */
+    TRF_DECODER_ONLY    = 2     /* language model: the target side alone, next-token loss */
+} trf_kind;
+
+typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2 } trf_activation;
+
+/* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
+typedef enum trf_positions {
+    TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper, PyTorch tutorials */
+    TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then all cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
+    TRF_POSITIONS_HALVES      = 2,  /* all sines, then all cosines; p / 10000^(2i/d): Hugging Face Marian */
+    TRF_POSITIONS_LEARNED     = 3,
+    TRF_POSITIONS_NONE        = 4
+} trf_positions;
+
+typedef enum trf_norm_place {
+    TRF_POST_NORM = 0,      /* x = norm(x + sublayer(x)): the paper */
+    TRF_PRE_NORM  = 1       /* x = x + sublayer(norm(x)) */
+} trf_norm_place;
+
+typedef enum trf_norm_rule {
+    TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and nearly everybody */
+    TRF_NORM_ANNOTATED = 1  /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
+} trf_norm_rule;
+
+typedef enum trf_tying {
+    TRF_UNTIED        = 0,
+    TRF_TIED_DECODER  = 1,  /* target embedding = generator weight */
+    TRF_TIED_ALL      = 2   /* source embedding = target embedding = generator weight: one vocabulary */
+} trf_tying;
+
+/* Weights of attention and feed-forward; biases start at zero, norms at gain 1, bias 0. */
+typedef enum trf_init {
+    TRF_INIT_XAVIER_PACKED = 0, /* uniform +-sqrt(6/(in+out)), q, k and v counted as one (3d, d) matrix: nn.Transformer */
+    TRF_INIT_XAVIER        = 1  /* the same with q, k and v counted as three (d, d) matrices: tensor2tensor, tutorials */
+} trf_init;
+
+/* Embeddings, and the generator's weight where it is a matrix of its own. */
+typedef enum trf_embedding_init {
+    TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
+    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, deviation 1; generator uniform +-1/sqrt(d_model), bias too: nn.Embedding, nn.Linear */
+    TRF_EMBEDDING_XAVIER   = 2, /* uniform +-sqrt(6/(vocab+d_model)): tutorials */
+    TRF_EMBEDDING_FAN_OUT  = 3  /* uniform +-sqrt(3/d_model): Marian */
+} trf_embedding_init;
+
+/* What the decoder reads before its first token. */
+typedef enum trf_decoder_start {
+    TRF_START_BOS  = 0,
+    TRF_START_EOS  = 1,     /* fairseq */
+    TRF_START_PAD  = 2,     /* Hugging Face Marian */
+    TRF_START_ZERO = 3      /* a zero vector: Marian */
+} trf_decoder_start;
+
+/* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
+   fields. trf_model_create names any field that makes no sense. The paper's letters in brackets. */
+typedef struct trf_config {
+    trf_kind kind;
+    int32_t d_model;            /* width of every token's vector [d_model] */
+    int32_t n_heads;            /* attention heads; divides d_model [h] */
+    int32_t d_ff;               /* inner width of the feed-forward block [d_ff] */
+    int32_t encoder_layers;     /* [N]; 0 only when kind has no encoder */
+    int32_t decoder_layers;     /* [N]; 0 only when kind has no decoder */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included */
+    int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
+    int32_t max_length;         /* longest sequence in tokens, BOS and EOS included; default 512 */
+    int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. pad is never used as filling */
+    trf_activation activation;
+    trf_positions positions;
+    int32_t position_offset;    /* number of the first position; default 0; fairseq 2, CTranslate2 1 */
+    trf_norm_place norm_place;
+    trf_norm_rule norm_rule;
+    double norm_epsilon;        /* default 1e-5 */
+    int32_t final_norm;         /* 1: one more norm after the last encoder and the last decoder layer */
+    int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4) */
+    trf_tying tying;
+    int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
+    trf_init init;
+    trf_embedding_init embedding_init;
+    int32_t source_eos;         /* 1: the library ends every source with EOS */
+    trf_decoder_start decoder_start;
+    uint64_t seed;              /* of the initial weights; every value is a seed */
+    trf_device device;          /* not stored in files */
+    trf_hooks hooks;            /* not stored in files */
+} trf_config;
+
+/* Presets: layers encoder + decoder, d_model, d_ff, heads. Conventions are PyTorch's (post-norm with
+   final norm, epsilon 1e-5), but embeddings start with deviation 1/sqrt(d_model), since nn.Transformer has
+   none of its own. Vocabulary sizes are 0: the caller sets them. */
+TRF_API trf_config trf_config_tiny(void);   /* 4+4, 128, 256, 4 */
+TRF_API trf_config trf_config_base(void);   /* 6+6, 512, 2048, 8: the paper's base */
+TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's big */
+
+/* Whose conventions: sets the fields in which systems differ, and no others. */
+typedef enum trf_conventions {
+    TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
+    TRF_CONVENTIONS_PAPER   = 1     /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
+} trf_conventions;
+TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-vocab      text to ids and back
+// -----------------------------------------------------------------------------------------------
+
+/* Words are what stands between blanks (space, tab, CR, LF); characters are UTF-8 code points. */
+typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1 } trf_token_kind;
+
+/* Ids 0 to 3 are pad, bos, eos and unk; learned tokens follow, the most frequent first, equal counts
+   in byte order. One thread at a time while learning; afterwards any number of threads may use it. */
+typedef struct trf_vocab trf_vocab;
+
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
+TRF_API void trf_vocab_destroy(trf_vocab *vocab);
+/* Counts the tokens of one line (NUL-terminated UTF-8; invalid UTF-8 is TRF_E_FORMAT with its offset). */
+TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
+/* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
+TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
+TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);        /* the unk id if unknown */
+/* Text to ids, without BOS and EOS. *n is the number of tokens of the whole text also when it is more
+   than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
+                                    int32_t *n, trf_error *err);
+/* Ids to text: words with one blank between them, characters without. *bytes (may be NULL) is the
+   length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a
+   whole token). Special ids are skipped, except unk. */
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
+                                    size_t *bytes, trf_error *err);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-model      a configuration and its weights
+// -----------------------------------------------------------------------------------------------
+
+/* After creation nobody but its trainer changes a model; any number of threads may share it.
+   Translating with a model while its trainer steps is a data race: use trf_model_copy. */
+typedef struct trf_model trf_model;
+
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
+TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
+TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
+TRF_API const trf_config *trf_model_config(const trf_model *model);
+TRF_API size_t trf_model_memory(const trf_config *config);      /* bytes that trf_model_create will take; 0 if invalid */
+
+/* Vocabularies travel in the model file. The model keeps copies; sizes must fit the configuration
+   (else TRF_E_SHAPE). Part of setting a model up: call it before sharing the model. */
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target, trf_error *err);
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
+TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
+
+/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
+   The model's view is for reading; trf_trainer_parameter is the one to write through. */
+TRF_API int32_t trf_parameter_count(const trf_model *model);
+TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
+TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
+TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
+
+// -----------------------------------------------------------------------------------------------
+// >>api-batch      sequences without padding
+// -----------------------------------------------------------------------------------------------
+
+/* `count` sequences, their ids one after another: sequence i has lengths[i] ids. No BOS, no EOS, no
+   padding: the library adds what the configuration asks for and shifts the target itself. Borrowed for
+   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk. */
+typedef struct trf_sequences {
+    const int32_t *ids;
+    const int32_t *lengths;
+    int32_t count;
+} trf_sequences;
+
+/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
+typedef struct trf_batch {
+    trf_sequences source, target;
+    int64_t ordinal;    /* number of the first sentence in the whole step: 0, but on rank r of several the count before it */
+} trf_batch;
+
+/* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row.
+   A NULL `ids` only counts: *total is the number of ids without padding. */
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded, trf_error *err);
+
+#define TRF_ENDLESS INT64_MAX
+
+/* Training data in memory: pairs of id sequences, delivered shuffled, in batches of similar length.
+   Its position is part of a checkpoint. */
+typedef struct trf_corpus trf_corpus;
+typedef struct trf_corpus_options {
+    int32_t batch_tokens;       /* at most so many tokens a side a batch, BOS/EOS counted; default 4096 */
+    int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
+    int32_t padded_budget;      /* 1: batch_tokens counts the longest pair times the pairs, as padded systems do; default 0 */
+    int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
+    int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
+    int32_t max_length;         /* longer pairs are refused by trf_corpus_add (TRF_E_LIMIT); default 511 */
+    int64_t epochs;             /* TRF_E_END after so many passes; default TRF_ENDLESS */
+    uint64_t seed;
+    trf_hooks hooks;
+} trf_corpus_options;
+
+TRF_API trf_corpus_options trf_corpus_defaults(void);
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
+TRF_API void trf_corpus_destroy(trf_corpus *corpus);
+/* Copies the ids. Not allowed once trf_corpus_next has been called (TRF_E_STATE). */
+TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
+                                  const int32_t *target, int32_t n_target, trf_error *err);
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
+/* The next batch, valid until the next call. */
+TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
+TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+
+// -----------------------------------------------------------------------------------------------
+// >>api-files      safetensors, and how a model is written in it
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf_load_options {
+    const trf_config *config;   /* for files without our metadata (a PyTorch state_dict); else NULL */
+    uint64_t max_bytes;         /* refuse larger files with TRF_E_LIMIT; default 64 GiB */
+    int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; default 0: TRF_E_NONFINITE */
+    trf_device device;
+    trf_hooks hooks;
+} trf_load_options;
+
+TRF_API trf_load_options trf_load_defaults(void);
+TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options, trf_error *err);
+/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
+
+/* The container alone: which tensors and texts a file holds. Proven whole before anything is returned.
+   dtype: "F32", "BF16", ... */
+typedef struct trf_file trf_file;
+typedef struct trf_file_entry {
+    const char *name, *dtype;
+    int32_t rank;
+    int64_t shape[8];
+    uint64_t begin, bytes;      /* of the data, counted from the start of the file */
+} trf_file_entry;
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err);
+TRF_API void trf_file_close(trf_file *file);
+TRF_API int32_t trf_file_count(const trf_file *file);
+TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
+TRF_API int32_t trf_file_metadata_count(const trf_file *file);
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value);
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
+
+// -----------------------------------------------------------------------------------------------
+// >>api-translate  from ids to ids, from text to text
+// -----------------------------------------------------------------------------------------------
+
+/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length. */
+typedef enum trf_length_rule {
+    TRF_LENGTH_RAW   = 0,       /* S */
+    TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
+    TRF_LENGTH_GNMT  = 2        /* S / ((5+L)/6)^alpha: Wu et al. 2016, the paper, tensor2tensor */
+} trf_length_rule;
+
+typedef enum trf_beam_stop {
+    TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more */
+    TRF_STOP_FINISHED = 1,      /* when `beam` hypotheses have finished: fairseq, CTranslate2 */
+    TRF_STOP_NONE_ALIVE = 2     /* when none is alive or the limit is reached: Marian */
+} trf_beam_stop;
+
+typedef enum trf_at_limit {
+    TRF_LIMIT_KEEP_LIVE    = 0, /* live hypotheses count as they are, without EOS: CTranslate2, Marian */
+    TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
+    TRF_LIMIT_FORCE_EOS    = 2  /* one more step in which only EOS is allowed: fairseq */
+} trf_at_limit;
+
+/* Options of a translator. trf_search_defaults: the paper's beam 4, GNMT rule with alpha 0.6. */
+typedef struct trf_search {
+    int32_t beam;               /* hypotheses kept alive; 1 is greedy search, whatever the rules below */
+    int32_t n_best;             /* hypotheses returned per sentence, 1..beam */
+    trf_length_rule length_rule;
+    double alpha;               /* length penalty exponent; >= 0 */
+    int32_t count_eos;          /* 1: EOS counts in L */
+    double word_penalty;        /* S is lessened by this times L before the rule; Marian; default 0 */
+    int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others) */
+    int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
+    int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
+    trf_beam_stop stop;
+    trf_at_limit at_limit;
+    int32_t min_length;         /* target tokens before EOS is allowed */
+    double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
+    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 */
+    int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
+    int32_t max_tokens;         /* and source tokens at a time; default 4096 */
+    int32_t threads;
+    int32_t leave_blas_threads;
+    trf_hooks hooks;
+} trf_search;
+
+TRF_API trf_search trf_search_defaults(void);
+
+/* Whose search: sets every field from length_rule to at_limit, and min_length. */
+typedef enum trf_search_rule {
+    TRF_SEARCH_PAPER       = 0, /* tensor2tensor: GNMT 0.6, bound computed for each sentence by itself */
+    TRF_SEARCH_FAIRSEQ     = 1,
+    TRF_SEARCH_CTRANSLATE2 = 2,
+    TRF_SEARCH_MARIAN      = 3,
+    TRF_SEARCH_RAW         = 4  /* sum of log-probabilities, stop at `beam` finished: tutorials; favours short answers */
+} trf_search_rule;
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
+
+typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1 } trf_ended;
+
+typedef struct trf_hypothesis {
+    const int32_t *ids;         /* without BOS and EOS, with the forced prefix */
+    int32_t n;
+    double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens too */
+    double score;               /* after the length rule; what the ranking uses */
+    trf_ended ended;
+    int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
+} trf_hypothesis;
+
+/* Caches, beams, scratch; one thread at a time. It may prepare the weights when it is created: make a new
+   one after training on. */
+typedef struct trf_translator trf_translator;
+
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model, const trf_search *search, trf_error *err);
+TRF_API void trf_translator_destroy(trf_translator *translator);
+
+/* One sequence. *n is the length of the answer also when capacity is too small (TRF_E_LIMIT). For a
+   decoder-only model `source` is the beginning, and the answer is what follows it. */
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
+                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
+/* Text, through the model's vocabularies (TRF_E_STATE if it has none). */
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size, trf_error *err);
+/* Many; the results stay in the translator until its next call. */
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err);
+/* Many, each answer beginning with prefixes' sequence of the same number (empty ones are free). */
+TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
+                                          const trf_sequences *prefixes, trf_error *err);
+TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank); /* NULL if out of range */
+
+/* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities, trf_error *err);
+/* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of
+   the batch as the library sees them: source rows with EOS if configured, target rows 1 + length. */
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out, trf_error *err);   /* (source rows, d_model) */
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);         /* (target rows, target_vocab) */
+typedef enum trf_attention_kind { TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2 } trf_attention_kind;
+/* Attention weights of one layer and head for a batch of one pair: (queries, keys). */
+TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
+                                         int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
+/* Rows that `sequences` become on each side. */
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
+TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-blocks     the parts alone, for other architectures
+// -----------------------------------------------------------------------------------------------
+
+/* Where blocks run: device, threads, scratch, random numbers. One thread at a time. */
+typedef struct trf_context trf_context;
+
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks, trf_error *err);
+TRF_API void trf_context_destroy(trf_context *context);
+
+/* Every block comes with its backward. x, y: input, output; dx, dy: gradients of the loss. Activation
+   gradients are set (=), parameter gradients are added to (+=). `saved` is a tensor of rank 1 that
+   forward fills and backward reads; its length is asked for with trf_..._saved and may change between versions.
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. */
+
+/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
+typedef struct trf_embedding_options {
+    trf_positions positions;    /* any but TRF_POSITIONS_LEARNED, which takes `learned` (max_length, d) */
+    int32_t position_offset;
+    double scale;
+    const trf_tensor *learned;
+} trf_embedding_options;
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x, const trf_tensor *weight,
+                                 const trf_embedding_options *options, trf_error *err);
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned /* or NULL */,
+                                          const trf_tensor *dy, const trf_sequences *x,
+                                          const trf_embedding_options *options, trf_error *err);
+
+/* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+                              const trf_tensor *bias, trf_error *err);
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight, trf_tensor *dbias /* or NULL */,
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight, trf_error *err);
+
+/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
+TRF_API int64_t trf_layer_norm_saved(int64_t rows);
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err);
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
+                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+                                           double epsilon, const trf_tensor *saved, trf_error *err);
+
+/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q: (query rows, d), k, v:
+   (key rows, d), d = heads * d_head. Sequence i has query_lengths[i] queries and key_lengths[i] keys;
+   TRF_CAUSAL: query i sees the keys up to its own number. No keys: zero. */
+typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
+typedef struct trf_attention_shape {
+    const int32_t *query_lengths, *key_lengths;
+    int32_t count, n_heads;
+    trf_mask mask;
+} trf_attention_shape;
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+                                 const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv, const trf_tensor *dout,
+                                          const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err);
+
+/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v;
+   out_weight (d, d). Self-attention: memory = x. The same struct holds weights or their gradients. */
+typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads);
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *memory,
+                                            const trf_attention_params *params, const trf_attention_shape *shape,
+                                            trf_tensor *saved, trf_error *err);
+/* dmemory is set; for self-attention pass NULL: everything is in dx. */
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory, trf_attention_params *dparams,
+                                                     const trf_tensor *dy, const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_attention_params *params, const trf_attention_shape *shape,
+                                                     const trf_tensor *saved, trf_error *err);
+
+/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), w2: (d, d_ff). */
+typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_feed_forward_params *params,
+                                    trf_activation activation, trf_tensor *saved, trf_error *err);
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams, const trf_tensor *dy,
+                                             const trf_tensor *x, const trf_feed_forward_params *params,
+                                             trf_activation activation, const trf_tensor *saved, trf_error *err);
+
+/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p).
+   The mask follows from (seed, step, site): backward makes it again from the same three numbers. */
+typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+                                const trf_dropout *dropout, trf_error *err);
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+                                         const trf_dropout *dropout, trf_error *err);
+
+/* Label smoothing: V tokens, smoothing e, how the wanted distribution is spread (paper 5.4). */
+typedef enum trf_smoothing {
+    TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
+    TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
+    TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
+    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less its entropy: Annotated Transformer, JoeyNMT */
+} trf_smoothing;
+typedef struct trf_cross_entropy_options { double label_smoothing; trf_smoothing rule; int32_t pad; } trf_cross_entropy_options;
+/* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
+   rows are never stored. Rows whose target is options->pad count nothing (pad -1: no such rows). With dx also
+   the gradients of that sum: dx, and dweight and dbias where not NULL. */
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
+                                     const trf_tensor *x, const trf_tensor *weight, const trf_tensor *bias,
+                                     const int32_t *targets, const trf_cross_entropy_options *options, trf_error *err);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-train      gradients, Adam, schedules, checkpoints
+// -----------------------------------------------------------------------------------------------
+
+typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
+
+/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. */
+typedef enum trf_adam_epsilon {
+    TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
+    TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
+    TRF_EPSILON_INSIDE  = 2     /* m' / sqrt(v' + epsilon) */
+} trf_adam_epsilon;
+
+/* Learning rate of update s = 1, 2, ..., w = warmup. */
+typedef enum trf_schedule {
+    TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
+    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then learning_rate * sqrt(w/s): fairseq */
+    TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
+    TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
+} trf_schedule;
+
+#define TRF_NO_CLIPPING 1e300
+
+typedef struct trf_train_options {
+    trf_optimizer optimizer;
+    double beta1, beta2, epsilon;       /* paper 5.3: 0.9, 0.98, 1e-9 */
+    trf_adam_epsilon epsilon_rule;
+    double weight_decay;                /* ADAMW: decoupled; default 0 */
+    int32_t decay_all;                  /* 1: also biases, norms and embeddings; default 0: matrices only */
+    trf_schedule schedule;
+    double learning_rate;               /* a factor for TRF_NOAM (default 1), the peak for the others */
+    double initial_rate, final_rate;    /* default 0 */
+    int64_t warmup;                     /* updates; >= 1; default 4000 */
+    int64_t total_steps;                /* TRF_COSINE only; > warmup */
+    double label_smoothing;             /* 0 <= e < 1; default 0.1 */
+    trf_smoothing smoothing_rule;
+    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1; default 0.1 */
+    double attention_dropout;           /* on attention weights; default 0.1 */
+    double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
+    double residual_dropout;            /* on the output of every sublayer; default 0.1 */
+    double clip_norm;                   /* largest global gradient norm; TRF_NO_CLIPPING; default 1.0 */
+    uint64_t seed;                      /* of dropout */
+    int32_t source_tokens;              /* limits of one batch: planned when the trainer is made. A larger batch grows */
+    int32_t target_tokens;              /*   the plan or fails with TRF_E_NOMEM before anything has changed. */
+    int32_t sequences;                  /* defaults 4096, 4096, 256, and 128 for the longest sequence; BOS, EOS counted */
+    int32_t longest;
+    int32_t threads;
+    int32_t leave_blas_threads;
+    int32_t rank, n_ranks;              /* this trainer's number among several; default 0 of 1 */
+    /* Sums `count` numbers over all ranks, in place; slices arrive in a fixed order, last layer first, as backward
+       finishes them. Non-zero is an error (TRF_E_BACKEND). stream is NULL on the CPU. */
+    int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
+    void *user;
+    trf_hooks hooks;
+} trf_train_options;
+
+TRF_API trf_train_options trf_train_defaults(void);     /* the paper's values, and clipping at 1.0 */
+TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
+TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
+
+typedef struct trf_step_report {
+    int64_t step;               /* number of the update: 1 for the first */
+    double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
+    double nll;                 /* mean negative log-likelihood per target token, without smoothing */
+    double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
+    int64_t source_tokens, target_tokens;
+    double gradient_norm;       /* global, of the mean loss, before clipping */
+    double learning_rate;
+    int32_t skipped;            /* 1: loss or gradient was not finite; every parameter is as it was */
+    char tensor[64];            /* then: the first tensor whose gradient was not finite, or "loss" */
+} trf_step_report;
+
+#if !defined(TRF_NO_TRAIN)
+typedef struct trf_trainer trf_trainer;
+
+/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. */
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options, trf_error *err);
+TRF_API void trf_trainer_destroy(trf_trainer *trainer);
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);  /* bytes it will take; 0 if invalid */
+
+/* One update: trf_forward_backward, then trf_optimizer_step. */
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so any split
+   of a batch gives the same update. The report speaks of this micro-batch alone. */
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients. */
+TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
+TRF_API void trf_discard_gradients(trf_trainer *trainer);
+/* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far */
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);  /* may be written between steps */
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);   /* sum over the tokens since the last update */
+
+/* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
+   TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus, filled as before,
+   is moved to the stored place, or refused (TRF_E_STATE) if its data differ. NULL training: the stored options. */
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path, trf_error *err);
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
+                                       const trf_train_options *training, const trf_load_options *options, trf_error *err);
+#endif
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* TRANSFORMER_H */
+
+// ===============================================================================================
+//  Stop here if you only want to use the library. What follows is how it works.
+// ===============================================================================================
+
+// -----------------------------------------------------------------------------------------------
+// >>impl           includes, compiler differences
+// -----------------------------------------------------------------------------------------------
+#if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
+#define TRF__IMPLEMENTED
+
+#if defined(TRF_IMPLEMENTATION) && defined(TRF_COLUMN)
+#error "a file is either the implementation or a column: define TRF_IMPLEMENTATION or TRF_COLUMN, not both"
+#endif
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "transformer.h needs infinities and NaN to be seen: build without -ffast-math and -Ofast"
+#endif
+
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define TRF__GNU 1
+#define TRF__UNUSED __attribute__((unused))
+#define TRF__INLINE static inline __attribute__((always_inline, unused))
+#define TRF__PRINTF(a, b) __attribute__((format(printf, a, b)))
+#else
+#define TRF__GNU 0
+#define TRF__UNUSED
+#define TRF__INLINE static inline
+#define TRF__PRINTF(a, b)
+#endif
+#define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
+
+#if defined(__cplusplus) || defined(_MSC_VER)
+#define TRF__RESTRICT __restrict
+#else
+#define TRF__RESTRICT restrict
+#endif
+
+/* Zeroes one object, in C and C++ alike. */
+#define TRF__ZERO(object) memset(&(object), 0, sizeof(object))
+
+// -----------------------------------------------------------------------------------------------
+// >>base           errors, memory, small arithmetic
+// -----------------------------------------------------------------------------------------------
+
+TRF__FN int trf__clear(trf_error *err)
+{
+    if (err) { memset(err, 0, sizeof *err); err->where = -1; }
+    return TRF_OK;
+}
+
+/* Copies text into a fixed buffer, cut to fit; control characters become '?' so that a hostile name
+   cannot drive a terminal. */
+TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
+{
+    size_t i;
+    for (i = 0; i + 1 < size && from && from[i]; i++) {
+        unsigned char c = (unsigned char)from[i];
+        to[i] = (char)(c < 32 || c == 127 ? '?' : c);
+    }
+    to[i] = 0;
+}
+
+/* Fills err (which may be NULL) and returns status, so that a check is one line:
+       if (n < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where, const char *what, const char *format, ...)
+{
+    if (err) {
+        char text[sizeof err->message];
+        va_list arguments;
+        memset(err, 0, sizeof *err);
+        err->status = status;
+        err->where = where;
+        trf__copy_text(err->what, sizeof err->what, what);
+        va_start(arguments, format);
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        trf__copy_text(err->message, sizeof err->message, text);
+    }
+    return status;
+}
+
+/* The same for a failed system call. */
+TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
+{
+    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path, strerror(sys_errno));
+    if (err) err->sys_errno = sys_errno;
+    return status;
+}
+
+TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
+{
+    if (hooks->log) hooks->log(hooks->user, level, message);
+}
+
+TRF__FN int trf__cancelled(const trf_hooks *hooks)
+{
+    return hooks->cancel && hooks->cancel(hooks->user);
+}
+
+enum { TRF__ALIGN = 64 };
+
+/* Memory aligned to 64 bytes from the hooks, or from malloc. NULL: none left. Never asks for 0 bytes. */
+TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
+{
+    char *raw, *aligned;
+    if (bytes == 0) bytes = 1;
+    if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
+    if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;
+    raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
+    if (!raw) return NULL;
+    aligned = raw + sizeof(void *);
+    aligned += (TRF__ALIGN - (uintptr_t)aligned % TRF__ALIGN) % TRF__ALIGN;
+    memcpy(aligned - sizeof raw, &raw, sizeof raw);     /* what free needs, just before the block */
+    return aligned;
+}
+
+TRF__FN void *trf__alloc_zeroed(const trf_hooks *hooks, size_t bytes)
+{
+    void *memory = trf__alloc(hooks, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
+
+TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
+{
+    void *raw;
+    if (!memory) return;
+    if (bytes == 0) bytes = 1;
+    if (hooks->alloc) { if (hooks->free) hooks->free(hooks->user, memory, bytes); return; }
+    memcpy(&raw, (char *)memory - sizeof raw, sizeof raw);
+    free(raw);
+}
+
+/* a * b, or SIZE_MAX when that does not fit: no allocation of SIZE_MAX bytes ever succeeds. */
+TRF__FN size_t trf__mul_size(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
+TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
+
+/* A growing array. Growth doubles, so adding n items costs O(n). On failure nothing has changed. */
+TRF__FN trf_status trf__grow(const trf_hooks *hooks, void **items, int64_t *capacity, int64_t needed, size_t item_bytes, trf_error *err)
+{
+    int64_t wanted = *capacity > 0 ? *capacity : 16;
+    void *bigger;
+    if (needed <= *capacity) return TRF_OK;
+    while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
+    bigger = trf__alloc(hooks, trf__mul_size((size_t)wanted, item_bytes));
+    if (!bigger) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
+                                  (long long)wanted, (unsigned long long)item_bytes);
+    if (*capacity) memcpy(bigger, *items, (size_t)*capacity * item_bytes);
+    trf__free(hooks, *items, (size_t)*capacity * item_bytes);
+    *items = bigger;
+    *capacity = wanted;
+    return TRF_OK;
+}
+
+TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
+TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
+
+TRF__FN int trf__is_finite(double x) { return x - x == 0; }
+
+/* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key of
+   two. The same numbers for any order of asking; no state. */
+TRF__FN void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    int round;
+    for (round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ key0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ key1;
+        c3 = (uint32_t)p0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
+}
+
+/* Number `index` of the 64-bit stream `stream` of a seed: for initial weights and shuffling. */
+TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
+{
+    uint32_t counter[4], out[4];
+    counter[0] = (uint32_t)index; counter[1] = (uint32_t)(index >> 32); counter[2] = stream; counter[3] = 0x5EED5EEDu;
+    trf__philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32), out);
+    return (uint64_t)out[1] << 32 | out[0];
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vector         sixteen lanes on every machine
+//
+// The hot loops are written once, on trf__v16: sixteen numbers, whatever the machine. It is a struct of
+// TRF__PARTS native vectors: one AVX-512, two AVX, four SSE2/NEON/WebAssembly, or sixteen scalars.
+// Every lane is computed by the same operations in the same order everywhere, and sums over lanes
+// follow one fixed tree, so results do not depend on the width of the machine's vectors.
+//
+// trf__fma is the only place where a product and a sum may melt into one rounding: on machines with
+// a fused multiply-add (and contraction allowed, as gnu modes do) they do, on others they do not.
+// Kernels therefore never write a product that only feeds a sum in any other way: no compiler
+// finds anything else to contract, and gcc and clang give the same bits.
+// -----------------------------------------------------------------------------------------------
+
+#if defined(TRF_DOUBLE)
+#define TRF__REAL_BYTES 8
+typedef int64_t trf__int;           /* the integer of the same size */
+#else
+#define TRF__REAL_BYTES 4
+typedef int32_t trf__int;
+#endif
+
+#if !TRF__GNU || defined(TRF_SCALAR)
+#define TRF__VECTOR_BYTES TRF__REAL_BYTES
+#elif defined(__AVX512F__)
+#define TRF__VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define TRF__VECTOR_BYTES 32
+#else
+#define TRF__VECTOR_BYTES 16
+#endif
+#define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
+
+/* Writes a statement once per part. A loop would be left rolled at -O2 and put the parts in memory. */
+#if TRF__PARTS == 1
+#define TRF__EACH(X) X(0)
+#elif TRF__PARTS == 2
+#define TRF__EACH(X) X(0) X(1)
+#elif TRF__PARTS == 4
+#define TRF__EACH(X) X(0) X(1) X(2) X(3)
+#elif TRF__PARTS == 8
+#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#else
+#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#endif
+
+#if TRF__VECTOR_BYTES == TRF__REAL_BYTES
+typedef trf_real trf__vec;
+typedef trf__int trf__ivec;
+typedef trf_real trf__vec_in_memory;
+#define TRF__LESS(a, b) ((trf__ivec)-((a) < (b)))
+#define TRF__SELECT(mask, a, b) ((mask) ? (a) : (b))
+#define TRF__AS_INT(to, x) memcpy(&(to), &(x), sizeof(to))
+#define TRF__AS_REAL(to, x) memcpy(&(to), &(x), sizeof(to))
+#else
+typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
+typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
+typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES), aligned(TRF__REAL_BYTES), may_alias));
+#define TRF__LESS(a, b) ((trf__ivec)((a) < (b)))
+#define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
+#define TRF__AS_INT(to, x) ((to) = (trf__ivec)(x))
+#define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
+#endif
+
+#define TRF__WIDE 16
+
+typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
+
+TRF__INLINE trf__v16 trf__load(const trf_real *p)
+{
+    trf__v16 r;
+#define X(i) r.part[i] = ((const trf__vec_in_memory *)(const void *)p)[i];
+    TRF__EACH(X)
+#undef X
+    return r;
+}
+
+TRF__INLINE void trf__store(trf_real *p, trf__v16 a)
+{
+#define X(i) ((trf__vec_in_memory *)(void *)p)[i] = a.part[i];
+    TRF__EACH(X)
+#undef X
+}
+
+TRF__INLINE trf__v16 trf__set(trf_real x)
+{
+    trf__v16 r;
+    trf__vec zero;
+    TRF__ZERO(zero);
+#define X(i) r.part[i] = zero + x;
+    TRF__EACH(X)
+#undef X
+    return r;
+}
+
+/* The first n numbers, then zeros: the end of a row that is no multiple of sixteen. */
+TRF__INLINE trf__v16 trf__load_n(const trf_real *p, int64_t n)
+{
+    trf_real buffer[TRF__WIDE];
+    int64_t i;
+    if (n >= TRF__WIDE) return trf__load(p);
+    for (i = 0; i < TRF__WIDE; i++) buffer[i] = i < n ? p[i] : 0;
+    return trf__load(buffer);
+}
+
+TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
+{
+    trf_real buffer[TRF__WIDE];
+    int64_t i;
+    if (n >= TRF__WIDE) { trf__store(p, a); return; }
+    trf__store(buffer, a);
+    for (i = 0; i < n; i++) p[i] = buffer[i];
+}
+
+#define TRF__BINARY(name, expression) \
+TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) { trf__v16 r; TRF__EACH(expression) return r; }
+#define X(i) r.part[i] = a.part[i] + b.part[i];
+TRF__BINARY(trf__add, X)
+#undef X
+#define X(i) r.part[i] = a.part[i] - b.part[i];
+TRF__BINARY(trf__sub, X)
+#undef X
+#define X(i) r.part[i] = a.part[i] * b.part[i];
+TRF__BINARY(trf__mul, X)
+#undef X
+#define X(i) r.part[i] = a.part[i] / b.part[i];
+TRF__BINARY(trf__div, X)
+#undef X
+#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), b.part[i], a.part[i]);
+TRF__BINARY(trf__max, X)
+#undef X
+#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(b.part[i], a.part[i]), b.part[i], a.part[i]);
+TRF__BINARY(trf__min, X)
+#undef X
+
+/* a * b + c, rounded once where the machine can. */
+TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
+{
+    trf__v16 r;
+#define X(i) r.part[i] = a.part[i] * b.part[i] + c.part[i];
+    TRF__EACH(X)
+#undef X
+    return r;
+}
+
+/* a < b ? x : y, lane by lane. */
+TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y)
+{
+    trf__v16 r;
+#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), x.part[i], y.part[i]);
+    TRF__EACH(X)
+#undef X
+    return r;
+}
+
+TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
+{
+    trf_real x[TRF__WIDE];
+    int i;
+    trf__store(x, a);
+#if defined(TRF_DOUBLE)
+    for (i = 0; i < TRF__WIDE; i++) x[i] = sqrt(x[i]);
+#else
+    for (i = 0; i < TRF__WIDE; i++) x[i] = sqrtf(x[i]);
+#endif
+    return trf__load(x);
+}
+
+/* Sum and maximum over the lanes: lane i with lane i + 8, then + 4, + 2, + 1. */
+TRF__INLINE trf_real trf__sum(trf__v16 a)
+{
+    trf_real x[TRF__WIDE];
+    int half, i;
+    trf__store(x, a);
+    for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) x[i] += x[i + half];
+    return x[0];
+}
+
+TRF__INLINE trf_real trf__max_lane(trf__v16 a)
+{
+    trf_real x[TRF__WIDE];
+    int half, i;
+    trf__store(x, a);
+    for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) if (x[i] < x[i + half]) x[i] = x[i + half];
+    return x[0];
+}
+
+/* 1 where lane < n, else 0: the mask of a row's end. */
+TRF__INLINE trf__v16 trf__first(int64_t n)
+{
+    static const trf_real ones[2 * TRF__WIDE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    return trf__load(ones + TRF__WIDE - (n < 0 ? 0 : n > TRF__WIDE ? TRF__WIDE : n));
+}
+
+#if defined(TRF_DOUBLE)
+
+/* In double the lanes go to libm: this build is for checking gradients. */
+#define TRF__BY_LANE(name, expression) \
+TRF__INLINE trf__v16 name(trf__v16 a) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    int i; \
+    trf__store(x, a); \
+    for (i = 0; i < TRF__WIDE; i++) x[i] = expression; \
+    return trf__load(x); \
+}
+TRF__BY_LANE(trf__exp, exp(x[i]))
+TRF__BY_LANE(trf__erf, erf(x[i]))
+TRF__FN double trf__ln(double x) { return log(x); }
+
+#else
+
+/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. n by the trick of adding 1.5 * 2^23, which leaves the
+   rounded n in the low bits; e^r by its Taylor polynomial of degree 7 (remainder 5e-9 relative). Relative
+   error below 2e-7; 0 below -87.3, and at most e^88.3. */
+TRF__INLINE trf__v16 trf__exp(trf__v16 x)
+{
+    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
+    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
+    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
+    n = trf__sub(t, magic);
+    r = trf__fma(n, trf__set(-0.693359375f), clamped);              /* ln 2 in two pieces; n * the first is exact */
+    r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
+    p = trf__set(1.0f / 5040);
+    p = trf__fma(p, r, trf__set(1.0f / 720));
+    p = trf__fma(p, r, trf__set(1.0f / 120));
+    p = trf__fma(p, r, trf__set(1.0f / 24));
+    p = trf__fma(p, r, trf__set(1.0f / 6));
+    p = trf__fma(p, r, trf__set(0.5f));
+    p = trf__fma(p, r, one);
+    p = trf__fma(p, r, one);
+#define X(i) { \
+        trf__ivec bits; trf__vec scale; \
+        TRF__AS_INT(bits, t.part[i]); \
+        bits = (trf__ivec)((bits + 127) << 23); \
+        TRF__AS_REAL(scale, bits); \
+        y.part[i] = p.part[i] * scale; }
+    TRF__EACH(X)
+#undef X
+    return trf__if_less(x, low, trf__set(0), y);
+}
+
+/* erf: the odd rational function P(x^2) x / Q(x^2) fitted to [-4, 4], beyond which erf is +-1 in float. */
+TRF__INLINE trf__v16 trf__erf(trf__v16 x)
+{
+    trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c), p, q;
+    p = trf__set(-2.72614225801306e-10f);
+    p = trf__fma(p, s, trf__set(2.77068142495902e-08f));
+    p = trf__fma(p, s, trf__set(-2.10102402082508e-06f));
+    p = trf__fma(p, s, trf__set(-5.69250639462346e-05f));
+    p = trf__fma(p, s, trf__set(-7.34990630326855e-04f));
+    p = trf__fma(p, s, trf__set(-2.95459980854025e-03f));
+    p = trf__fma(p, s, trf__set(-1.60960333262415e-02f));
+    q = trf__set(-1.45660718464996e-05f);
+    q = trf__fma(q, s, trf__set(-2.13374055278905e-04f));
+    q = trf__fma(q, s, trf__set(-1.68282697438203e-03f));
+    q = trf__fma(q, s, trf__set(-7.37332916720468e-03f));
+    q = trf__fma(q, s, trf__set(-1.42647390514189e-02f));
+    return trf__div(trf__mul(c, p), q);
+}
+
+/* Natural logarithm of x > 0 without libm: x = m 2^e with m in [sqrt(1/2), sqrt(2)), and
+   ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. Error below 1e-15 relative to 1. */
+TRF__FN double trf__ln(double x)
+{
+    uint64_t bits;
+    int e, k;
+    double m, s, s2, p = 0;
+    memcpy(&bits, &x, sizeof bits);
+    e = (int)(bits >> 52) - 1022;
+    bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
+    memcpy(&m, &bits, sizeof m);
+    if (m < 0.70710678118654752) { m *= 2; e--; }
+    s = (m - 1) / (m + 1);
+    s2 = s * s;
+    for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
+    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see trf__fma) */
+    return e * 0.69314718055994531 + p;
+}
+
+#endif
+
+/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is
+   (c0 + lane, c1, c2, c3). The same words as trf__philox. */
+TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
+{
+    uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
+    int round, i;
+    for (i = 0; i < TRF__WIDE; i++) { a[i] = c0 + (uint32_t)i; b[i] = c1; c[i] = c2; d[i] = c3; }
+    for (round = 0; round < 10; round++) {
+        for (i = 0; i < TRF__WIDE; i++) {
+            uint64_t p0 = (uint64_t)0xD2511F53u * a[i], p1 = (uint64_t)0xCD9E8D57u * c[i];
+            a[i] = (uint32_t)(p1 >> 32) ^ b[i] ^ key0;
+            b[i] = (uint32_t)p1;
+            c[i] = (uint32_t)(p0 >> 32) ^ d[i] ^ key1;
+            d[i] = (uint32_t)p0;
+        }
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    for (i = 0; i < TRF__WIDE; i++) { out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i]; }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>ops            the contract between the model and the hardware
+//
+// Everything a model computes is a straight list of these calls. A backend fills the table trf__ops;
+// a missing op does not compile. All matrices are row-major, rows are tokens. First come the outputs,
+// then the const inputs, then the sizes. Activation gradients are set (=), parameter gradients are added
+// to (+=); the two activation gradients that are sums say so by a flag.
+//
+//   embed             y = scale * weight[id] + position                     + its backward
+//   linear            y = x w^T + b          linear_dx: dx = dy w            linear_dw: dw += dy^T x, db += sum dy
+//   activate          a = drop(act(h))                                      + backward
+//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + backward
+//   add_norm          s = x + drop(sub), y = norm(s)                        + backward
+//   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
+//   sum_squares, adam the optimizer's two passes over the parameters
+//   top               log-softmax and the best tokens of each row
+//   drop, add         small change
+// A build for translating only (TRF_NO_TRAIN) leaves the second list out.
+// -----------------------------------------------------------------------------------------------
+
+/* Runs ops: how many threads, which table, scratch for each worker. Whoever computes owns one. */
+typedef struct trf__run {
+    const struct trf__ops *ops;
+    int threads;
+    int blas;                   /* 1: large products go to CBLAS */
+    char *scratch;              /* threads * scratch_each bytes */
+    size_t scratch_each;
+    trf_hooks hooks;
+} trf__run;
+
+/* A weight matrix (out, in): plain, and perhaps packed for the built-in product (see >>gemm). */
+typedef struct trf__mat { const trf_real *plain, *packed; } trf__mat;
+
+/* Where the rows of a matrix come from: the number of their sentence in the whole step and the
+   position in it. With the site they number every random decision, whatever the split into batches. */
+typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
+
+/* One dropout. An element is kept when its 16 random bits are >= threshold; kept ones are scaled. */
+typedef struct trf__drop {
+    uint32_t threshold;         /* 0: no dropout at all */
+    trf_real scale;             /* 65536 / (65536 - threshold) */
+    uint32_t key0, key1, step;
+    trf__rows rows;             /* NULL inside: sentence 0, position = row */
+} trf__drop;
+
+/* One sequence's attention: which rows ask, which rows answer. key_rows, if not NULL, lists the rows of
+   the n_key keys (the ancestors of a beam in the cache); else they are key, key + 1, ... */
+typedef struct trf__span { int64_t query, n_query, key, n_key; const int32_t *key_rows; int32_t sentence; } trf__span;
+
+typedef struct trf__attention {
+    trf_real *out;              /* (queries, heads * d_head), stride ldo */
+    trf_real *stats;            /* (queries, heads, 2): row maximum and 1/sum, kept for backward; or NULL */
+    trf_real *weights;          /* of head `probe` of the only span, (n_query, n_key); or NULL */
+    const trf_real *q, *k, *v;
+    int64_t ldq, ldk, ldo;      /* distance between rows; ldk is that of k and v */
+    const trf__span *spans;
+    int64_t n_spans;
+    int heads, d_head, causal, probe;   /* causal: query i sees n_key - n_query + i + 1 keys */
+    trf__drop drop;             /* on the weights */
+    /* backward only; dq, dk, dv with the strides of q and k */
+    trf_real *dq, *dk, *dv;
+    const trf_real *dout;
+} trf__attention;
+
+typedef struct trf__dw { trf_real *dw, *db; const trf_real *dy, *x; int64_t rows, out, in; } trf__dw;
+
+typedef struct trf__norm {      /* add_norm and its backward: (rows, d) */
+    trf_real *s, *y;            /* s may be NULL if sub is NULL; y is NULL where no norm follows */
+    trf_real *stats;            /* (rows, 2): mean and factor */
+    const trf_real *x, *sub;    /* sub NULL: s = x */
+    const trf_real *gain, *bias;
+    int64_t rows, d;
+    double epsilon;
+    int rule;                   /* a trf_norm_rule */
+    trf__drop drop;             /* on sub */
+    /* backward: ds = norm'(dy + dy2) + ds_in, dsub = drop(ds) */
+    trf_real *ds, *dsub, *dgain, *dbias;
+    const trf_real *dy, *dy2, *ds_in;   /* dy2 and ds_in may be NULL */
+} trf__norm;
+
+typedef struct trf__loss {
+    double *row_loss, *row_nll; /* per row; rows with a negative target are 0 everywhere */
+    int32_t *row_correct;
+    trf_real *logits;           /* room for trf__loss_group(rows) * round_up(vocab, 16) numbers */
+    trf_real *dx, *dw, *db;     /* of the sum of row_loss; all NULL: no gradients */
+    const trf_real *x, *bias;
+    trf__mat w;
+    const int32_t *targets;
+    int64_t rows, vocab, d;
+    double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column; entropy is subtracted */
+    int64_t zero_column;        /* -1: none */
+} trf__loss;
+
+typedef struct trf__adam_tile { int64_t begin, n; int32_t decay; } trf__adam_tile;
+typedef struct trf__adam {
+    trf_real *p, *m, *v;
+    const trf_real *g;
+    const trf__adam_tile *tiles;
+    int64_t n_tiles;
+    double scale;               /* of the gradient: clipping / tokens */
+    double beta1, beta2, rate, v_scale, epsilon_in, epsilon_out;
+    double l2, shrink;          /* coupled and decoupled weight decay of tiles with decay = 1: g += l2 p; p -= shrink p */
+} trf__adam;
+
+typedef struct trf__candidate { int32_t id; double log_probability; } trf__candidate;
+typedef struct trf__top {
+    trf__candidate *best;                       /* (rows, n): best first, equal ones by lowest id; id -1: no more */
+    const trf_real *logits;                     /* (rows, ld) */
+    int64_t rows, vocab, ld, n;
+    int32_t banned[2];                          /* ids never returned, or -1; they still count in the softmax */
+    const int32_t *only;                        /* per row: >= 0: return this id alone in place 0 */
+} trf__top;
+
+#define TRF__OPS_FORWARD(X) \
+    X(embed, (const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table, const int32_t *ids, \
+              const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)) \
+    X(linear, (const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)) \
+    X(activate, (const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, const trf__drop *drop)) \
+    X(attention, (const trf__run *run, const trf__attention *a)) \
+    X(add_norm, (const trf__run *run, const trf__norm *n)) \
+    X(cross_entropy, (const trf__run *run, const trf__loss *l)) \
+    X(top, (const trf__run *run, const trf__top *t))
+
+#define TRF__OPS_TRAINING(X) \
+    X(embed_backward, (const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, const int32_t *ids, \
+              const int32_t *positions, int64_t rows, int64_t d, trf_real scale)) \
+    X(linear_dx, (const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, int64_t in, int add)) \
+    X(linear_dw, (const trf__run *run, const trf__dw *products, int n)) \
+    X(activate_backward, (const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, int64_t width, \
+              int kind, const trf__drop *drop)) \
+    X(attention_backward, (const trf__run *run, const trf__attention *a)) \
+    X(add_norm_backward, (const trf__run *run, const trf__norm *n)) \
+    X(sum_squares, (const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, int64_t n_tiles)) \
+    X(adam, (const trf__run *run, const trf__adam *a)) \
+    X(drop, (const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, const trf__drop *drop)) \
+    X(add, (const trf__run *run, trf_real *y, const trf_real *a, const trf_real *b, int64_t n))
+
+#if defined(TRF_NO_TRAIN)
+#define TRF__OPS(X) TRF__OPS_FORWARD(X)
+#else
+#define TRF__OPS(X) TRF__OPS_FORWARD(X) TRF__OPS_TRAINING(X)
+#endif
+
+typedef struct trf__ops {
+#define X(name, arguments) void (*name) arguments;
+    TRF__OPS(X)
+#undef X
+    const char *column;         /* "avx512", "sse2": what these functions were compiled for */
+} trf__ops;
+
+// -----------------------------------------------------------------------------------------------
+// >>tiles          the one place with threads
+//
+// An op is cut into numbered tiles that depend on its shapes alone and write disjoint outputs. Which
+// worker runs which tile in which order therefore changes no bit of the result.
+// -----------------------------------------------------------------------------------------------
+
+/* Called for every tile with the number of the worker that runs it; tests count with it. */
+#if !defined(TRF_TILE_HOOK)
+#define TRF_TILE_HOOK(worker) ((void)0)
+#endif
+
+typedef void trf__tile_function(const trf__run *run, const void *arguments, int64_t tile, int worker);
+
+TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *arguments)
+{
+#if defined(_OPENMP)
+    if (run->threads > 1 && n_tiles > 1) {
+        int64_t tile;
+        _Pragma("omp parallel for schedule(dynamic, 1) num_threads(run->threads)")
+        for (tile = 0; tile < n_tiles; tile++) {
+            TRF_TILE_HOOK(omp_get_thread_num());
+            function(run, arguments, tile, omp_get_thread_num());
+        }
+        return;
+    }
+#endif
+    {
+        int64_t tile;
+        for (tile = 0; tile < n_tiles; tile++) {
+            TRF_TILE_HOOK(0);
+            function(run, arguments, tile, 0);
+        }
+    }
+}
+
+TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
+{
+    return (trf_real *)(void *)(run->scratch + (size_t)worker * run->scratch_each);
+}
+
+/* Rows per tile: about eight tiles, so that a few threads have work, but no smaller than pays. */
+TRF__FN int64_t trf__tile_rows(int64_t rows)
+{
+    return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, 8), 16)));
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>gemm           matrix products: CBLAS for large ones, our own for the rest
+//
+//   trf__mm    C (m, n) = A (m, k) B (k, n) [+ C]     A with any strides, B in panels of sixteen columns
+//
+// Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so the
+// built-in product gives a row the same bits whatever its neighbours, tiles and threads are. A panel holds
+// sixteen columns of B, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
+// sixteen rows of w transposed. A translator packs its weights once; elsewhere panels are packed
+// into scratch, TRF__DEEP rows of B at a time, and used for all rows of a tile.
+// CBLAS calls are always single-threaded: the threads are ours (>>tiles).
+// -----------------------------------------------------------------------------------------------
+
+#if defined(__clang__)
+#define TRF__UNROLL _Pragma("unroll")
+#elif TRF__GNU
+#define TRF__UNROLL _Pragma("GCC unroll 16")
+#else
+#define TRF__UNROLL
+#endif
+
+#if TRF__PARTS == 1
+#define TRF__MM_PANELS 2                            /* panels of C at a time */
+#else
+#define TRF__MM_PANELS 1
+#endif
+enum {
+    TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
+    TRF__DEEP = 256,                                /* depth of a packed panel: 16 KiB, half of a level-1 cache */
+    TRF__SKINNY = 16                                /* up to so many rows CBLAS is never asked */
+};
+
+/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel stores n_last columns. */
+#define TRF__MM_KERNEL(R, P) \
+TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, const trf_real *b, int64_t b_step, \
+                               int64_t b_panel, trf_real *c, int64_t ldc, int64_t n_last, int add) \
+{ \
+    trf__v16 sum[R][P]; \
+    int64_t t; \
+    int r, p; \
+    TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
+        sum[r][p] = add ? trf__load_n(c + r * ldc + 16 * p, p == P - 1 ? n_last : 16) : trf__set(0); \
+    for (t = 0; t < k; t++) { \
+        trf__v16 column[P]; \
+        TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
+        TRF__UNROLL for (r = 0; r < R; r++) { \
+            trf__v16 x = trf__set(a[r * a_row + t * a_step]); \
+            TRF__UNROLL for (p = 0; p < P; p++) sum[r][p] = trf__fma(x, column[p], sum[r][p]); \
+        } \
+    } \
+    TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
+        trf__store_n(c + r * ldc + 16 * p, sum[r][p], p == P - 1 ? n_last : 16); \
+}
+#define TRF__MM_KERNELS(P) TRF__MM_KERNEL(1, P) TRF__MM_KERNEL(2, P) TRF__MM_KERNEL(3, P) TRF__MM_KERNEL(4, P) TRF__MM_KERNEL(5, P) TRF__MM_KERNEL(6, P)
+TRF__MM_KERNELS(1)
+TRF__MM_KERNELS(2)
+
+/* C (m, n) = A B or += ; B: row t, columns 16 p .. 16 p + 15 at b + p * b_panel + t * b_step, readable to a multiple of 16. */
+TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
+                     const trf_real *b, int64_t b_step, int64_t b_panel, trf_real *c, int64_t ldc, int add)
+{
+    int64_t j, i;
+    for (j = 0; j < n; ) {
+        int two = TRF__MM_PANELS == 2 && n - j > 16;
+        int64_t width = two ? trf__min64(32, n - j) : trf__min64(16, n - j), last = two ? width - 16 : width;
+        const trf_real *panel = b + j / 16 * b_panel;
+        for (i = 0; i < m; i += TRF__MM_ROWS) {
+            const trf_real *x = a + i * a_row;
+            trf_real *y = c + i * ldc + j;
+            switch (trf__min64(TRF__MM_ROWS, m - i) + 8 * two) {
+#define CASE(R) \
+            case R: trf__mm_##R##_1(k, x, a_row, a_step, panel, b_step, b_panel, y, ldc, last, add); break; \
+            case R + 8: trf__mm_##R##_2(k, x, a_row, a_step, panel, b_step, b_panel, y, ldc, last, add); break;
+            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#undef CASE
+            default: break;
+            }
+        }
+        j += width;
+    }
+}
+
+/* Rows t0 .. t0 + deep - 1 of one panel of B, B element (t, j) at b[t * b_row + j * b_column]; missing columns are 0. */
+TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t columns)
+{
+    int64_t t, j;
+    for (t = 0; t < deep; t++) {
+        const trf_real *from = b + t * b_row;
+        if (columns >= 16 && b_column == 1) { trf__store(panel + 16 * t, trf__load(from)); continue; }
+        for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b_column] : 0;
+    }
+}
+
+/* A whole weight (out, in) as panels of w^T, one after another: round_up(out, 16) * in numbers. */
+TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, int64_t in)
+{
+    int64_t j;
+    for (j = 0; j < out; j += 16) trf__pack_panel(packed + j * in, w + j * in, 1, in, in, trf__min64(16, out - j));
+}
+
+/* The built-in product with B unpacked: packs into scratch as it goes. */
+TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
+                          const trf_real *b, int64_t b_row, int64_t b_column, trf_real *c, int64_t ldc, int add)
+{
+    int64_t j, t, wide = 16 * TRF__MM_PANELS;
+    if (k == 0 && !add) for (j = 0; j < m; j++) memset(c + j * ldc, 0, (size_t)n * sizeof *c);
+    for (t = 0; t < k; t += TRF__DEEP) {
+        int64_t deep = trf__min64(TRF__DEEP, k - t);
+        for (j = 0; j < n; j += wide) {
+            int64_t columns = trf__min64(wide, n - j), p;
+            for (p = 0; p < columns; p += 16)
+                trf__pack_panel(scratch + p * deep, b + t * b_row + (j + p) * b_column, b_row, b_column, deep, columns - p);
+            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc, add || t > 0);
+        }
+    }
+}
+
+enum { TRF__GEMM_SCRATCH = TRF__DEEP * 32 };    /* numbers of scratch that a worker's product needs */
+
+#if !defined(TRF_NO_CBLAS)
+#if !defined(TRF_CBLAS_HEADER)
+#define TRF_CBLAS_HEADER <cblas.h>
+#endif
+#include TRF_CBLAS_HEADER
+#if defined(TRF_DOUBLE)
+#define TRF__GEMM cblas_dgemm
+#else
+#define TRF__GEMM cblas_sgemm
+#endif
+#endif
+
+/* y (rows, out) = x (rows, in) w^T */
+TRF__FN void trf__product_nt(const trf__run *run, int worker, int blas, trf_real *y, const trf_real *x, trf__mat w,
+                             int64_t rows, int64_t out, int64_t in, int64_t ldy)
+{
+#if !defined(TRF_NO_CBLAS)
+    if (blas) {
+        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)out, (int)in, 1, x, (int)in, w.plain, (int)in, 0, y, (int)ldy);
+        return;
+    }
+#endif
+    (void)blas;
+    if (w.packed) trf__mm(rows, out, in, x, in, 1, w.packed, 16, 16 * in, y, ldy, 0);
+    else trf__product(trf__scratch(run, worker), rows, out, in, x, in, 1, w.plain, 1, in, y, ldy, 0);
+}
+
+/* dx (rows, in) = dy (rows, out) w [+ dx] */
+TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real *dx, const trf_real *dy, trf__mat w,
+                             int64_t rows, int64_t out, int64_t in, int64_t lddy, int add)
+{
+#if !defined(TRF_NO_CBLAS)
+    if (blas) {
+        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1, dy, (int)lddy, w.plain, (int)in,
+                  (trf_real)(add != 0), dx, (int)in);
+        return;
+    }
+#endif
+    (void)blas;
+    trf__product(trf__scratch(run, worker), rows, in, out, dy, lddy, 1, w.plain, in, 1, dx, in, add);
+}
+
+/* dw (out, in) += dy^T (out, rows) x (rows, in), a block of it */
+TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real *dw, const trf_real *dy, const trf_real *x,
+                             int64_t rows, int64_t out, int64_t in, int64_t lddy, int64_t ldx, int64_t lddw)
+{
+#if !defined(TRF_NO_CBLAS)
+    if (blas) {
+        TRF__GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)rows, 1, dy, (int)lddy, x, (int)ldx, 1, dw, (int)lddw);
+        return;
+    }
+#endif
+    (void)blas;
+    trf__product(trf__scratch(run, worker), out, in, rows, dy, 1, lddy, x, ldx, 1, dw, lddw, 1);
+}
+
+/* The change between CBLAS and the built-in product depends on the number of rows only. */
+TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas && rows > TRF__SKINNY; }
+
+// -----------------------------------------------------------------------------------------------
+// >>cpu            the ops on the CPU, forward and backward side by side, in the paper's order
+//
+// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself,
+// which cuts the work into tiles. Structs named trf__NAME_job carry an op's arguments to its tiles.
+// -----------------------------------------------------------------------------------------------
+
+// >>dropout        paper 5.4
+//
+//   y = x * scale where bits >= threshold, else 0      the backward is the same with dy
+//
+// Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are counted by (group of
+// 128 features * 16 + lane, position, sentence, step) under the key (seed, site); inside a group, features
+// 16 c .. 16 c + 15 take one half of one word of the sixteen lanes. So a mask depends on
+// nothing but its place: not on the batch, the threads, or the machine.
+
+/* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
+typedef struct trf__mask { const trf__drop *drop; uint32_t c1, c2; int64_t group; uint32_t words[4][TRF__WIDE]; } trf__mask;
+
+TRF__FN trf__mask trf__mask_at(const trf__drop *drop, uint32_t position, uint32_t sentence)
+{
+    trf__mask mask;
+    mask.drop = drop;
+    mask.c1 = position;
+    mask.c2 = sentence;
+    mask.group = -1;
+    return mask;
+}
+
+TRF__FN trf__mask trf__mask_of_row(const trf__drop *drop, int64_t row)
+{
+    return trf__mask_at(drop, drop->rows.position ? (uint32_t)drop->rows.position[row] : (uint32_t)row,
+                        drop->rows.sentence ? (uint32_t)drop->rows.sentence[row] : 0);
+}
+
+/* The factors of features 16 * chunk .. + 15: scale or 0. */
+TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
+{
+    const trf__drop *drop = mask->drop;
+    trf_real factor[TRF__WIDE];
+    const uint32_t *words;
+    uint32_t shift = chunk & 1 ? 16 : 0, threshold = drop->threshold;
+    int i;
+    if (chunk >> 3 != mask->group) {
+        mask->group = chunk >> 3;
+        trf__philox16((uint32_t)mask->group * 16, mask->c1, mask->c2, drop->step, drop->key0, drop->key1, mask->words);
+    }
+    words = mask->words[chunk >> 1 & 3];
+    for (i = 0; i < TRF__WIDE; i++) factor[i] = (words[i] >> shift & 0xFFFF) >= threshold ? drop->scale : 0;
+    return trf__load(factor);
+}
+
+typedef struct trf__drop_job { trf_real *y; const trf_real *x; int64_t rows, width, tile_rows; const trf__drop *drop; } trf__drop_job;
+
+TRF__FN void trf__drop_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__drop_job *j = (const trf__drop_job *)arguments;
+    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
+    (void)run; (void)worker;
+    for (row = tile * j->tile_rows; row < end; row++) {
+        trf__mask mask = trf__mask_of_row(j->drop, row);
+        for (c = 0; c < j->width; c += 16) {
+            int64_t at = row * j->width + c, n = j->width - c;
+            trf__store_n(j->y + at, trf__mul(trf__load_n(j->x + at, n), trf__mask_chunk(&mask, c / 16)), n);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_drop(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, const trf__drop *drop)
+{
+    trf__drop_job job;
+    if (drop->threshold == 0) { if (y != x) memcpy(y, x, (size_t)(rows * width) * sizeof *y); return; }
+    job.y = y; job.x = x; job.rows = rows; job.width = width; job.drop = drop;
+    job.tile_rows = trf__tile_rows(rows);
+    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__drop_tile, &job);
+}
+
+// >>embed          paper 3.4, 3.5
+//
+//   y[r] = scale * weight[id[r]] + table[position[r]], then dropout      id < 0: the zero vector instead of a weight
+//   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
+//
+//   dweight[id[r]] += scale * dy[r]     dtable[position[r]] += dy[r]     (dy: after the dropout's backward)
+//   A tile owns 16 columns and walks the rows in order, so equal ids add up in one order.
+
+typedef struct trf__embed_job {
+    trf_real *y, *dweight, *dtable;
+    const trf_real *dy, *weight, *table;
+    const int32_t *ids, *positions;
+    int64_t rows, d, tile_rows;
+    trf_real scale;
+    const trf__drop *drop;
+} trf__embed_job;
+
+TRF__FN void trf__embed_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__embed_job *j = (const trf__embed_job *)arguments;
+    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
+    (void)run; (void)worker;
+    for (row = tile * j->tile_rows; row < end; row++) {
+        const trf_real *w = j->ids[row] < 0 ? NULL : j->weight + j->ids[row] * j->d;
+        const trf_real *p = j->table ? j->table + j->positions[row] * j->d : NULL;
+        trf__mask mask;
+        if (j->drop->threshold) mask = trf__mask_of_row(j->drop, row);
+        for (c = 0; c < j->d; c += 16) {
+            int64_t n = j->d - c;
+            trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
+            if (w) value = trf__fma(trf__load_n(w + c, n), trf__set(j->scale), value);
+            if (j->drop->threshold) value = trf__mul(value, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(j->y + row * j->d + c, value, n);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_embed(const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table, const int32_t *ids,
+                            const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)
+{
+    trf__embed_job job;
+    TRF__ZERO(job);
+    job.y = y; job.weight = weight; job.table = table; job.ids = ids; job.positions = positions;
+    job.rows = rows; job.d = d; job.scale = scale; job.drop = drop;
+    job.tile_rows = trf__tile_rows(rows);
+    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__embed_tile, &job);
+}
+
+TRF__FN void trf__embed_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__embed_job *j = (const trf__embed_job *)arguments;
+    int64_t row, c = tile * 16, n = j->d - c;
+    (void)run; (void)worker;
+    for (row = 0; row < j->rows; row++) {
+        trf__v16 dy = trf__load_n(j->dy + row * j->d + c, n);
+        if (j->ids[row] >= 0) {
+            trf_real *dw = j->dweight + j->ids[row] * j->d + c;
+            trf__store_n(dw, trf__fma(dy, trf__set(j->scale), trf__load_n(dw, n)), n);
+        }
+        if (j->dtable) {
+            trf_real *dp = j->dtable + j->positions[row] * j->d + c;
+            trf__store_n(dp, trf__add(dy, trf__load_n(dp, n)), n);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, const int32_t *ids,
+                                     const int32_t *positions, int64_t rows, int64_t d, trf_real scale)
+{
+    trf__embed_job job;
+    TRF__ZERO(job);
+    job.dweight = dweight; job.dtable = dtable; job.dy = dy; job.ids = ids; job.positions = positions;
+    job.rows = rows; job.d = d; job.scale = scale;
+    trf__tiles(run, trf__ceil_div(d, 16), trf__embed_backward_tile, &job);
+}
+
+// >>linear
+//
+//   y = x w^T + b      x: (rows, in)   w: (out, in)   b: (out) or NULL   y: (rows, out)
+//   dx = dy w [+ dx]      dw += dy^T x      db += sum over rows of dy
+//
+// Forward and dx are cut by rows (few rows: by columns of y). dw is cut into blocks of the weight, each of
+// which takes all rows; the products of several weights share one call, so that small ones keep
+// every thread busy. Bias gradients add partial sums of 64 rows, in order.
+
+typedef struct trf__linear_job {
+    trf_real *y;
+    const trf_real *x, *b;
+    trf__mat w;
+    int64_t rows, out, in, tile_rows, tile_columns, column_tiles;
+    int add;
+} trf__linear_job;
+
+TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
+{
+    int64_t r, c;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c += 16)
+            trf__store_n(y + r * ld + c, trf__add(trf__load_n(y + r * ld + c, columns - c), trf__load_n(b + c, columns - c)), columns - c);
+}
+
+TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__linear_job *j = (const trf__linear_job *)arguments;
+    int64_t row = tile / j->column_tiles * j->tile_rows, column = tile % j->column_tiles * j->tile_columns;
+    int64_t rows = trf__min64(j->tile_rows, j->rows - row), columns = trf__min64(j->tile_columns, j->out - column);
+    trf_real *y = j->y + row * j->out + column;
+    trf__mat w;
+    w.plain = j->w.plain + column * j->in;
+    w.packed = j->w.packed ? j->w.packed + column * j->in : NULL;
+    trf__product_nt(run, worker, trf__use_blas(run, j->rows), y, j->x + row * j->in, w, rows, columns, j->in, j->out);
+    if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
+}
+
+TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)
+{
+    trf__linear_job job;
+    TRF__ZERO(job);
+    job.y = y; job.x = x; job.w = w; job.b = b; job.rows = rows; job.out = out; job.in = in;
+    job.tile_rows = trf__tile_rows(rows);
+    job.tile_columns = trf__round_up(out, 16);
+    if (rows <= TRF__SKINNY) job.tile_columns = trf__min64(job.tile_columns, 128);
+    job.column_tiles = trf__ceil_div(out, job.tile_columns);
+    trf__tiles(run, trf__ceil_div(rows, job.tile_rows) * job.column_tiles, trf__linear_tile, &job);
+}
+
+TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__linear_job *j = (const trf__linear_job *)arguments;
+    int64_t row = tile * j->tile_rows;
+    trf__product_nn(run, worker, trf__use_blas(run, j->rows), j->y + row * j->in, j->x + row * j->out, j->w,
+                    trf__min64(j->tile_rows, j->rows - row), j->out, j->in, j->out, j->add);
+}
+
+TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, int64_t in, int add)
+{
+    trf__linear_job job;
+    TRF__ZERO(job);
+    job.y = dx; job.x = dy; job.w = w; job.rows = rows; job.out = out; job.in = in; job.add = add;
+    job.tile_rows = trf__tile_rows(rows);
+    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__linear_dx_tile, &job);
+}
+
+enum { TRF__DW_BLOCK = 128, TRF__DW_MOST = 8 };
+
+/* sum[c] += sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
+TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns, int64_t ld)
+{
+    int64_t r, c, r0;
+    for (c = 0; c < columns; c += 16)
+        for (r0 = 0; r0 < rows; r0 += 64) {
+            trf__v16 partial = trf__set(0);
+            for (r = r0; r < trf__min64(rows, r0 + 64); r++) partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
+            trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial), columns - c);
+        }
+}
+
+typedef struct trf__dw_job { const trf__dw *products; int n; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
+
+TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__dw_job *j = (const trf__dw_job *)arguments;
+    const trf__dw *p;
+    int64_t across, o, i, out;
+    int which = 0;
+    while (tile >= j->first_tile[which + 1]) which++;
+    p = &j->products[which];
+    tile -= j->first_tile[which];
+    across = trf__ceil_div(p->in, TRF__DW_BLOCK);
+    o = tile / across * TRF__DW_BLOCK;
+    i = tile % across * TRF__DW_BLOCK;
+    out = trf__min64(TRF__DW_BLOCK, p->out - o);
+    if (p->rows > 0)
+        trf__product_tn(run, worker, trf__use_blas(run, p->rows), p->dw + o * p->in + i, p->dy + o, p->x + i, p->rows,
+                        out, trf__min64(TRF__DW_BLOCK, p->in - i), p->out, p->in, p->in);
+    if (i == 0 && p->db) trf__column_sums(p->db + o, p->dy + o, p->rows, out, p->out);
+}
+
+TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, int n)
+{
+    trf__dw_job job;
+    int i;
+    job.products = products;
+    job.n = n;
+    job.first_tile[0] = 0;
+    for (i = 0; i < n; i++)
+        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK) * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
+    trf__tiles(run, job.first_tile[n], trf__linear_dw_tile, &job);
+}
+
+// >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, the exact one); SiLU x sigmoid(x)
+//
+//   a = drop(act(h))      dh = act'(h) * drop(da)
+//   relu' = [h > 0]     gelu = h P(h), gelu' = P(h) + h p(h), P and p the normal distribution and density
+//   silu = h s, silu' = s (1 + h (1 - s)), s = 1 / (1 + exp(-h))
+
+TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
+{
+    return trf__div(trf__set(1), trf__add(trf__set(1), trf__exp(trf__sub(trf__set(0), h))));
+}
+
+TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
+{
+    return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))), trf__set((trf_real)0.5), trf__set((trf_real)0.5));
+}
+
+TRF__INLINE trf__v16 trf__act(int kind, trf__v16 h)
+{
+    if (kind == TRF_RELU) return trf__max(h, trf__set(0));
+    if (kind == TRF_GELU) return trf__mul(h, trf__normal_distribution(h));
+    return trf__mul(h, trf__sigmoid(h));
+}
+
+TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
+{
+    if (kind == TRF_RELU) return trf__if_less(trf__set(0), h, trf__set(1), trf__set(0));
+    if (kind == TRF_GELU) {
+        trf__v16 density = trf__mul(trf__set((trf_real)0.39894228040143268), trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
+        return trf__fma(h, density, trf__normal_distribution(h));
+    } else {
+        trf__v16 s = trf__sigmoid(h);
+        return trf__mul(s, trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)));
+    }
+}
+
+typedef struct trf__activate_job {
+    trf_real *y;
+    const trf_real *h, *da;
+    int64_t rows, width, tile_rows;
+    int kind;
+    const trf__drop *drop;
+} trf__activate_job;
+
+TRF__FN void trf__activate_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__activate_job *j = (const trf__activate_job *)arguments;
+    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
+    (void)run; (void)worker;
+    for (row = tile * j->tile_rows; row < end; row++) {
+        trf__mask mask;
+        if (j->drop->threshold) mask = trf__mask_of_row(j->drop, row);
+        for (c = 0; c < j->width; c += 16) {
+            int64_t at = row * j->width + c, n = j->width - c;
+            trf__v16 h = trf__load_n(j->h + at, n);
+            trf__v16 y = j->da ? trf__mul(trf__load_n(j->da + at, n), trf__act_slope(j->kind, h)) : trf__act(j->kind, h);
+            if (j->drop->threshold) y = trf__mul(y, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(j->y + at, y, n);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, int64_t width,
+                                        int kind, const trf__drop *drop)
+{
+    trf__activate_job job;
+    job.y = dh; job.h = h; job.da = da; job.rows = rows; job.width = width; job.kind = kind; job.drop = drop;
+    job.tile_rows = trf__tile_rows(rows);
+    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__activate_tile, &job);
+}
+
+TRF__FN void trf__cpu_activate(const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, const trf__drop *drop)
+{
+    trf__cpu_activate_backward(run, a, NULL, h, rows, width, kind, drop);
+}
+
+// >>attention      paper 3.2.1
+//
+//   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
+//   for one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
+//   kept for backward: each row's maximum of q k^T and 1 / (sum of exp); P is computed again from them
+//
+//   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
+//   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
+//
+// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time, so the largest thing that
+// ever exists is (TRF__QUERIES, m). Rows of S are padded to m16, a multiple of sixteen; padding has weight 0.
+
+enum { TRF__QUERIES = 32 };
+
+/* Numbers of scratch for one worker; the layout is that of trf__attention_room. */
+TRF__FN int64_t trf__attention_scratch(int64_t longest, int64_t d_head)
+{
+    int64_t m16 = trf__round_up(longest, 16), d16 = trf__round_up(d_head, 16);
+    return 2 * d_head * m16 + 2 * m16 * d16 + 2 * TRF__QUERIES * m16 + 2 * TRF__QUERIES * d16;
+}
+
+typedef struct trf__attention_room {
+    trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows */
+    trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
+    trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
+    int64_t m16, d16;
+} trf__attention_room;
+
+TRF__FN trf__attention_room trf__attention_cut(trf_real *scratch, int64_t m, int64_t d_head)
+{
+    trf__attention_room room;
+    room.m16 = trf__round_up(m, 16);
+    room.d16 = trf__round_up(d_head, 16);
+    room.kt = scratch;
+    room.vt = room.kt + d_head * room.m16;
+    room.k = room.vt + d_head * room.m16;
+    room.v = room.k + room.m16 * room.d16;
+    room.s = room.v + room.m16 * room.d16;
+    room.ds = room.s + TRF__QUERIES * room.m16;
+    room.q = room.ds + TRF__QUERIES * room.m16;
+    room.dout = room.q + TRF__QUERIES * room.d16;
+    return room;
+}
+
+TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i) { return span->key_rows ? span->key_rows[i] : span->key + i; }
+
+/* to[c][i] = x[row of key i][c] for c < d_head; columns m .. m16 - 1 are 0. */
+TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t m16, int64_t d_head)
+{
+    int64_t i, c;
+    for (i = 0; i < m16; i++) {
+        const trf_real *from = i < span->n_key ? x + trf__key_row(span, i) * ld : NULL;
+        for (c = 0; c < d_head; c++) to[c * m16 + i] = from ? from[c] : 0;
+    }
+}
+
+/* to[i] = row begin + i of x (or key i of span), padded with zeros to d16. */
+TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t begin, int64_t n, int64_t d_head, int64_t d16)
+{
+    int64_t i, c;
+    for (i = 0; i < n; i++) {
+        const trf_real *from = x + (span ? trf__key_row(span, i) : begin + i) * ld;
+        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(from + c, d_head - c));
+    }
+}
+
+/* Keys that query i of the span sees. */
+TRF__FN int64_t trf__keys_seen(const trf__attention *a, const trf__span *span, int64_t i)
+{
+    return a->causal ? span->n_key - span->n_query + i + 1 : span->n_key;
+}
+
+/* s: one row of q k^T, `seen` of its m16 numbers valid -> the weights P. Sets or uses stats = {maximum, 1/sum}. */
+TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale, trf_real stats[2], int again)
+{
+    trf__v16 top = trf__set(-(trf_real)FLT_MAX), sum = trf__set(0), maximum, factor;
+    int64_t c;
+    for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
+    if (!again) {
+        for (c = 0; c < m16; c += 16) top = trf__max(top, trf__load(s + c));
+        stats[0] = trf__max_lane(top);
+    }
+    maximum = trf__set(stats[0]);
+    factor = trf__set(scale);
+    for (c = 0; c < m16; c += 16) {
+        trf__v16 e = trf__exp(trf__mul(trf__sub(trf__load(s + c), maximum), factor));
+        sum = trf__add(sum, e);
+        trf__store(s + c, e);
+    }
+    if (!again) stats[1] = 1 / trf__sum(sum);
+    factor = trf__set(stats[1]);
+    for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
+}
+
+/* Rows i0 .. i0 + n - 1 of P into room->s. */
+TRF__FN void trf__attention_rows(const trf__attention *a, const trf__span *span, const trf__attention_room *room,
+                                 int head, int64_t i0, int64_t n, int again)
+{
+    trf_real scale = (trf_real)(1 / sqrt((double)a->d_head)), local[2];
+    int64_t i;
+    trf__mm(n, room->m16, a->d_head, a->q + (span->query + i0) * a->ldq + head * a->d_head, a->ldq, 1,
+            room->kt, room->m16, 16, room->s, room->m16, 0);
+    for (i = 0; i < n; i++) {
+        trf_real *stats = a->stats ? a->stats + ((span->query + i0 + i) * a->heads + head) * 2 : local;
+        trf__softmax_row(room->s + i * room->m16, trf__keys_seen(a, span, i0 + i), room->m16, scale, stats, again);
+    }
+}
+
+/* Multiplies row i of weights (or of their gradient) by the dropout mask of (head, query i). */
+TRF__FN void trf__drop_weights(const trf__attention *a, trf__mask *mask, trf_real *row, int64_t i, int64_t m16)
+{
+    int64_t c;
+    if (a->drop.threshold == 0) return;
+    for (c = 0; c < m16; c += 16) trf__store(row + c, trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
+}
+
+TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__attention *a = (const trf__attention *)arguments;
+    const trf__span *span = &a->spans[tile / a->heads];
+    int head = (int)(tile % a->heads);
+    int64_t i0, i, c, d = a->d_head, first = head * d;
+    trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), span->n_key, d);
+    trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
+    if (span->n_key == 0) {
+        for (i = 0; i < span->n_query; i++) memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
+        return;
+    }
+    trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
+    trf__rows_padded(room.v, a->v + first, a->ldk, span, 0, span->n_key, d, room.d16);
+    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
+        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0);
+        trf__attention_rows(a, span, &room, head, i0, n, 0);
+        if (a->weights && head == a->probe)
+            for (i = 0; i < n; i++)
+                for (c = 0; c < span->n_key; c++) a->weights[(i0 + i) * span->n_key + c] = room.s[i * room.m16 + c];
+        for (i = 0; i < n; i++) trf__drop_weights(a, &mask, room.s + i * room.m16, i0 + i, room.m16);
+        trf__mm(n, d, trf__keys_seen(a, span, i0 + n - 1), room.s, room.m16, 1, room.v, room.d16, 16,
+                a->out + (span->query + i0) * a->ldo + first, a->ldo, 0);
+    }
+}
+
+TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
+{
+    trf__tiles(run, a->n_spans * a->heads, trf__attention_tile, a);
+}
+
+/* Row i of dS into ds, which comes in as dD; s holds P and leaves as D. */
+TRF__FN void trf__attention_row_backward(const trf__attention *a, trf__mask *mask, trf_real *s, trf_real *ds, int64_t i, int64_t m16, trf_real scale)
+{
+    trf__v16 dot = trf__set(0), mean, factor = trf__set(scale);
+    int64_t c;
+    trf__drop_weights(a, mask, ds, i, m16);
+    for (c = 0; c < m16; c += 16) dot = trf__fma(trf__load(s + c), trf__load(ds + c), dot);
+    mean = trf__set(trf__sum(dot));
+    for (c = 0; c < m16; c += 16)
+        trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)), factor));
+    trf__drop_weights(a, mask, s, i, m16);
+}
+
+TRF__FN void trf__attention_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__attention *a = (const trf__attention *)arguments;
+    const trf__span *span = &a->spans[tile / a->heads];
+    int head = (int)(tile % a->heads);
+    int64_t i0, i, d = a->d_head, first = head * d, m = span->n_key;
+    trf_real scale = (trf_real)(1 / sqrt((double)d));
+    trf_real *dk = a->dk + span->key * a->ldk + first, *dv = a->dv + span->key * a->ldk + first;
+    trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), m, d);
+    trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
+    for (i = 0; i < m; i++) {
+        memset(dk + i * a->ldk, 0, (size_t)d * sizeof *dk);
+        memset(dv + i * a->ldk, 0, (size_t)d * sizeof *dv);
+    }
+    if (m == 0) {
+        for (i = 0; i < span->n_query; i++) memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
+        return;
+    }
+    trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
+    trf__keys_transposed(room.vt, a->v + first, a->ldk, span, room.m16, d);
+    trf__rows_padded(room.k, a->k + first, a->ldk, span, 0, m, d, room.d16);
+    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
+        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0, seen = trf__keys_seen(a, span, i0 + n - 1);
+        const trf_real *dout = a->dout + query * a->ldo + first;
+        trf__attention_rows(a, span, &room, head, i0, n, 1);
+        trf__mm(n, room.m16, d, dout, a->ldo, 1, room.vt, room.m16, 16, room.ds, room.m16, 0);
+        for (i = 0; i < n; i++)
+            trf__attention_row_backward(a, &mask, room.s + i * room.m16, room.ds + i * room.m16, i0 + i, room.m16, scale);
+        trf__rows_padded(room.q, a->q + first, a->ldq, NULL, query, n, d, room.d16);
+        trf__rows_padded(room.dout, a->dout + first, a->ldo, NULL, query, n, d, room.d16);
+        trf__mm(n, d, seen, room.ds, room.m16, 1, room.k, room.d16, 16, a->dq + query * a->ldq + first, a->ldq, 0);
+        trf__mm(seen, d, n, room.ds, 1, room.m16, room.q, room.d16, 16, dk, a->ldk, 1);
+        trf__mm(seen, d, n, room.s, 1, room.m16, room.dout, room.d16, 16, dv, a->ldk, 1);
+    }
+}
+
+TRF__FN void trf__cpu_attention_backward(const trf__run *run, const trf__attention *a)
+{
+    trf__tiles(run, a->n_spans * a->heads, trf__attention_backward_tile, a);
+}
+
+// >>add_norm       paper 3.1 and 5.4: dropout on the sublayer, residual connection, layer norm (Ba et al. 2016)
+//
+//   s = x + drop(sub)     y = gain * (s - mean) * r + bias
+//   r = 1 / sqrt(var + epsilon), var biased; TRF_NORM_ANNOTATED: r = 1 / (deviation + epsilon), deviation unbiased
+//   x, sub, s, y: (rows, d)   gain, bias: (d)   kept for backward: s, and per row mean and r
+//
+//   with n = (s - mean) r, g = dy + dy2, dn = gain * g, averages over d:
+//   ds = r (dn - avg(dn) - (s - mean) c sum(dn (s - mean))) + ds_in      c = r^2 / d, annotated: r / ((d-1) deviation)
+//   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
+//   Without a norm (y NULL in forward, dy NULL in backward): ds = ds_in.
+
+enum { TRF__NORM_ROWS = 32 };
+
+TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, trf_real stats[2])
+{
+    trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
+    double var, r;
+    int64_t c, d = j->d;
+    for (c = 0; c < d; c += 16) sum = trf__add(sum, trf__load_n(s + c, d - c));
+    stats[0] = trf__sum(sum) / (trf_real)d;
+    mean = trf__set(stats[0]);
+    for (c = 0; c < d; c += 16) {
+        trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
+        squares = trf__fma(centered, centered, squares);
+    }
+    var = (double)trf__sum(squares);
+    if (j->rule == TRF_NORM_ANNOTATED) r = 1 / (sqrt(var / (double)(d > 1 ? d - 1 : 1)) + j->epsilon);
+    else r = 1 / sqrt(var / (double)d + j->epsilon);
+    stats[1] = (trf_real)r;
+    factor = trf__set(stats[1]);
+    for (c = 0; c < d; c += 16) {
+        trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
+        trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c), trf__load_n(j->bias + c, d - c)), d - c);
+    }
+}
+
+TRF__FN void trf__add_norm_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__norm *j = (const trf__norm *)arguments;
+    int64_t row, c, d = j->d, end = trf__min64(j->rows, (tile + 1) * TRF__NORM_ROWS);
+    (void)run; (void)worker;
+    for (row = tile * TRF__NORM_ROWS; row < end; row++) {
+        const trf_real *s = j->x + row * d;
+        if (j->sub) {
+            trf__mask mask;
+            if (j->drop.threshold) mask = trf__mask_of_row(&j->drop, row);
+            for (c = 0; c < d; c += 16) {
+                trf__v16 x = trf__load_n(j->x + row * d + c, d - c), sub = trf__load_n(j->sub + row * d + c, d - c);
+                x = j->drop.threshold ? trf__fma(sub, trf__mask_chunk(&mask, c / 16), x) : trf__add(x, sub);
+                trf__store_n(j->s + row * d + c, x, d - c);
+            }
+            s = j->s + row * d;
+        }
+        if (j->y) {
+            trf_real local[2];
+            trf__norm_row(j, s, j->y + row * d, j->stats ? j->stats + 2 * row : local);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *n)
+{
+    trf__tiles(run, trf__ceil_div(n->rows, TRF__NORM_ROWS), trf__add_norm_tile, n);
+}
+
+TRF__INLINE trf__v16 trf__norm_dy(const trf__norm *j, int64_t at, int64_t n)
+{
+    trf__v16 dy = trf__load_n(j->dy + at, n);
+    return j->dy2 ? trf__add(dy, trf__load_n(j->dy2 + at, n)) : dy;
+}
+
+TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
+{
+    int64_t c, d = j->d, at = row * d;
+    double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
+    trf__v16 center = trf__set((trf_real)mean), sum = trf__set(0), dot = trf__set(0), average, pull, factor = trf__set((trf_real)r);
+    for (c = 0; c < d; c += 16) {
+        trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
+        trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
+        sum = trf__fma(g, gain, sum);
+        dot = trf__fma(trf__mul(g, centered), gain, dot);       /* a row's end: gain is loaded as 0 */
+    }
+    if (j->rule == TRF_NORM_ANNOTATED) {
+        deviation = 1 / r - j->epsilon;
+        slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
+    } else slope = r * r / (double)d;
+    average = trf__set((trf_real)(-(double)trf__sum(sum) / (double)d));
+    pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
+    for (c = 0; c < d; c += 16) {
+        trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
+        trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
+        trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
+        ds = j->ds_in ? trf__fma(ds, factor, trf__load_n(j->ds_in + at + c, d - c)) : trf__mul(ds, factor);
+        trf__store_n(j->ds + at + c, ds, d - c);
+    }
+}
+
+TRF__FN void trf__add_norm_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__norm *j = (const trf__norm *)arguments;
+    int64_t row, c, d = j->d, end = trf__min64(j->rows, (tile + 1) * TRF__NORM_ROWS);
+    (void)run; (void)worker;
+    for (row = tile * TRF__NORM_ROWS; row < end; row++) {
+        if (j->dy) trf__norm_row_backward(j, row);
+        else if (j->ds != j->ds_in) memcpy(j->ds + row * d, j->ds_in + row * d, (size_t)d * sizeof *j->ds);
+        if (j->dsub) {
+            trf__mask mask;
+            if (j->drop.threshold) mask = trf__mask_of_row(&j->drop, row);
+            for (c = 0; c < d; c += 16) {
+                trf__v16 ds = trf__load_n(j->ds + row * d + c, d - c);
+                if (j->drop.threshold) ds = trf__mul(ds, trf__mask_chunk(&mask, c / 16));
+                trf__store_n(j->dsub + row * d + c, ds, d - c);
+            }
+        }
+    }
+}
+
+/* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order. */
+TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__norm *j = (const trf__norm *)arguments;
+    int64_t row, r0, d = j->d, c = tile * 16, n = d - c;
+    (void)run; (void)worker;
+    for (r0 = 0; r0 < j->rows; r0 += 64) {
+        trf__v16 dgain = trf__set(0), dbias = trf__set(0);
+        for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
+            trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
+            trf__v16 normal = trf__mul(trf__sub(trf__load_n(j->s + row * d + c, n), mean), trf__set(j->stats[2 * row + 1]));
+            dgain = trf__fma(g, normal, dgain);
+            dbias = trf__add(dbias, g);
+        }
+        trf__store_n(j->dgain + c, trf__add(trf__load_n(j->dgain + c, n), dgain), n);
+        trf__store_n(j->dbias + c, trf__add(trf__load_n(j->dbias + c, n), dbias), n);
+    }
+}
+
+/* dgain and dbias first: ds may overwrite dy2. */
+TRF__FN void trf__cpu_add_norm_backward(const trf__run *run, const trf__norm *n)
+{
+    if (n->dy) trf__tiles(run, trf__ceil_div(n->d, 16), trf__norm_gain_tile, n);
+    trf__tiles(run, trf__ceil_div(n->rows, TRF__NORM_ROWS), trf__add_norm_backward_tile, n);
+}
+
+// >>cross_entropy  paper 3.4 and 5.4: vocabulary projection, softmax, label smoothing, all in one
+//
+//   z = x w^T + b     loss = - sum over v of q[v] (z[v] - log sum exp z) - entropy
+//   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
+//   dx = dz w     dw += dz^T x     db += sum of dz
+//
+// Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
+// is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
+
+enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512 };
+
+TRF__FN int64_t trf__loss_group(int64_t rows) { return trf__min64(rows, TRF__LOSS_GROUP); }
+
+typedef struct trf__loss_job { const trf__loss *l; int64_t row0, rows, tile_rows, ld; } trf__loss_job;
+
+/* Maximum of n numbers, and the sum of exp(z - maximum). */
+TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
+{
+    trf__v16 top = trf__set(-(trf_real)FLT_MAX), sum = trf__set(0), m;
+    int64_t c, whole = n / 16 * 16;
+    for (c = 0; c < whole; c += 16) top = trf__max(top, trf__load(z + c));
+    *maximum = trf__max_lane(top);
+    for (; c < n; c++) if (*maximum < z[c]) *maximum = z[c];
+    m = trf__set(*maximum);
+    for (c = 0; c < whole; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
+    if (whole < n) sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + whole, n - whole), m)), trf__first(n - whole), sum);
+    return trf__sum(sum);
+}
+
+/* Loss of row r of the group whose logits are z; z becomes dz if gradients are wanted. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
+{
+    int32_t target = l->targets[row];
+    int64_t c, n = l->vocab;
+    trf_real maximum, sum;
+    trf__v16 total = trf__set(0), m, factor, off;
+    double lse, all, zero;
+    if (target < 0) {
+        l->row_loss[row] = l->row_nll[row] = 0;
+        l->row_correct[row] = 0;
+        memset(z, 0, (size_t)n * sizeof *z);
+        return;
+    }
+    sum = trf__log_sum(z, n, &maximum);
+    lse = (double)maximum + trf__ln((double)sum);
+    if (l->off != 0) for (c = 0; c < n; c += 16) total = trf__add(total, trf__load_n(z + c, n - c));
+    all = (double)trf__sum(total) - (double)n * lse;            /* sum of all log-probabilities */
+    zero = l->zero_column >= 0 ? (double)z[l->zero_column] - lse : 0;
+    l->row_nll[row] = lse - (double)z[target];
+    l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
+    if (l->off != 0) l->row_loss[row] -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
+    l->row_loss[row] -= l->entropy;
+    l->row_correct[row] = z[target] >= maximum;
+    if (!l->dx) return;
+    m = trf__set(maximum);
+    factor = trf__set(1 / sum);
+    off = trf__set((trf_real)-l->off);
+    for (c = 0; c < n; c += 16) {
+        trf__v16 e = trf__exp(trf__sub(trf__load_n(z + c, n - c), m));
+        trf__store_n(z + c, trf__fma(e, factor, off), n - c);
+    }
+    z[target] -= (trf_real)(l->on - l->off);
+    if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
+}
+
+TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__loss_job *j = (const trf__loss_job *)arguments;
+    const trf__loss *l = j->l;
+    int64_t first = tile * j->tile_rows, rows = trf__min64(j->tile_rows, j->rows - first), row = j->row0 + first, r;
+    trf_real *z = l->logits + first * j->ld;
+    int blas = trf__use_blas(run, l->rows);
+    trf__product_nt(run, worker, blas, z, l->x + row * l->d, l->w, rows, l->vocab, l->d, j->ld);
+    if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
+    for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld);
+    if (l->dx) trf__product_nn(run, worker, blas, l->dx + row * l->d, z, l->w, rows, l->vocab, l->d, j->ld, 0);
+}
+
+TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__loss_job *j = (const trf__loss_job *)arguments;
+    const trf__loss *l = j->l;
+    int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
+    if (l->dw) trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v, l->x + j->row0 * l->d, j->rows,
+                               n, l->d, j->ld, l->d, l->d);
+    if (l->db) trf__column_sums(l->db + v, l->logits + v, j->rows, n, j->ld);
+}
+
+TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    trf__loss_job job;
+    job.l = l;
+    job.ld = trf__round_up(l->vocab, 16);
+    for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
+        job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
+        job.tile_rows = trf__min64(128, trf__tile_rows(job.rows));
+        trf__tiles(run, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
+        if (l->dx && (l->dw || l->db)) trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
+    }
+}
+
+// >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
+//
+//   g = scale * gradient (+ l2 p)     m += (1 - beta1) (g - m)     v += (1 - beta2) (g^2 - v)
+//   p = p - shrink p - rate * m / (sqrt(v_scale v + epsilon_in) + epsilon_out)
+//
+// Tiles are pieces of single parameters; sums of squares are taken in double over each tile and added in order.
+
+typedef struct trf__squares_job { double *partial; const trf_real *x; const trf__adam_tile *tiles; } trf__squares_job;
+
+TRF__FN void trf__squares_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__squares_job *j = (const trf__squares_job *)arguments;
+    const trf_real *x = j->x + j->tiles[tile].begin;
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    int64_t i, n = j->tiles[tile].n;
+    int lane;
+    (void)run; (void)worker;
+    for (i = 0; i + 8 <= n; i += 8) for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
+    for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
+    j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+}
+
+TRF__FN void trf__cpu_sum_squares(const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, int64_t n_tiles)
+{
+    trf__squares_job job;
+    job.partial = partial; job.x = x; job.tiles = tiles;
+    trf__tiles(run, n_tiles, trf__squares_tile, &job);
+}
+
+TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__adam *a = (const trf__adam *)arguments;
+    int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
+    int decay = a->tiles[tile].decay;
+    trf__v16 scale = trf__set((trf_real)a->scale), c1 = trf__set((trf_real)(1 - a->beta1)), c2 = trf__set((trf_real)(1 - a->beta2));
+    trf__v16 v_scale = trf__set((trf_real)a->v_scale), inside = trf__set((trf_real)a->epsilon_in), outside = trf__set((trf_real)a->epsilon_out);
+    trf__v16 rate = trf__set((trf_real)-a->rate);
+    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0)), shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
+    (void)run; (void)worker;
+    for (i = begin; i < begin + n; i += 16) {
+        int64_t left = begin + n - i;
+        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left), step;
+        trf__v16 g = trf__mul(trf__fma(l2, p, trf__load_n(a->g + i, left)), scale);
+        m = trf__fma(c1, trf__sub(g, m), m);
+        v = trf__fma(c2, trf__fma(g, g, trf__sub(trf__set(0), v)), v);
+        step = trf__div(m, trf__add(trf__sqrt(trf__fma(v, v_scale, inside)), outside));
+        p = trf__fma(rate, step, trf__fma(shrink, p, p));
+        trf__store_n(a->p + i, p, left);
+        trf__store_n(a->m + i, m, left);
+        trf__store_n(a->v + i, v, left);
+    }
+}
+
+TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
+{
+    trf__tiles(run, a->n_tiles, trf__adam_tile_run, a);
+}
+
+// >>top            what search asks of a row of logits
+//
+//   log-softmax of the row, and its n best tokens, best first, equal ones by lowest id
+
+TRF__FN void trf__top_tile(const trf__run *run, const void *arguments, int64_t row, int worker)
+{
+    const trf__top *t = (const trf__top *)arguments;
+    const trf_real *z = t->logits + row * t->ld;
+    trf__candidate *best = t->best + row * t->n;
+    trf_real maximum, sum = trf__log_sum(z, t->vocab, &maximum);
+    double lse = (double)maximum + trf__ln((double)sum);
+    int64_t c, i, found = 0;
+    (void)run; (void)worker;
+    for (i = 0; i < t->n; i++) { best[i].id = -1; best[i].log_probability = -HUGE_VAL; }
+    if (t->only && t->only[row] >= 0) {
+        best[0].id = t->only[row];
+        best[0].log_probability = (double)z[best[0].id] - lse;
+        return;
+    }
+    for (c = 0; c < t->vocab; c++) {
+        double value;
+        if (found == t->n) {                /* full: skip sixteen at a time that cannot enter */
+            trf_real worst = (trf_real)best[t->n - 1].log_probability;
+            while (c + 16 <= t->vocab && !(trf__max_lane(trf__load(z + c)) > worst)) c += 16;
+            if (c >= t->vocab) break;
+        }
+        value = (double)z[c];
+        if (c == t->banned[0] || c == t->banned[1] || !(value > best[t->n - 1].log_probability)) continue;
+        i = found < t->n ? found++ : t->n - 1;
+        for (; i > 0 && value > best[i - 1].log_probability; i--) best[i] = best[i - 1];
+        best[i].id = (int32_t)c;
+        best[i].log_probability = value;
+    }
+    for (i = 0; i < found; i++) best[i].log_probability -= lse;
+}
+
+TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
+{
+    trf__tiles(run, t->rows, trf__top_tile, t);
+}
+
+// >>add
+//
+//   y = a + b
+
+typedef struct trf__add_job { trf_real *y; const trf_real *a, *b; int64_t n; } trf__add_job;
+
+enum { TRF__ADD_TILE = 16384 };
+
+TRF__FN void trf__add_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+{
+    const trf__add_job *j = (const trf__add_job *)arguments;
+    int64_t i, end = trf__min64(j->n, (tile + 1) * TRF__ADD_TILE);
+    (void)run; (void)worker;
+    for (i = tile * TRF__ADD_TILE; i < end; i += 16)
+        trf__store_n(j->y + i, trf__add(trf__load_n(j->a + i, end - i), trf__load_n(j->b + i, end - i)), end - i);
+}
+
+TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, const trf_real *b, int64_t n)
+{
+    trf__add_job job;
+    job.y = y; job.a = a; job.b = b; job.n = n;
+    trf__tiles(run, trf__ceil_div(n, TRF__ADD_TILE), trf__add_tile, &job);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>column         this file's CPU ops as a table
+// -----------------------------------------------------------------------------------------------
+
+#define TRF__TEXT_OF(x) #x
+#define TRF__TEXT(x) TRF__TEXT_OF(x)
+#define TRF__PASTE_OF(a, b) a##b
+#define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
+
+#define X(name, arguments) trf__cpu_##name,
+#if defined(TRF_COLUMN)
+#if defined(__cplusplus)
+extern "C"
+#endif
+extern const trf__ops TRF__PASTE(trf_column_, TRF_COLUMN);
+const trf__ops TRF__PASTE(trf_column_, TRF_COLUMN) = { TRF__OPS(X) TRF__TEXT(TRF_COLUMN) };
+#else
+static const trf__ops trf__cpu_ops = { TRF__OPS(X)
+#if TRF__VECTOR_BYTES == TRF__REAL_BYTES
+    "scalar"
+#elif TRF__VECTOR_BYTES == 64
+    "avx512"
+#elif TRF__VECTOR_BYTES == 32
+    "avx2"
+#else
+    "128-bit"
+#endif
+};
+#endif
+#undef X
+
+#if defined(TRF_IMPLEMENTATION)     /* a column ends here */
+
+// -----------------------------------------------------------------------------------------------
+// >>basics         names and tensors
+// -----------------------------------------------------------------------------------------------
+
+TRF_API const char *trf_status_name(trf_status status)
+{
+    switch (status) {
+#define X(name, value, text) case name: return #name;
+    TRF_STATUS_LIST(X)
+#undef X
+    default: return "TRF_E_UNKNOWN";
+    }
+}
+
+TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
+{
+    trf_tensor tensor;
+    TRF__ZERO(tensor);
+    tensor.data = data;
+    tensor.rank = rank;
+    tensor.shape[0] = n0;
+    tensor.shape[1] = rank > 1 ? n1 : 1;
+    tensor.shape[2] = rank > 2 ? n2 : 1;
+    tensor.shape[3] = 1;
+    return tensor;
+}
+
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
+{
+    int64_t n = 1;
+    int32_t i;
+    for (i = 0; i < tensor->rank; i++) n *= tensor->shape[i];
+    return n;
+}
+
+TRF_API trf_device trf_device_default(void)
+{
+    trf_device device;
+    TRF__ZERO(device);
+#if defined(_OPENMP)
+    device.threads = omp_get_num_procs();
+#else
+    device.threads = 1;
+#endif
+    return device;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>backend        which table of ops computes, and with how many threads
+// -----------------------------------------------------------------------------------------------
+
+/* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#if defined(TRF_WITH_AVX2)
+extern const trf__ops trf_column_avx2;
+#endif
+#if defined(TRF_WITH_AVX512)
+extern const trf__ops trf_column_avx512;
+#endif
+#if !defined(TRF_NO_CBLAS) && TRF__GNU && !defined(_WIN32) && !defined(__APPLE__)
+#define TRF__ASK_OPENBLAS 1
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern int openblas_get_parallel(void) __attribute__((weak));
+#else
+#define TRF__ASK_OPENBLAS 0
+#endif
+#if defined(__cplusplus)
+}
+#endif
+
+/* The widest column that was compiled in and that this processor can run. */
+TRF__FN const trf__ops *trf__choose_ops(void)
+{
+#if defined(TRF_WITH_AVX512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) return &trf_column_avx512;
+#endif
+#if defined(TRF_WITH_AVX2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &trf_column_avx2;
+#endif
+    return &trf__cpu_ops;
+}
+
+/* Decides whether large products may go to CBLAS, and tells OpenBLAS to use one thread a call. Its serial build
+   must not be called from several threads, and its OpenMP build ignores the setting: then our product does the work. */
+TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hooks)
+{
+#if defined(TRF_NO_CBLAS)
+    (void)threads; (void)leave_threads; (void)hooks;
+    return 0;
+#else
+    int parallel = 1;
+#if TRF__ASK_OPENBLAS
+    if (openblas_get_parallel) parallel = openblas_get_parallel();
+    if (openblas_set_num_threads && !leave_threads) openblas_set_num_threads(1);
+#else
+    (void)leave_threads;
+#endif
+    if (threads > 1 && parallel != 1) {
+        trf__log(hooks, TRF_LOG_WARNING, "this OpenBLAS cannot be called from several threads: the built-in product is used");
+        return 0;
+    }
+    return 1;
+#endif
+}
+
+TRF__FN void trf__run_close(trf__run *run)
+{
+    trf__free(&run->hooks, run->scratch, (size_t)run->threads * run->scratch_each);
+    run->scratch = NULL;
+}
+
+/* Scratch for every worker; OpenBLAS's own buffers are made here too, by a first product. */
+TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_threads, int64_t scratch_numbers, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__ZERO(*run);
+#if defined(_OPENMP)
+    run->threads = threads;
+#else
+    run->threads = 1;
+#endif
+    run->hooks = *hooks;
+    run->ops = trf__choose_ops();
+    run->blas = trf__blas_ready(threads, leave_blas_threads, hooks);
+    run->scratch_each = (size_t)trf__round_up(scratch_numbers, 16) * sizeof(trf_real);
+    run->scratch = (char *)trf__alloc(hooks, trf__mul_size((size_t)run->threads, run->scratch_each));
+    if (!run->scratch) return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch", run->threads,
+                                        (unsigned long long)run->scratch_each);
+#if !defined(TRF_NO_CBLAS)
+    if (run->blas) {
+        trf_real a[1] = {1}, b[1] = {1}, c[1] = {0};
+        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
+    }
+#endif
+    return TRF_OK;
+}
+
+TRF_API const char *trf_build_info(void)
+{
+    return "transformer.h " TRF_VERSION
+#if defined(TRF_DOUBLE)
+        ", double"
+#else
+        ", float"
+#endif
+        ", vectors of " TRF__TEXT(TRF__VECTOR_BYTES) " bytes"
+#if defined(TRF_NO_CBLAS)
+        ", built-in products"
+#else
+        ", CBLAS"
+#endif
+#if defined(_OPENMP)
+        ", OpenMP"
+#else
+        ", one thread"
+#endif
+#if defined(TRF_WITH_AVX2)
+        ", column avx2"
+#endif
+#if defined(TRF_WITH_AVX512)
+        ", column avx512"
+#endif
+#if defined(TRF_NO_TRAIN)
+        ", no training"
+#endif
+        ;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocab          words and characters as numbers
+//
+// A vocabulary learns by counting, is finished once, and is a constant from then on. All tokens stand in
+// one block of bytes, each with a NUL behind it; a hash table (open addressing, linear probing, at most
+// half full) finds them. While learning, the table holds every token seen; finishing keeps the frequent
+// ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+//
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Those texts are never looked up and never learned: a
+// word spelled "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
+// special id. Text is strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks
+// separate words, and are tokens like all others among characters. A token has at most 1 MiB.
+//
+// Stored form, in the metadata of model files: lines, each ended by one newline. The first is "words"
+// or "characters", the others are the tokens from id 4 on, with \\ for a backslash, \n for a newline and
+// \r for a carriage return. Reading it trusts nothing; errors tell the byte offset.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
+#define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
+
+typedef struct trf__token {
+    int64_t begin;          /* of its bytes */
+    int64_t count;          /* how often it was seen; unused when learning has ended */
+    uint64_t hash;
+    int32_t length;         /* in bytes, without the NUL */
+} trf__token;
+
+struct trf_vocab {
+    trf_hooks hooks;
+    trf_token_kind kind;
+    int32_t finished;
+    trf__token *tokens;
+    int64_t n_tokens, token_capacity;
+    char *bytes;
+    int64_t n_bytes, byte_capacity;
+    int32_t *slots;         /* number of a token plus 1, or 0: empty */
+    int64_t n_slots;        /* 0 or a power of two */
+};
+
+TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
+{
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must not be NULL", what);
+}
+
+TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
+{
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must be %lld or more, got %lld",
+                     what, (long long)least, (long long)got);
+}
+
+TRF__FN trf_status trf__fail_learning(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a finished vocabulary, got one that still learns");
+}
+
+TRF__FN trf_status trf__fail_finished(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a vocabulary that still learns, got a finished one");
+}
+
+TRF__FN const char *trf__special_text(int32_t id)
+{
+    switch (id) {
+    case 0: return "<pad>";
+    case 1: return "<s>";
+    case 2: return "</s>";
+    default: return "<unk>";
+    }
+}
+
+TRF__FN int trf__is_special(const char *token, size_t length)
+{
+    int32_t id;
+    for (id = 0; id < TRF__SPECIALS; id++)
+        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token, length)) return 1;
+    return 0;
+}
+
+TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* Bytes of the code point at text (1 to 4), or 0 if it is not one. Reads no further than the first wrong
+   byte, so never past a NUL. The second byte has a smaller range after E0, ED, F0 and F4: that shuts out
+   overlong forms, surrogates and numbers beyond U+10FFFF (Unicode, table 3-7). */
+TRF__FN size_t trf__utf8_bytes(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    unsigned char low = 0x80, high = 0xBF;
+    size_t n, i;
+    if (s[0] < 0x80) return 1;
+    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+    n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (s[0] == 0xE0) low = 0xA0;
+    if (s[0] == 0xED) high = 0x9F;
+    if (s[0] == 0xF0) low = 0x90;
+    if (s[0] == 0xF4) high = 0x8F;
+    if (s[1] < low || s[1] > high) return 0;
+    for (i = 2; i < n; i++) if (s[i] < 0x80 || s[i] > 0xBF) return 0;
+    return n;
+}
+
+TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
+{
+    const char *at = text;
+    while (*at) {
+        size_t n = trf__utf8_bytes(at);
+        if (!n)
+            return trf__fail(err, TRF_E_FORMAT, at - text, what, "expected UTF-8, got the byte 0x%02X at offset %lld",
+                             (unsigned)(unsigned char)*at, (long long)(at - text));
+        at += n;
+    }
+    return TRF_OK;
+}
+
+/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the token. */
+TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
+{
+    const char *end;
+    if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
+    *token = end = *at;
+    if (!*end) return 0;
+    if (kind == TRF_CHARACTERS) end += trf__utf8_bytes(end);
+    else while (*end && !trf__is_blank(*end)) end++;
+    *at = end;
+    return (size_t)(end - *token);
+}
+
+/* FNV-1a, then a final mix so that the low bits, which choose the slot, depend on all others. */
+TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+{
+    uint64_t h = 0xCBF29CE484222325u;
+    size_t i;
+    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+/* Number of a token, -1 if there is none. */
+TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
+    if (!v->n_slots) return -1;
+    for (; v->slots[at]; at = (at + 1) & mask) {
+        const trf__token *t = &v->tokens[v->slots[at] - 1];
+        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token, length))
+            return v->slots[at] - 1;
+    }
+    return -1;
+}
+
+TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, at = v->tokens[number].hash & mask;
+    while (v->slots[at]) at = (at + 1) & mask;
+    v->slots[at] = (int32_t)number + 1;
+}
+
+/* Room for one more token in the table. */
+TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
+{
+    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
+    int32_t *slots;
+    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
+    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__mul_size((size_t)wanted, sizeof *slots));
+    if (!slots)
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots", (long long)wanted);
+    trf__free(&v->hooks, v->slots, (size_t)v->n_slots * sizeof *slots);
+    v->slots = slots;
+    v->n_slots = wanted;
+    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    return TRF_OK;
+}
+
+/* Adds a token that is not there yet. On failure no token has changed. */
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash, int64_t count,
+                                     trf_error *err)
+{
+    void *tokens = v->tokens, *bytes = v->bytes;
+    int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
+    trf__token *t;
+    trf_status status;
+    if (v->n_tokens >= TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
+                         (long long)TRF__MAX_TOKENS);
+    status = trf__grow(&v->hooks, &tokens, &v->token_capacity, v->n_tokens + 1, sizeof *t, err);
+    v->tokens = (trf__token *)tokens;
+    if (status) return status;
+    status = trf__grow(&v->hooks, &bytes, &v->byte_capacity, n_bytes, 1, err);
+    v->bytes = (char *)bytes;
+    if (status) return status;
+    status = trf__vocab_grow_slots(v, err);
+    if (status) return status;
+    t = &v->tokens[v->n_tokens];
+    t->begin = v->n_bytes;
+    t->count = count;
+    t->hash = hash;
+    t->length = (int32_t)length;
+    memcpy(v->bytes + t->begin, token, length);
+    v->bytes[t->begin + (int64_t)length] = 0;
+    v->n_bytes = n_bytes;
+    trf__vocab_fill_slot(v, v->n_tokens++);
+    return TRF_OK;
+}
+
+TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
+{
+    memset(v, 0, sizeof *v);
+    if (hooks) v->hooks = *hooks;
+    v->kind = kind;
+}
+
+TRF__FN void trf__vocab_release(trf_vocab *v)
+{
+    trf__free(&v->hooks, v->tokens, (size_t)v->token_capacity * sizeof *v->tokens);
+    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
+    trf__free(&v->hooks, v->slots, (size_t)v->n_slots * sizeof *v->slots);
+}
+
+TRF_API void trf_vocab_destroy(trf_vocab *vocab)
+{
+    trf_hooks hooks;
+    if (!vocab) return;
+    hooks = vocab->hooks;
+    trf__vocab_release(vocab);
+    trf__free(&hooks, vocab, sizeof *vocab);
+}
+
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_vocab *v;
+    TRF__ZERO(none);
+    trf__clear(err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    *vocab = NULL;
+    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
+    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
+    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    trf__vocab_init(v, kind, hooks);
+    *vocab = v;
+    return TRF_OK;
+}
+
+/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a count
+   of 0, which is as good as not being there; the second counts and cannot fail. */
+TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
+{
+    const char *at = line, *token;
+    size_t length;
+    trf_status status;
+    trf__clear(err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!line) return trf__fail_null(err, "line");
+    if (vocab->finished) return trf__fail_finished(err);
+    status = trf__check_utf8(line, "line", err);
+    if (status) return status;
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        uint64_t hash = trf__hash_bytes(token, length);
+        if (length > TRF__MAX_TOKEN_BYTES)
+            return trf__fail(err, TRF_E_LIMIT, token - line, "line", "expected a word of at most %d bytes, got %llu",
+                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
+        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0) continue;
+        status = trf__vocab_insert(vocab, token, length, hash, 0, err);
+        if (status) return status;
+    }
+    at = line;
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        if (i >= 0) vocab->tokens[i].count++;
+    }
+    return TRF_OK;
+}
+
+/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its continuation. */
+TRF__FN int trf__vocab_before(const trf_vocab *v, int32_t a, int32_t b)
+{
+    const trf__token *x = &v->tokens[a], *y = &v->tokens[b];
+    int difference;
+    if (x->count != y->count) return x->count > y->count;
+    difference = memcmp(v->bytes + x->begin, v->bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return difference ? difference < 0 : x->length < y->length;
+}
+
+/* Sorts n token numbers by merging runs of 1, 2, 4, ... from one half of `order` into the other and back.
+   Returns the half that holds the result. */
+TRF__FN const int32_t *trf__vocab_sort(const trf_vocab *v, int32_t *order, int64_t n)
+{
+    int32_t *from = order, *to = order + n, *swap;
+    int64_t run, begin, i;
+    for (run = 1; run < n; run *= 2) {
+        for (begin = 0; begin < n; begin += 2 * run) {
+            int64_t middle = trf__min64(begin + run, n), end = trf__min64(begin + 2 * run, n);
+            int64_t left = begin, right = middle;
+            for (i = begin; i < end; i++) {
+                int take_left = left < middle && (right == end || !trf__vocab_before(v, from[right], from[left]));
+                to[i] = take_left ? from[left++] : from[right++];
+            }
+        }
+        swap = from; from = to; to = swap;
+    }
+    return from;
+}
+
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
+{
+    trf_vocab kept;
+    const int32_t *sorted;
+    int32_t *order;
+    int64_t n = 0, i;
+    size_t order_bytes;
+    trf_status status = TRF_OK;
+    trf__clear(err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
+    if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
+    if (vocab->finished) return trf__fail_finished(err);
+    for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
+    order_bytes = trf__mul_size((size_t)n, 2 * sizeof *order);
+    order = (int32_t *)trf__alloc(&vocab->hooks, order_bytes);
+    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
+    for (n = i = 0; i < vocab->n_tokens; i++) if (vocab->tokens[i].count >= min_count) order[n++] = (int32_t)i;
+    sorted = trf__vocab_sort(vocab, order, n);
+
+    trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
+    kept.finished = 1;
+    for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
+        const trf__token *t = &vocab->tokens[sorted[i]];
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
+    }
+    trf__free(&vocab->hooks, order, order_bytes);
+    if (status) { trf__vocab_release(&kept); return status; }
+    trf__vocab_release(vocab);
+    *vocab = kept;
+    return TRF_OK;
+}
+
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
+{
+    if (!vocab) return 0;
+    return vocab->finished ? (int32_t)vocab->n_tokens + TRF__SPECIALS : (int32_t)TRF__SPECIALS;
+}
+
+TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab) { return vocab ? vocab->kind : TRF_WORDS; }
+
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
+{
+    if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
+    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes + vocab->tokens[id - TRF__SPECIALS].begin;
+}
+
+TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
+{
+    int32_t number = -1;
+    size_t length = token ? strlen(token) : 0;
+    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+    return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
+}
+
+/* *n stops at INT32_MAX, should a text have more tokens than that. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
+                                    int32_t *n, trf_error *err)
+{
+    const char *at = text, *token;
+    size_t length;
+    int32_t count = 0;
+    trf_status status;
+    trf__clear(err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!text) return trf__fail_null(err, "text");
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!ids && capacity > 0) return trf__fail_null(err, "ids");
+    if (!n) return trf__fail_null(err, "n");
+    if (!vocab->finished) return trf__fail_learning(err);
+    status = trf__check_utf8(text, "text", err);
+    if (status) return status;
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0 && count < INT32_MAX) {
+        if (count < capacity) {
+            int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+            ids[count] = number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
+        }
+        count++;
+    }
+    *n = count;
+    if (count > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d",
+                         (int)count, (int)capacity);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
+                                    size_t *bytes, trf_error *err)
+{
+    size_t whole = 0, written = 0;
+    int32_t i, cut = -1;
+    trf__clear(err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (!text && size > 0) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    for (i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids", "expected ids from 0 to %d, got %d at position %d",
+                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
+    for (i = 0; i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        size_t blank = vocab->kind == TRF_WORDS && whole > 0, length = strlen(token);
+        if (ids[i] < TRF__UNK) continue;
+        whole = trf__add_size(whole, blank + length);
+        if (whole >= size && cut < 0) cut = i;
+        if (cut >= 0) continue;
+        if (blank) text[written++] = ' ';
+        memcpy(text + written, token, length);
+        written += length;
+    }
+    if (size > 0) text[written] = 0;
+    if (bytes) *bytes = whole;
+    if (whole >= size)
+        return trf__fail(err, TRF_E_LIMIT, cut < 0 ? 0 : cut, "size", "expected room for %llu bytes, got %llu",
+                         (unsigned long long)trf__add_size(whole, 1), (unsigned long long)size);
+    return TRF_OK;
+}
+
+/* What a model keeps: the same tokens, memory of its own. */
+TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const trf_hooks *hooks, trf_error *err)
+{
+    trf_status status;
+    trf_vocab *made = NULL;
+    int64_t i;
+    *copy = NULL;
+    if (!v->finished) return trf__fail_learning(err);
+    status = trf_vocab_create(&made, v->kind, hooks, err);
+    for (i = 0; !status && i < v->n_tokens; i++) {
+        const trf__token *t = &v->tokens[i];
+        status = trf__vocab_insert(made, v->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
+    }
+    if (status) { trf_vocab_destroy(made); return status; }
+    made->finished = 1;
+    *copy = made;
+    return TRF_OK;
+}
+
+/* The letter that stands behind the backslash in the stored form, 0 if c is stored as it is. */
+TRF__FN char trf__escape(char c) { return (char)(c == '\\' ? '\\' : c == '\n' ? 'n' : c == '\r' ? 'r' : 0); }
+
+TRF__FN const char *trf__kind_line(trf_token_kind kind) { return kind == TRF_WORDS ? "words\n" : "characters\n"; }
+
+/* Bytes that trf__vocab_to_text writes, the NUL at the end included. */
+TRF__FN size_t trf__vocab_text_bytes(const trf_vocab *v)
+{
+    size_t bytes = strlen(trf__kind_line(v->kind)) + 1;
+    int64_t i;
+    int32_t k;
+    for (i = 0; i < v->n_tokens; i++) {
+        const char *token = v->bytes + v->tokens[i].begin;
+        for (k = 0; k < v->tokens[i].length; k++) bytes += trf__escape(token[k]) ? 2 : 1;
+        bytes++;
+    }
+    return bytes;
+}
+
+/* The stored form of a finished vocabulary, and a NUL. */
+TRF__FN void trf__vocab_to_text(const trf_vocab *v, char *to)
+{
+    size_t n = strlen(trf__kind_line(v->kind));
+    int64_t i;
+    int32_t k;
+    memcpy(to, trf__kind_line(v->kind), n);
+    for (to += n, i = 0; i < v->n_tokens; i++) {
+        const char *token = v->bytes + v->tokens[i].begin;
+        for (k = 0; k < v->tokens[i].length; k++) {
+            char escape = trf__escape(token[k]);
+            if (escape) *to++ = '\\';
+            *to++ = escape ? escape : token[k];
+        }
+        *to++ = '\n';
+    }
+    *to = 0;
+}
+
+/* One stored line, undone. *read: bytes of the line, newline included, or the offset of a fault in it.
+   Returns what was wrong, or NULL. token has room for min(strlen(line), 1 MiB). */
+TRF__FN const char *trf__read_line(const char *line, char *token, size_t *length, size_t *read)
+{
+    size_t n = 0, i;
+    for (i = 0; line[i] != '\n'; i++) {
+        char c = line[i];
+        *read = i;
+        if (!c) return "expected a newline at the end, got the end of the text";
+        if (c == '\r') return "expected \\r for a carriage return, got the byte itself";
+        if (n == TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+        if (c == '\\') {
+            c = line[++i];
+            if (c != '\\' && c != 'n' && c != 'r') return "expected \\\\, \\n or \\r, got another escape";
+            c = (char)(c == 'n' ? '\n' : c == 'r' ? '\r' : c);
+        }
+        token[n++] = c;
+    }
+    *length = n;
+    *read = i + 1;
+    return NULL;
+}
+
+/* What is wrong with a token from a file (it is UTF-8 and ends with a NUL), or NULL. */
+TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    size_t i;
+    if (!length) return "expected a token, got an empty line";
+    if (v->kind == TRF_CHARACTERS && trf__utf8_bytes(token) != length) return "expected one character, got several";
+    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
+        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
+    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one again";
+    return v->n_tokens >= TRF__MAX_TOKENS ? "expected at most 2147483643 tokens, got more" : NULL;
+}
+
+/* The tokens of the stored form from `offset` on, into an empty vocabulary. `token`: room for one, and a NUL. */
+TRF__FN trf_status trf__vocab_read_tokens(trf_vocab *v, const char *text, size_t offset, char *token, trf_error *err)
+{
+    trf_status status;
+    int64_t line = 2;
+    for (; text[offset]; line++) {      /* a wrong byte is told where it is, a wrong token where it begins */
+        size_t length = 0, read = 0;
+        const char *fault = trf__read_line(text + offset, token, &length, &read);
+        if (fault) offset += read;
+        else {
+            token[length] = 0;
+            fault = trf__token_fault(v, token, length);
+        }
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, (int64_t)offset, "vocabulary",
+                             "line %lld of the vocabulary, byte %lld: %s", (long long)line, (long long)offset, fault);
+        status = trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err);
+        if (status) return status;
+        offset += read;
+    }
+    return TRF_OK;
+}
+
+/* The stored form, from a file that may be hostile, into a finished vocabulary. */
+TRF__FN trf_status trf__vocab_from_text(trf_vocab **v, const char *text, const trf_hooks *hooks, trf_error *err)
+{
+    trf_token_kind kind = text[0] == 'c' ? TRF_CHARACTERS : TRF_WORDS;
+    size_t offset = strlen(trf__kind_line(kind)), room;
+    trf_vocab *made = NULL;
+    char *token;
+    trf_status status;
+    *v = NULL;
+    if (strncmp(text, trf__kind_line(kind), offset))
+        return trf__fail(err, TRF_E_FORMAT, 0, "vocabulary",
+                         "line 1 of the vocabulary: expected \"words\" or \"characters\", got something else");
+    status = trf__check_utf8(text, "vocabulary", err);
+    if (status) return status;
+    status = trf_vocab_create(&made, kind, hooks, err);
+    if (status) return status;
+    room = strlen(text + offset) + 1;
+    if (room > TRF__MAX_TOKEN_BYTES) room = TRF__MAX_TOKEN_BYTES + 1;
+    token = (char *)trf__alloc(&made->hooks, room);
+    if (token) status = trf__vocab_read_tokens(made, text, offset, token, err);
+    else status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a token");
+    trf__free(&made->hooks, token, room);
+    if (status) { trf_vocab_destroy(made); return status; }
+    made->finished = 1;
+    *v = made;
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>corpus         training pairs in batches, and where we are in them
+//
+// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
+// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
+// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
+// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
+// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
+// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
+//
+// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
+// so behind the last batch of epoch e it is (e + 1, 0). Checkpoints store it with a fingerprint of all
+// that decides the order, and seek. All buffers are made by the first next or seek; then nothing grows.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__pair {
+    int64_t begin;              /* of the source in the ids; the target follows it */
+    int32_t n_source, n_target;
+} trf__pair;
+
+struct trf_corpus {
+    trf_corpus_options options;
+    int32_t *ids;
+    trf__pair *pairs;
+    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    int64_t longest;            /* ids of the longest side of any pair */
+    uint64_t hash;              /* of all pairs, kept up to date by every add */
+
+    int64_t epoch, batch;       /* the position */
+    int64_t planned;            /* the epoch that the plan is for, or -1 */
+    int64_t n_batches;          /* of the plan */
+    int32_t *memory;            /* everything below; NULL until the first next or seek */
+    size_t memory_bytes;
+    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
+    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
+    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
+    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
+    int32_t *lengths[2];        /* the delivered batch, source and target */
+    int32_t *batch_ids[2];
+};
+
+/* One step of a running 64-bit hash, and its last mix. */
+TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+}
+
+/* The shuffling's random numbers: one key per epoch, drawn one after another. */
+typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
+enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
+
+/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
+TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
+{
+    uint64_t refused = (0 - n) % n, x;
+    do x = trf__random64(draws->key, draws->stream, draws->next++); while (x < refused);
+    return x % n;
+}
+
+/* Fisher and Yates: every order is equally likely. */
+TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
+{
+    trf__draws draws;
+    int64_t i;
+    draws.key = key;
+    draws.next = 0;
+    draws.stream = stream;
+    for (i = n - 1; i > 0; i--) {
+        uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
+        int32_t item = items[i];
+        items[i] = items[j];
+        items[j] = item;
+    }
+}
+
+/* Stable counting sort of the order by one side's length: O(pairs + longest). */
+TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
+{
+    int32_t *sorted = c->other;
+    int64_t i;
+    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
+    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
+    }
+    c->other = c->order;
+    c->order = sorted;
+}
+
+/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
+TRF__FN void trf__corpus_cut(trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
+    c->n_batches = 0;
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
+        int64_t longer = trf__max64(longest, trf__max64(s, t));
+        int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
+                                    : source + s > o->batch_tokens || target + t > o->batch_tokens;
+        if (i == 0 || over || i - begin >= o->batch_sentences) {
+            c->first[c->n_batches++] = (int32_t)i;
+            begin = i;
+            source = target = 0;
+            longer = trf__max64(s, t);
+        }
+        source += s;
+        target += t;
+        longest = longer;
+    }
+    c->first[c->n_batches] = (int32_t)c->n_pairs;
+}
+
+/* Makes the plan of an epoch, unless it is there. */
+TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
+{
+    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
+    int64_t i;
+    if (c->planned == epoch) return;
+    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
+    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
+    if (c->options.buckets) {
+        trf__corpus_sort(c, 0);
+        trf__corpus_sort(c, 1);
+    }
+    trf__corpus_cut(c);
+    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
+    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
+    c->planned = epoch;
+}
+
+/* All buffers, in one piece. A batch holds no more than its limits and no more than there is. */
+TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
+{
+    size_t pairs = (size_t)c->n_pairs, counts = (size_t)c->longest + 2, batch, items;
+    size_t sentences = (size_t)trf__min64(c->options.batch_sentences, c->n_pairs);
+    size_t ids = (size_t)trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
+    if (c->memory) return TRF_OK;
+    batch = trf__mul_size(trf__add_size(sentences, ids), 2);
+    items = trf__add_size(trf__add_size(trf__mul_size(pairs, 3), 1), trf__add_size(counts, batch));
+    c->memory_bytes = trf__mul_size(items, sizeof *c->memory);
+    c->memory = (int32_t *)trf__alloc(&c->options.hooks, c->memory_bytes);
+    if (!c->memory)
+        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
+    c->order = c->memory;
+    c->other = c->order + pairs;
+    c->first = c->other + pairs;
+    c->counts = c->first + pairs + 1;
+    c->lengths[0] = c->counts + counts;
+    c->lengths[1] = c->lengths[0] + sentences;
+    c->batch_ids[0] = c->lengths[1] + sentences;
+    c->batch_ids[1] = c->batch_ids[0] + ids;
+    return TRF_OK;
+}
+
+TRF__FN void trf__corpus_unreserve(trf_corpus *c)
+{
+    trf__free(&c->options.hooks, c->memory, c->memory_bytes);
+    c->memory = NULL;
+    c->planned = -1;
+}
+
+/* Copies batch number `batch` of the plan together. */
+TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
+{
+    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
+    int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
+    for (i = begin; i < end; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        const int32_t *ids = c->ids + pair->begin;
+        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
+        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
+        source += pair->n_source;
+        target += pair->n_target;
+        c->lengths[0][i - begin] = pair->n_source;
+        c->lengths[1][i - begin] = pair->n_target;
+    }
+    out->source.ids = c->batch_ids[0];
+    out->target.ids = c->batch_ids[1];
+    out->source.lengths = c->lengths[0];
+    out->target.lengths = c->lengths[1];
+    out->source.count = out->target.count = end - begin;
+    out->ordinal = 0;
+}
+
+/* For checkpoints: where the next batch comes from. */
+TRF__FN void trf__corpus_position(const trf_corpus *c, int64_t *epoch, int64_t *batch)
+{
+    *epoch = c->epoch;
+    *batch = c->batch;
+}
+
+/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. */
+TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
+{
+    trf_status status;
+    int first = !c->memory;
+    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
+    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->n_pairs > 0) {
+        status = trf__corpus_reserve(c, err);
+        if (status) return status;
+        if (batch > 0) {
+            trf__corpus_plan(c, epoch);
+            outside = batch >= c->n_batches;
+        }
+    }
+    if (outside) {
+        if (first) trf__corpus_unreserve(c);
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+                         (long long)batch, (long long)epoch);
+    }
+    c->epoch = epoch;
+    c->batch = batch;
+    return TRF_OK;
+}
+
+/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
+   has been delivered so far. */
+TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
+    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
+    return trf__hash_add(hash, o->seed);
+}
+
+/* Position of the first padding that an id follows in its row, or -1. */
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
+{
+    int64_t row, last, i;
+    for (row = 0; row < (int64_t)count * width; row += width) {
+        last = row + width;
+        while (last > row && padded[last - 1] == pad) last--;
+        for (i = row; i < last; i++) if (padded[i] == pad) return i;
+    }
+    return -1;
+}
+
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
+{
+    int64_t n = 0, inner;
+    int32_t row, i;
+    trf__clear(err);
+    if (count < 0) return trf__fail_below(err, "count", 0, count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
+    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
+    if (!total) return trf__fail_null(err, "total");
+    inner = trf__find_inner_padding(padded, count, width, pad);
+    if (inner >= 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
+                         "expected padding only at the end of row %lld, got it in column %lld before an id",
+                         (long long)(inner / width), (long long)(inner % width));
+    for (row = 0; row < count; row++) {
+        int64_t begin = (int64_t)row * width;
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
+        if (ids) lengths[row] = i;
+        n += i;
+    }
+    *total = n;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
+                                 trf_error *err)
+{
+    int64_t n = 0, k;
+    int32_t row, i;
+    trf__clear(err);
+    if (!sequences) return trf__fail_null(err, "sequences");
+    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
+    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
+    for (row = 0; row < sequences->count; row++) {
+        int32_t length = sequences->lengths[row];
+        if (length < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
+                             (int)row, (int)length);
+        if (length > width)
+            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
+                             (int)width, (int)row, (int)length);
+        n += length;
+    }
+    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    for (k = 0; k < n; k++)
+        if (sequences->ids[k] == pad)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
+                             (int)pad, (long long)k);
+    for (n = k = row = 0; row < sequences->count; row++)
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
+    return TRF_OK;
+}
+
+TRF_API trf_corpus_options trf_corpus_defaults(void)
+{
+    trf_corpus_options o;
+    TRF__ZERO(o);
+    o.batch_tokens = 4096;
+    o.batch_sentences = 1024;
+    o.shuffle = 1;
+    o.buckets = 1;
+    o.max_length = 511;
+    o.epochs = TRF_ENDLESS;
+    return o;
+}
+
+TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
+{
+    const char *const counts[4] = { "batch_tokens", "batch_sentences", "max_length", "epochs" };
+    const char *const flags[3] = { "padded_budget", "shuffle", "buckets" };
+    int64_t count[4];
+    int32_t flag[3], i;
+    count[0] = o->batch_tokens; count[1] = o->batch_sentences; count[2] = o->max_length; count[3] = o->epochs;
+    flag[0] = o->padded_budget; flag[1] = o->shuffle; flag[2] = o->buckets;
+    for (i = 0; i < 4; i++)
+        if (count[i] < 1) return trf__fail_below(err, counts[i], 1, count[i]);
+    for (i = 0; i < 3; i++)
+        if (flag[i] != 0 && flag[i] != 1)
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, flags[i], "%s must be 0 or 1, got %d",
+                             flags[i], (int)flag[i]);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    trf_status status;
+    trf__clear(err);
+    if (!corpus) return trf__fail_null(err, "corpus");
+    *corpus = NULL;
+    status = trf__corpus_check(&o, err);
+    if (status) return status;
+    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
+    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    (*corpus)->options = o;
+    (*corpus)->planned = -1;
+    return TRF_OK;
+}
+
+TRF_API void trf_corpus_destroy(trf_corpus *corpus)
+{
+    trf_hooks hooks;
+    if (!corpus) return;
+    hooks = corpus->options.hooks;
+    trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->pairs, (size_t)corpus->pair_capacity * sizeof *corpus->pairs);
+    trf__free(&hooks, corpus->ids, (size_t)corpus->id_capacity * sizeof *corpus->ids);
+    trf__free(&hooks, corpus, sizeof *corpus);
+}
+
+/* One side of a new pair: its length, its pointer, and ids that can be ids (special ones are told by the trainer). */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
+                                          const char *what, const char *n_what, trf_error *err)
+{
+    int32_t i;
+    if (n < 0) return trf__fail_below(err, n_what, 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, what);
+    if (n > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
+                         "%s of pair %lld must be at most max_length = %d, got %d",
+                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
+    for (i = 0; i < n; i++)
+        if (ids[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "ids must be 0 or more, pair %lld has %d at %d",
+                             (long long)c->n_pairs, (int)ids[i], (int)i);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
+                                  const int32_t *target, int32_t n_target, trf_error *err)
+{
+    const trf_hooks *hooks;
+    void *pairs, *ids;
+    trf__pair *pair;
+    trf_status status;
+    int64_t n_ids, i;
+    trf__clear(err);
+    if (!corpus) return trf__fail_null(err, "corpus");
+    if (corpus->memory)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
+    if (corpus->n_pairs == INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
+    status = trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err);
+    if (!status) status = trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err);
+    if (status) return status;
+    n_ids = corpus->n_ids + n_source + n_target;
+    pairs = corpus->pairs;
+    ids = corpus->ids;
+    hooks = &corpus->options.hooks;
+    status = trf__grow(hooks, &pairs, &corpus->pair_capacity, corpus->n_pairs + 1, sizeof *pair, err);
+    corpus->pairs = (trf__pair *)pairs;     /* below: room for one id too many, so that ids are never NULL */
+    if (!status) status = trf__grow(hooks, &ids, &corpus->id_capacity, n_ids + 1, sizeof *source, err);
+    corpus->ids = (int32_t *)ids;
+    if (status) return status;
+    pair = &corpus->pairs[corpus->n_pairs++];
+    pair->begin = corpus->n_ids;
+    pair->n_source = n_source;
+    pair->n_target = n_target;
+    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
+    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
+    corpus->n_ids = n_ids;
+    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
+    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
+    return TRF_OK;
+}
+
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
+
+TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
+{
+    trf_status status;
+    trf__clear(err);
+    if (!corpus) return trf__fail_null(err, "corpus");
+    if (!batch) return trf__fail_null(err, "batch");
+    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    if (corpus->epoch >= corpus->options.epochs)
+        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
+                         (long long)corpus->options.epochs);
+    status = trf__corpus_reserve(corpus, err);
+    if (status) return status;
+    trf__corpus_plan(corpus, corpus->epoch);
+    trf__corpus_gather(corpus, corpus->batch++, batch);
+    if (corpus->batch == corpus->n_batches) {
+        corpus->epoch++;
+        corpus->batch = 0;
+    }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>config         presets and checks
+// -----------------------------------------------------------------------------------------------
+
+TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
+{
+    int paper = whose == TRF_CONVENTIONS_PAPER;
+    config->activation = TRF_RELU;
+    config->positions = TRF_POSITIONS_INTERLEAVED;
+    config->position_offset = 0;
+    config->norm_place = TRF_POST_NORM;
+    config->norm_rule = TRF_NORM_STANDARD;
+    config->norm_epsilon = paper ? 1e-6 : 1e-5;
+    config->final_norm = !paper;
+    config->scale_embeddings = 1;
+    config->tying = paper ? TRF_TIED_ALL : TRF_UNTIED;
+    config->generator_bias = !paper;
+    config->init = paper ? TRF_INIT_XAVIER : TRF_INIT_XAVIER_PACKED;
+    config->embedding_init = paper ? TRF_EMBEDDING_NORMAL_D : TRF_EMBEDDING_NORMAL_1;
+    config->source_eos = 1;
+    config->decoder_start = TRF_START_BOS;
+}
+
+TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
+{
+    trf_config config;
+    TRF__ZERO(config);
+    trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its own */
+    config.encoder_layers = config.decoder_layers = layers;
+    config.d_model = d_model;
+    config.d_ff = d_ff;
+    config.n_heads = n_heads;
+    config.max_length = 512;
+    config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
+    config.seed = 1;
+    config.device = trf_device_default();
+    return config;
+}
+
+TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
+TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
+TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
+
+/* One range check, with the field's name in err->what. */
+TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
+{
+    if (value >= low && value <= high) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low, high, value);
+}
+
+/* Lines of checks: leaves the calling function with the first failure. */
+#define TRF__TRY(call) do { trf_status trf__status = (trf_status)(call); if (trf__status != TRF_OK) return trf__status; } while (0)
+#define TRF__RANGE(object, field, low, high) TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
+
+/* A tensor of the caller must have exactly this shape; columns 0: a vector. */
+TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows, int64_t columns, trf_error *err)
+{
+    if (!tensor || !tensor->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (columns == 0 ? tensor->rank == 1 && tensor->shape[0] == rows : tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == columns)
+        return TRF_OK;
+    if (columns == 0) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld), got rank %d with first extent %lld", name, (long long)rows,
+                                       tensor->rank, (long long)tensor->shape[0]);
+    return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name, (long long)rows, (long long)columns,
+                     tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
+}
+
+TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
+{
+    TRF__TRY(trf__check_range("device.threads", device->threads, 1, 4096, err));
+    if (device->kind == TRF_DEVICE_CPU) return TRF_OK;
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "this copy of transformer.h was built for the CPU alone, got device kind %d",
+                     (int)device->kind);
+}
+
+TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
+TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
+
+TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
+{
+    const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
+    static const char *const names[4] = {"pad", "bos", "eos", "unk"};
+    int i, j;
+    TRF__TRY(trf__check_range(field, vocab, 5, 1 << 24, err));
+    for (i = 0; i < 4; i++) {
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "%s must be an id below %s = %d, got %d", names[i], field, vocab, ids[i]);
+        for (j = 0; j < i; j++)
+            if (ids[i] == ids[j])
+                return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "special ids must differ, but %s and %s are both %d", names[j], names[i], ids[i]);
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
+{
+    int source = trf__has_source(config), target = trf__has_target(config);
+    TRF__RANGE(config, kind, 0, 2);
+    TRF__RANGE(config, d_model, 1, 65536);
+    TRF__RANGE(config, n_heads, 1, config->d_model);
+    if (config->d_model % config->n_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d", config->d_model, config->n_heads);
+    TRF__RANGE(config, d_ff, 1, 1 << 20);
+    TRF__RANGE(config, encoder_layers, source, source ? 256 : 0);
+    TRF__RANGE(config, decoder_layers, target, target ? 256 : 0);
+    if (source) TRF__TRY(trf__special_check(config, config->source_vocab, "source_vocab", err));
+    if (target) TRF__TRY(trf__special_check(config, config->target_vocab, "target_vocab", err));
+    TRF__RANGE(config, max_length, 2, 1 << 20);
+    TRF__RANGE(config, activation, 0, 2);
+    TRF__RANGE(config, positions, 0, 4);
+    TRF__RANGE(config, position_offset, 0, 1 << 20);
+    TRF__RANGE(config, norm_place, 0, 1);
+    TRF__RANGE(config, norm_rule, 0, 1);
+    TRF__RANGE(config, norm_epsilon, 1e-30, 1);
+    TRF__RANGE(config, final_norm, 0, 1);
+    TRF__RANGE(config, scale_embeddings, 0, 1);
+    TRF__RANGE(config, tying, 0, config->kind == TRF_ENCODER_DECODER ? 2 : target);
+    if (config->tying == TRF_TIED_ALL && config->source_vocab != config->target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab", "one embedding for all needs equal vocabularies, got source %d and target %d",
+                         config->source_vocab, config->target_vocab);
+    TRF__RANGE(config, generator_bias, 0, 1);
+    TRF__RANGE(config, init, 0, 1);
+    TRF__RANGE(config, embedding_init, 0, 3);
+    TRF__RANGE(config, source_eos, 0, 1);
+    TRF__RANGE(config, decoder_start, 0, 3);
+    return trf__device_check(&config->device, err);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>params         which weights a model has: names, shapes, first values, places
+//
+// All parameters lie in one arena, in the order of the two tables below, each at a multiple of 16 numbers
+// and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's moments and packed copies
+// are arenas of the same layout: one offset finds a parameter in all of them. Names and shapes
+// are those of PyTorch's nn.Transformer. d = d_model, f = d_ff.
+// -----------------------------------------------------------------------------------------------
+
+/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). */
+enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS };
+
+/* field, only with cross-attention, name inside the layer, rows, columns (0: a vector), first value */
+#define TRF__LAYER_PARAMS(X) \
+    X(self_in_w,   0, "self_attn.in_proj_weight",      3 * d, d, TRF__START_QKV) \
+    X(self_in_b,   0, "self_attn.in_proj_bias",        3 * d, 0, TRF__START_ZERO) \
+    X(self_out_w,  0, "self_attn.out_proj.weight",     d,     d, TRF__START_MATRIX) \
+    X(self_out_b,  0, "self_attn.out_proj.bias",       d,     0, TRF__START_ZERO) \
+    X(cross_in_w,  1, "multihead_attn.in_proj_weight", 3 * d, d, TRF__START_QKV) \
+    X(cross_in_b,  1, "multihead_attn.in_proj_bias",   3 * d, 0, TRF__START_ZERO) \
+    X(cross_out_w, 1, "multihead_attn.out_proj.weight", d,    d, TRF__START_MATRIX) \
+    X(cross_out_b, 1, "multihead_attn.out_proj.bias",  d,     0, TRF__START_ZERO) \
+    X(w1,          0, "linear1.weight",                f,     d, TRF__START_MATRIX) \
+    X(b1,          0, "linear1.bias",                  f,     0, TRF__START_ZERO) \
+    X(w2,          0, "linear2.weight",                d,     f, TRF__START_MATRIX) \
+    X(b2,          0, "linear2.bias",                  d,     0, TRF__START_ZERO) \
+    X(norm1_g,     0, "norm1.weight",                  d,     0, TRF__START_ONE) \
+    X(norm1_b,     0, "norm1.bias",                    d,     0, TRF__START_ZERO) \
+    X(norm2_g,     0, "norm2.weight",                  d,     0, TRF__START_ONE) \
+    X(norm2_b,     0, "norm2.bias",                    d,     0, TRF__START_ZERO) \
+    X(norm3_g,     1, "norm3.weight",                  d,     0, TRF__START_ONE) \
+    X(norm3_b,     1, "norm3.bias",                    d,     0, TRF__START_ZERO)
+
+/* field, condition, name, rows, columns, first value */
+#define TRF__MODEL_PARAMS(X) \
+    X(src_embed,     source,                       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
+    X(tgt_embed,     target && c->tying != TRF_TIED_ALL, "tgt_embed.weight", c->target_vocab, d, TRF__START_EMBEDDING) \
+    X(generator_w,   target && c->tying == TRF_UNTIED, "generator.weight", c->target_vocab, d, TRF__START_GENERATOR) \
+    X(generator_b,   target && c->generator_bias,  "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
+    X(src_positions, source && learned,            "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+    X(tgt_positions, target && learned,            "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+    X(encoder_norm_g, source && c->final_norm,     "encoder.norm.weight",  d, 0, TRF__START_ONE) \
+    X(encoder_norm_b, source && c->final_norm,     "encoder.norm.bias",    d, 0, TRF__START_ZERO) \
+    X(decoder_norm_g, target && c->final_norm,     "decoder.norm.weight",  d, 0, TRF__START_ONE) \
+    X(decoder_norm_b, target && c->final_norm,     "decoder.norm.bias",    d, 0, TRF__START_ZERO)
+
+/* Offsets of one layer's parameters in the arena; -1: the layer has none. */
+typedef struct trf__layer {
+#define X(field, cross, name, rows, columns, start) int64_t field;
+    TRF__LAYER_PARAMS(X)
+#undef X
+} trf__layer;
+
+typedef struct trf__outer {
+#define X(field, condition, name, rows, columns, start) int64_t field;
+    TRF__MODEL_PARAMS(X)
+#undef X
+} trf__outer;
+
+typedef struct trf__param {
+    char name[64];
+    int32_t rank, start;
+    int64_t shape[2], offset;
+} trf__param;
+
+/* A layout in the making: lists NULL only counts. */
+typedef struct trf__layout {
+    trf__param *params;
+    trf__layer *layers;         /* encoder layers, then decoder layers */
+    trf__outer outer;
+    int32_t n_params;
+    int64_t n_weights;          /* length of the arena */
+} trf__layout;
+
+TRF__FN int64_t trf__place(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows, int64_t columns, int start)
+{
+    int64_t offset = layout->n_weights;
+    if (layout->params) {
+        trf__param *p = &layout->params[layout->n_params];
+        TRF__ZERO(*p);
+        if (prefix) snprintf(p->name, sizeof p->name, "%s.layers.%d.%s", prefix, number, name);
+        else snprintf(p->name, sizeof p->name, "%s", name);
+        p->rank = columns ? 2 : 1;
+        p->shape[0] = rows;
+        p->shape[1] = columns ? columns : 1;
+        p->offset = offset;
+        p->start = start;
+    }
+    layout->n_params++;
+    layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns : 1), 16);
+    return offset;
+}
+
+TRF__FN void trf__place_all(trf__layout *layout, const trf_config *c)
+{
+    int64_t d = c->d_model, f = c->d_ff;
+    int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED, i;
+    layout->n_params = 0;
+    layout->n_weights = 0;
+#define X(field, condition, name, rows, columns, start) \
+    layout->outer.field = (condition) ? trf__place(layout, NULL, 0, name, rows, columns, start) : -1;
+    TRF__MODEL_PARAMS(X)
+#undef X
+    if (target && c->tying == TRF_TIED_ALL) layout->outer.tgt_embed = layout->outer.src_embed;
+    if (target && c->tying != TRF_UNTIED) layout->outer.generator_w = layout->outer.tgt_embed;
+    for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
+        int decoder = i >= c->encoder_layers, with_cross = decoder && source;
+        trf__layer layer;
+#define X(field, cross, name, rows, columns, start) \
+        layer.field = !(cross) || with_cross ? trf__place(layout, decoder ? "decoder" : "encoder", decoder ? i - c->encoder_layers : i, \
+                                                          name, rows, columns, start) : -1;
+        TRF__LAYER_PARAMS(X)
+#undef X
+        if (layout->layers) layout->layers[i] = layer;
+    }
+}
+
+/* A uniform number in (0, 1), 53 bits. */
+TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
+{
+    return ((double)(trf__random64(seed, stream, index) >> 11) + 0.5) / 9007199254740992.0;
+}
+
+/* The first values of parameter number `stream`: a uniform bound or a normal deviation (trf_init, trf_embedding_init). */
+TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, const trf_config *c)
+{
+    double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0, deviation = 0;
+    int64_t i, n = p->shape[0] * p->shape[1];
+    switch (p->start) {
+    case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
+    case TRF__START_MATRIX: bound = sqrt(6 / (in + out)); break;
+    case TRF__START_QKV: bound = sqrt(6 / (in + (c->init == TRF_INIT_XAVIER ? in : out))); break;
+    case TRF__START_GENERATOR_BIAS: if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 / sqrt(d); break;
+    case TRF__START_GENERATOR: case TRF__START_EMBEDDING:
+        if (c->embedding_init == TRF_EMBEDDING_XAVIER) bound = sqrt(6 / (in + out));
+        else if (c->embedding_init == TRF_EMBEDDING_FAN_OUT) bound = sqrt(3 / d);
+        else if (c->embedding_init == TRF_EMBEDDING_NORMAL_D) deviation = 1 / sqrt(d);
+        else if (p->start == TRF__START_GENERATOR) bound = 1 / sqrt(d);
+        else deviation = 1;
+        break;
+    default: break;
+    }
+    for (i = 0; i < n; i++) {
+        if (deviation > 0)      /* Box and Muller 1958 */
+            w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * (uint64_t)i)))
+                              * cos(6.283185307179586 * trf__uniform(c->seed, stream, 2 * (uint64_t)i + 1)));
+        else w[i] = (trf_real)(bound * (2 * trf__uniform(c->seed, stream, (uint64_t)i) - 1));
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>model          configuration + weights + vocabularies
+// -----------------------------------------------------------------------------------------------
+
+struct trf_model {
+    trf_config config;
+    trf__layout layout;
+    trf_real *weights;          /* layout.n_weights numbers */
+    trf_vocab *source, *target; /* copies, or NULL */
+};
+
+TRF_API void trf_model_destroy(trf_model *model)
+{
+    trf_hooks hooks;
+    if (!model) return;
+    hooks = model->config.hooks;
+    trf_vocab_destroy(model->source);
+    trf_vocab_destroy(model->target);
+    trf__free(&hooks, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
+    trf__free(&hooks, model->layout.params, (size_t)model->layout.n_params * sizeof(trf__param));
+    trf__free(&hooks, model->layout.layers, (size_t)(model->config.encoder_layers + model->config.decoder_layers) * sizeof(trf__layer));
+    trf__free(&hooks, model, sizeof *model);
+}
+
+TRF_API size_t trf_model_memory(const trf_config *config)
+{
+    trf__layout layout;
+    if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
+    TRF__ZERO(layout);
+    trf__place_all(&layout, config);
+    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real)) + (size_t)layout.n_params * sizeof(trf__param)
+         + (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer);
+}
+
+/* A model without weights: configuration, names and places. */
+TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, trf_error *err)
+{
+    trf_model *model;
+    trf__layout count;
+    *out = NULL;
+    if (!config) return trf__fail(err, TRF_E_INVALID_ARG, -1, "config", "config must not be NULL");
+    TRF__TRY(trf__config_check(config, err));
+    TRF__ZERO(count);
+    trf__place_all(&count, config);
+    model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
+    if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    model->config = *config;
+    model->layout.n_params = count.n_params;
+    model->layout.n_weights = count.n_weights;
+    model->layout.params = (trf__param *)trf__alloc_zeroed(&config->hooks, (size_t)count.n_params * sizeof(trf__param));
+    model->layout.layers = (trf__layer *)trf__alloc_zeroed(&config->hooks,
+        (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer));
+    if (!model->layout.params || !model->layout.layers) {
+        trf_model_destroy(model);
+        return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
+    }
+    trf__place_all(&model->layout, config);
+    *out = model;
+    return TRF_OK;
+}
+
+/* Gives it weights, all zero: create, copy and load fill them in. */
+TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
+{
+    model->weights = (trf_real *)trf__alloc_zeroed(&model->config.hooks, trf__mul_size((size_t)model->layout.n_weights, sizeof(trf_real)));
+    if (model->weights) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights", (long long)model->layout.n_weights);
+}
+
+TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__model_frame(out, config, err));
+    status = trf__model_weights(*out, err);
+    if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
+    return status;
+}
+
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
+{
+    int32_t i;
+    trf__clear(err);
+    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    TRF__TRY(trf__model_new(model, config, err));
+    for (i = 0; i < (*model)->layout.n_params; i++) {
+        const trf__param *p = &(*model)->layout.params[i];
+        trf__initialise((*model)->weights + p->offset, p, (uint32_t)i, config);
+    }
+    return TRF_OK;
+}
+
+TRF_API const trf_config *trf_model_config(const trf_model *model) { return &model->config; }
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model) { return model->source; }
+TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model) { return model->target; }
+TRF_API int32_t trf_parameter_count(const trf_model *model) { return model->layout.n_params; }
+
+TRF_API int64_t trf_parameter_total(const trf_model *model)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < model->layout.n_params; i++) total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
+    return total;
+}
+
+/* Parameter number `index` inside any arena of the model's layout. */
+TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int32_t index)
+{
+    trf_tensor tensor;
+    TRF__ZERO(tensor);
+    if (index >= 0 && index < model->layout.n_params) {
+        const trf__param *p = &model->layout.params[index];
+        tensor = trf_tensor_of(arena + p->offset, p->rank, p->shape[0], p->shape[1], 1);
+        tensor.name = p->name;
+    }
+    return tensor;
+}
+
+TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index) { return trf__param_view(model, model->weights, index); }
+
+TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
+{
+    int32_t i;
+    for (i = 0; i < model->layout.n_params; i++) if (strcmp(model->layout.params[i].name, name) == 0) return i;
+    return -1;
+}
+
+TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field, trf_error *err)
+{
+    if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens", field, size, trf_vocab_size(vocab));
+}
+
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target, trf_error *err)
+{
+    trf_vocab *new_source = NULL, *new_target = NULL;
+    trf_status status;
+    const trf_config *c = &model->config;
+    trf__clear(err);
+    if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
+    if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
+    if (c->pad != 0 || c->bos != 1 || c->eos != 2 || c->unk != 3)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pad", "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
+                         c->pad, c->bos, c->eos, c->unk);
+    if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
+    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) { trf_vocab_destroy(new_source); return status; }
+    trf_vocab_destroy(model->source);
+    trf_vocab_destroy(model->target);
+    model->source = new_source;
+    model->target = new_target;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
+{
+    trf_status status;
+    trf__clear(err);
+    if (!copy) return trf__fail(err, TRF_E_INVALID_ARG, -1, "copy", "copy must not be NULL");
+    TRF__TRY(trf__model_new(copy, &model->config, err));
+    memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
+    if (!model->source && !model->target) return TRF_OK;
+    status = trf_model_set_vocabs(*copy, model->source, model->target, err);
+    if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
+//
+//   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)       y = inner out_w^T + out_b
+//   cross-attention   wide = x W_q^T = q, memory = m [W_k W_v]^T = [k v], the rest the same
+//   feed-forward      wide = x w1^T + b1                    inner = drop(act(wide))          y = inner w2^T + b2
+//
+//   x, y: (N, d)   m: (M, d)   wide: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   inner: (N, d) or (N, f)
+//
+// These are used by the model's passes and by the public blocks alike. What backward needs is what
+// forward left in wide, memory, inner and stats.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
+typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
+typedef struct trf__sub_acts { trf_real *wide, *memory, *inner, *stats; } trf__sub_acts;
+
+/* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
+typedef struct trf__sub_shape {
+    int64_t rows, memory_rows, d;       /* memory_rows < 0: self-attention */
+    int heads, causal;
+    const trf__span *spans;
+    int64_t n_spans;
+    trf__drop drop;                     /* on the attention weights */
+    int probe;                          /* head whose weights are wanted, into probed; NULL: none */
+    trf_real *probed;
+} trf__sub_shape;
+
+/* Rows r and following of a weight; panels begin at multiples of sixteen rows. */
+TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
+{
+    w.plain += r * in;
+    w.packed = w.packed && r % 16 == 0 ? w.packed + r * in : NULL;
+    return w;
+}
+
+TRF__FN trf__attention trf__attention_of(const trf__sub_shape *shape, const trf__sub_acts *acts)
+{
+    trf__attention a;
+    int64_t d = shape->d;
+    TRF__ZERO(a);
+    a.q = acts->wide;
+    if (shape->memory_rows < 0) { a.k = a.q + d; a.v = a.q + 2 * d; a.ldq = a.ldk = 3 * d; }
+    else { a.k = acts->memory; a.v = a.k + d; a.ldq = d; a.ldk = 2 * d; }
+    a.ldo = d;
+    a.stats = acts->stats;
+    a.spans = shape->spans; a.n_spans = shape->n_spans;
+    a.heads = shape->heads; a.d_head = (int)(d / shape->heads); a.causal = shape->causal;
+    a.drop = shape->drop;
+    a.weights = shape->probed; a.probe = shape->probe;
+    return a;
+}
+
+TRF__FN void trf__attention_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf_real *memory,
+                                    const trf__sub_weights *w, const trf__sub_shape *shape, const trf__sub_acts *acts)
+{
+    trf__attention a = trf__attention_of(shape, acts);
+    int64_t d = shape->d;
+    if (shape->memory_rows < 0) run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, 3 * d, d);
+    else {
+        run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, d, d);
+        run->ops->linear(run, acts->memory, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows, 2 * d, d);
+    }
+    a.out = acts->inner;
+    run->ops->attention(run, &a);
+    run->ops->linear(run, y, acts->inner, w->out_w, w->out_b, shape->rows, d, d);
+}
+
+TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf__sub_weights *w, int64_t rows, int64_t d,
+                                       int64_t f, int activation, const trf__drop *drop, const trf__sub_acts *acts)
+{
+    run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, rows, f, d);
+    run->ops->activate(run, acts->inner, acts->wide, rows, f, activation, drop);
+    run->ops->linear(run, y, acts->inner, w->out_w, w->out_b, rows, d, f);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* dwide, dmemory_kv, dinner: scratch with the shapes of wide, memory, inner. dx is set; dmemory is set, or
+   added to if add_memory. */
+typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;
+
+TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory, const trf__sub_gradients *g,
+                                         const trf_real *dy, const trf_real *x, const trf_real *memory, const trf__sub_weights *w,
+                                         const trf__sub_shape *shape, const trf__sub_acts *acts, const trf__sub_room *room)
+{
+    trf__attention a = trf__attention_of(shape, acts);
+    int64_t d = shape->d, rows = shape->rows, m = shape->memory_rows;
+    int self = m < 0;
+    trf__dw products[3];
+    TRF__ZERO(products);
+    a.weights = NULL;
+    a.dq = room->dwide;
+    a.dk = self ? a.dq + d : room->dmemory_kv;
+    a.dv = a.dk + d;
+    run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, d, 0);
+    a.dout = room->dinner;
+    run->ops->attention_backward(run, &a);
+    products[0].dw = g->out_w; products[0].db = g->out_b; products[0].dy = dy; products[0].x = acts->inner;
+    products[0].rows = rows; products[0].out = d; products[0].in = d;
+    products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
+    products[1].rows = rows; products[1].out = self ? 3 * d : d; products[1].in = d;
+    if (!self) {
+        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d; products[2].dy = room->dmemory_kv; products[2].x = memory;
+        products[2].rows = m; products[2].out = 2 * d; products[2].in = d;
+    }
+    run->ops->linear_dw(run, products, self ? 2 : 3);
+    run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, self ? 3 * d : d, d, 0);
+    if (!self) run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d, add_memory);
+}
+
+TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, const trf__sub_gradients *g, const trf_real *dy, const trf_real *x,
+                                            const trf__sub_weights *w, int64_t rows, int64_t d, int64_t f, int activation,
+                                            const trf__drop *drop, const trf__sub_acts *acts, const trf__sub_room *room)
+{
+    trf__dw products[2];
+    TRF__ZERO(products);
+    run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, f, 0);
+    run->ops->activate_backward(run, room->dwide, room->dinner, acts->wide, rows, f, activation, drop);
+    products[0].dw = g->out_w; products[0].db = g->out_b; products[0].dy = dy; products[0].x = acts->inner;
+    products[0].rows = rows; products[0].out = d; products[0].in = f;
+    products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
+    products[1].rows = rows; products[1].out = f; products[1].in = d;
+    run->ops->linear_dw(run, products, 2);
+    run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, f, d, 0);
+}
+
+#endif
+
+// -----------------------------------------------------------------------------------------------
+// >>pass           one batch through the model: what is stored, forward, backward
+//
+// A stack (the encoder or the decoder) is a list of steps, one per sublayer. Two streams run through it: `in`, what
+// the next sublayer reads, and `res`, what is added to its result:
+//
+//   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
+//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
+//
+// so both placements are the same list, and each step names the norm that follows it. Pre-norm has one
+// norm before the first step; a final norm comes last. Backward walks the list from its end with the
+// gradients of the two streams.
+//
+// All memory of a pass is one arena, laid out from the limits of a batch (>>acts); a pass that only
+// looks forward lets all steps share one set of activations.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
+
+typedef struct trf__step {
+    int kind;
+    int64_t in_w, in_b, out_w, out_b;   /* offsets of its parameters */
+    int64_t gain, bias;                 /* of the norm that follows; -1: none */
+    uint32_t site;                      /* dropout: site + 0 weights, + 1 activation, + 2 residual */
+    trf__sub_acts acts;
+    trf_real *s, *norm_stats, *y;
+} trf__step;
+
+/* The tokens of one side as rows. */
+typedef struct trf__side {
+    int64_t rows;
+    int32_t *ids, *positions, *sentence, *targets;  /* ids: what is read (-1: zero vector); targets: what is wanted next */
+    trf__span *self, *cross;
+    trf_real *embedded;
+} trf__side;
+
+typedef struct trf__stack {
+    trf__step *steps;
+    int n_steps;
+    int64_t first_gain, first_bias;     /* pre-norm: before the first step; -1: none */
+    int64_t final_gain, final_bias;     /* -1: none (pre-norm has it on the last step) */
+    trf_real *first_y, *first_stats, *final_y, *final_stats;
+    trf_real *out;                      /* set by forward: the stack's result */
+} trf__stack;
+
+typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
+
+typedef struct trf__dropouts { double embedding, attention, activation, residual; uint64_t seed; int64_t step; } trf__dropouts;
+
+typedef struct trf__pass {
+    trf__run run;
+    const trf_config *config;
+    const trf__layout *layout;
+    const trf_real *weights, *packed;   /* packed may be NULL */
+    int training, leave_blas_threads;
+    trf__limits limits;
+    char *arena; size_t arena_bytes;
+    trf__step *steps; int n_steps;      /* encoder's, then decoder's */
+    /* everything below lies in the arena */
+    trf__side source, target;
+    trf__stack encoder, decoder;
+    int64_t n_sentences;
+    trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
+    trf_real *proj;                     /* (rows, d): a sublayer's result before add_norm */
+    trf_real *ds, *dsub, *din, *dencoded;
+    trf__sub_room room;
+    trf_real *logits;
+    double *row_loss, *row_nll;
+    int32_t *row_correct;
+    int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
+    trf_real *probed;
+} trf__pass;
+
+// >>acts           the arena of a pass
+
+/* Hands out pieces of an arena; with base NULL it only counts. */
+typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
+
+TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
+{
+    void *piece = cursor->base ? cursor->base + cursor->used : NULL;
+    cursor->used = trf__add_size(cursor->used, trf__mul_size((size_t)count, item));
+    cursor->used = trf__add_size(cursor->used, (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
+    return piece;
+}
+
+TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
+{
+    return (trf_real *)trf__take(cursor, rows, trf__mul_size((size_t)columns, sizeof(trf_real)));
+}
+
+TRF__FN void trf__take_side(trf__cursor *cursor, trf__side *side, int64_t rows, int64_t sentences, int64_t d)
+{
+    side->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    side->positions = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    side->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    side->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    side->self = (trf__span *)trf__take(cursor, sentences, sizeof(trf__span));
+    side->cross = (trf__span *)trf__take(cursor, sentences, sizeof(trf__span));
+    side->embedded = trf__take_reals(cursor, rows, d);
+}
+
+/* Widths of what a sublayer stores: wide, memory, inner. */
+TRF__FN int64_t trf__wide(const trf_config *c, int kind)
+{
+    return kind == TRF__SELF ? 3 * (int64_t)c->d_model : kind == TRF__CROSS ? c->d_model : c->d_ff;
+}
+
+TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int kind, const trf_config *c, int64_t rows, int64_t memory_rows, trf_real *y)
+{
+    int64_t d = c->d_model;
+    step->acts.wide = trf__take_reals(cursor, rows, trf__wide(c, kind));
+    step->acts.memory = kind == TRF__CROSS ? trf__take_reals(cursor, memory_rows, 2 * d) : NULL;
+    step->acts.inner = trf__take_reals(cursor, rows, kind == TRF__FEED_FORWARD ? c->d_ff : d);
+    step->acts.stats = kind == TRF__FEED_FORWARD ? NULL : trf__take_reals(cursor, rows, 2 * c->n_heads);
+    step->s = trf__take_reals(cursor, rows, d);
+    step->norm_stats = trf__take_reals(cursor, rows, 2);
+    step->y = y ? y : trf__take_reals(cursor, rows, d);
+}
+
+TRF__FN int trf__steps_per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
+
+TRF__FN int trf__step_kind(const trf_config *c, int decoder, int index)
+{
+    int i = index % trf__steps_per_layer(c, decoder);
+    if (i == 0) return TRF__SELF;
+    return i == 1 && trf__steps_per_layer(c, decoder) == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
+}
+
+/* The activations of one stack. Without training its steps share them, but for y, which alternates between two. */
+TRF__FN void trf__take_stack(trf__cursor *cursor, trf__pass *pass, trf__stack *stack, int decoder)
+{
+    const trf_config *c = pass->config;
+    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows, memory_rows = pass->limits.source_rows, d = c->d_model;
+    trf__step shared[3];
+    int i, kind;
+    trf_real *y[2] = {NULL, NULL};
+    if (!pass->training) {
+        for (i = 0; i < 2; i++) y[i] = trf__take_reals(cursor, rows, d);
+        for (kind = 0; kind < 3; kind++) trf__take_step(cursor, &shared[kind], kind, c, rows, memory_rows, y[0]);
+    }
+    for (i = 0; i < stack->n_steps; i++) {
+        trf__step local, *step = stack->steps ? &stack->steps[i] : &local;
+        kind = trf__step_kind(c, decoder, i);
+        if (pass->training) { trf__take_step(cursor, step, kind, c, rows, memory_rows, NULL); continue; }
+        step->acts = shared[kind].acts;
+        step->s = shared[0].s;
+        step->norm_stats = shared[0].norm_stats;
+        step->y = y[i & 1];
+    }
+    stack->first_y = trf__take_reals(cursor, rows, d);
+    stack->first_stats = trf__take_reals(cursor, rows, 2);
+    stack->final_y = trf__take_reals(cursor, rows, d);
+    stack->final_stats = trf__take_reals(cursor, rows, 2);
+}
+
+TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_t)c->d_model, c->d_ff); }
+
+/* Lays the whole arena out; returns its size. base NULL: only the size. */
+TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
+{
+    const trf_config *c = pass->config;
+    const trf__limits *l = &pass->limits;
+    trf__cursor cursor;
+    int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
+    int sinusoidal = c->positions != TRF_POSITIONS_LEARNED && c->positions != TRF_POSITIONS_NONE;
+    cursor.base = base;
+    cursor.used = 0;
+    pass->table = sinusoidal ? trf__take_reals(&cursor, l->longest, d) : NULL;
+    trf__take_side(&cursor, &pass->source, l->source_rows, l->sentences, d);
+    trf__take_side(&cursor, &pass->target, l->target_rows, l->sentences, d);
+    trf__take_stack(&cursor, pass, &pass->encoder, 0);
+    trf__take_stack(&cursor, pass, &pass->decoder, 1);
+    pass->proj = trf__take_reals(&cursor, rows, d);
+    pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
+    pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
+    pass->row_correct = (int32_t *)trf__take(&cursor, l->target_rows, sizeof(int32_t));
+    pass->logits = trf__has_target(c) ? trf__take_reals(&cursor, trf__loss_group(l->target_rows), trf__round_up(c->target_vocab, 16)) : NULL;
+    if (pass->training) {
+        pass->ds = trf__take_reals(&cursor, rows, d);
+        pass->dsub = trf__take_reals(&cursor, rows, d);
+        pass->din = trf__take_reals(&cursor, rows, d);
+        pass->dencoded = trf__take_reals(&cursor, l->source_rows, d);
+        pass->room.dwide = trf__take_reals(&cursor, rows, trf__widest(c));
+        pass->room.dinner = trf__take_reals(&cursor, rows, trf__max64(d, c->d_ff));
+        pass->room.dmemory_kv = trf__take_reals(&cursor, l->source_rows, 2 * d);
+    }
+    return cursor.used;
+}
+
+TRF__FN int64_t trf__pass_scratch(const trf_config *c, int64_t longest)
+{
+    return trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, c->d_model / c->n_heads));
+}
+
+/* Row p of the sinusoidal table (trf_positions). */
+TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
+{
+    int64_t i, half = d / 2;
+    for (i = 0; i < d; i++) row[i] = 0;
+    for (i = 0; i < half + d % 2; i++) {
+        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(half - 1, 1) : 2 * (double)i / (double)d;
+        double angle = (double)p * pow(10000.0, -exponent);
+        if (rule == TRF_POSITIONS_INTERLEAVED) {
+            row[2 * i] = (trf_real)sin(angle);
+            if (2 * i + 1 < d) row[2 * i + 1] = (trf_real)cos(angle);
+        } else if (i < half) {
+            row[i] = (trf_real)sin(angle);
+            row[half + i] = (trf_real)cos(angle);
+        }
+    }
+}
+
+TRF__FN void trf__pass_close(trf__pass *pass)
+{
+    trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
+    trf__free(&pass->run.hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
+    if (pass->run.scratch) trf__run_close(&pass->run);
+    pass->arena = NULL;
+    pass->steps = NULL;
+}
+
+/* Fills in what a step is: parameters, the norm that follows, the number of its random decisions. */
+TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
+{
+    const trf_config *c = pass->config;
+    const trf__outer *o = &pass->layout->outer;
+    int i, per = trf__steps_per_layer(c, decoder), pre = c->norm_place == TRF_PRE_NORM;
+    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g, final_bias = decoder ? o->decoder_norm_b : o->encoder_norm_b;
+    stack->first_gain = stack->first_bias = stack->final_gain = stack->final_bias = -1;
+    if (!pre) { stack->final_gain = final_gain; stack->final_bias = final_bias; }
+    for (i = 0; i < stack->n_steps; i++) {
+        const trf__layer *p = &pass->layout->layers[(decoder ? c->encoder_layers : 0) + i / per];
+        trf__step *step = &stack->steps[i], *follows = pre ? (i > 0 ? &stack->steps[i - 1] : NULL) : step;
+        int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
+        int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
+        step->kind = trf__step_kind(c, decoder, i);
+        step->site = (uint32_t)(16 + 4 * (i + 4096 * decoder));
+        if (step->kind == TRF__SELF) { step->in_w = p->self_in_w; step->in_b = p->self_in_b; step->out_w = p->self_out_w; step->out_b = p->self_out_b; }
+        else if (step->kind == TRF__CROSS) { step->in_w = p->cross_in_w; step->in_b = p->cross_in_b; step->out_w = p->cross_out_w; step->out_b = p->cross_out_b; }
+        else { step->in_w = p->w1; step->in_b = p->b1; step->out_w = p->w2; step->out_b = p->b2; }
+        if (follows) { follows->gain = gain; follows->bias = bias; }
+        else { stack->first_gain = gain; stack->first_bias = bias; }
+        if (pre && i == stack->n_steps - 1) { step->gain = final_gain; step->bias = final_bias; }
+    }
+}
+
+/* Gives the pass an arena for the given limits. On failure the old one stays. */
+TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
+{
+    trf__pass bigger = *pass;
+    int64_t p;
+    trf_status status;
+    bigger.limits = *limits;
+    bigger.arena_bytes = trf__pass_layout(&bigger, NULL);
+    status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads, trf__pass_scratch(pass->config, limits->longest),
+                           &pass->run.hooks, err);
+    if (status != TRF_OK) return status;
+    bigger.arena = (char *)trf__alloc(&pass->run.hooks, bigger.arena_bytes);
+    if (!bigger.arena) {
+        trf__run_close(&bigger.run);
+        return trf__fail(err, TRF_E_NOMEM, -1, "activations", "no memory for the %llu bytes that %lld source and %lld target tokens need",
+                         (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows, (long long)limits->target_rows);
+    }
+    trf__pass_layout(&bigger, bigger.arena);
+    for (p = 0; bigger.table && p < limits->longest; p++)
+        trf__position_row(bigger.table + p * pass->config->d_model, p + pass->config->position_offset, pass->config->d_model, (int)pass->config->positions);
+    trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
+    if (pass->run.scratch) trf__run_close(&pass->run);
+    *pass = bigger;
+    return TRF_OK;
+}
+
+TRF__FN trf__pass trf__pass_of(const trf_config *config, const trf__layout *layout, const trf__limits *limits, int training)
+{
+    trf__pass pass;
+    TRF__ZERO(pass);
+    pass.config = config;
+    pass.layout = layout;
+    pass.limits = *limits;
+    pass.training = training;
+    pass.encoder.n_steps = config->encoder_layers * trf__steps_per_layer(config, 0);
+    pass.decoder.n_steps = config->decoder_layers * trf__steps_per_layer(config, 1);
+    pass.n_steps = pass.encoder.n_steps + pass.decoder.n_steps;
+    return pass;
+}
+
+/* Bytes that trf__pass_open takes. */
+TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *limits, int training, int threads)
+{
+    trf__pass pass = trf__pass_of(config, NULL, limits, training);
+    size_t scratch = (size_t)trf__round_up(trf__pass_scratch(config, limits->longest), 16) * sizeof(trf_real);
+#if !defined(_OPENMP)
+    threads = 1;
+#endif
+    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__mul_size((size_t)threads, scratch)), (size_t)pass.n_steps * sizeof(trf__step));
+}
+
+TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training, int threads,
+                                  int leave_blas_threads, const trf_hooks *hooks, trf_error *err)
+{
+    trf_status status;
+    *pass = trf__pass_of(&model->config, &model->layout, limits, training);
+    pass->weights = model->weights;
+    pass->leave_blas_threads = leave_blas_threads;
+    pass->run.threads = threads;
+    pass->run.hooks = *hooks;
+    pass->steps = (trf__step *)trf__alloc_zeroed(hooks, (size_t)pass->n_steps * sizeof(trf__step));
+    if (!pass->steps) return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
+    pass->encoder.steps = pass->steps;
+    pass->decoder.steps = pass->steps + pass->encoder.n_steps;
+    trf__pass_steps(pass, &pass->encoder, 0);
+    trf__pass_steps(pass, &pass->decoder, 1);
+    status = trf__pass_resize(pass, limits, err);
+    if (status != TRF_OK) { trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step)); pass->steps = NULL; }
+    return status;
+}
+
+// >>rows           from a batch to rows: BOS, EOS and the shift
+
+/* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra, const char *side,
+                                   int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    if (x->count < 0 || (x->count > 0 && !x->lengths))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side, x->count);
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d", side, i, x->lengths[i]);
+        if ((int64_t)x->lengths[i] + extra > c->max_length)
+            return trf__fail(err, TRF_E_LIMIT, i, side, "%s sequence %d has %d tokens; with the %d that are added at most max_length = %d are allowed",
+                             side, i, x->lengths[i], extra, c->max_length);
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (id < 0 || id >= vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side, "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
+            if (id == c->pad || id == c->bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side, "%s sequence %d, position %d: the special id %d must not appear; the library adds BOS and EOS",
+                                 side, i, k, id);
+        }
+        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
+    }
+    *rows = at + (int64_t)extra * x->count;
+    return TRF_OK;
+}
+
+TRF__FN int32_t trf__start_id(const trf_config *c)
+{
+    switch (c->decoder_start) {
+    case TRF_START_EOS: return c->eos;
+    case TRF_START_PAD: return c->pad;
+    case TRF_START_ZERO: return -1;
+    default: return c->bos;
+    }
+}
+
+/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS are wanted. */
+TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequences *x, int target, int64_t ordinal)
+{
+    int64_t row = 0, at = 0;
+    int32_t i, k, extra = target ? 1 : c->source_eos;
+    for (i = 0; i < x->count; i++) {
+        int32_t n = x->lengths[i] + extra;
+        trf__span *span = &side->self[i];
+        TRF__ZERO(*span);
+        span->query = span->key = row;
+        span->n_query = span->n_key = n;
+        span->sentence = (int32_t)(ordinal + i);
+        for (k = 0; k < n; k++, row++) {
+            side->ids[row] = target ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1]) : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
+            side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
+            side->positions[row] = k;
+            side->sentence[row] = span->sentence;
+        }
+        at += x->lengths[i];
+    }
+    side->rows = row;
+}
+
+/* Checks a batch and turns the sides it should have into rows, growing the arena if need be. On failure nothing has changed. */
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int source, int target, int64_t ordinal, trf_error *err)
+{
+    const trf_config *c = pass->config;
+    trf__limits need = {0, 0, 0, 0}, wanted = pass->limits;
+    int32_t i;
+    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    if (source) TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source", &need.source_rows, &need.longest, err));
+    if (target) TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target", &need.target_rows, &need.longest, err));
+    need.sentences = source ? batch->source.count : batch->target.count;
+    if (source && target && batch->source.count != batch->target.count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", batch->source.count, batch->target.count);
+    wanted.source_rows = trf__max64(wanted.source_rows, need.source_rows);
+    wanted.target_rows = trf__max64(wanted.target_rows, need.target_rows);
+    wanted.sentences = trf__max64(wanted.sentences, need.sentences);
+    wanted.longest = trf__max64(wanted.longest, need.longest);
+    if (memcmp(&wanted, &pass->limits, sizeof wanted) != 0) TRF__TRY(trf__pass_resize(pass, &wanted, err));
+    pass->n_sentences = need.sentences;
+    pass->source.rows = pass->target.rows = 0;
+    if (source) trf__fill_side(c, &pass->source, &batch->source, 0, ordinal);
+    if (target) trf__fill_side(c, &pass->target, &batch->target, 1, ordinal);
+    for (i = 0; source && target && i < batch->source.count; i++) {
+        pass->target.cross[i] = pass->target.self[i];
+        pass->target.cross[i].key = pass->source.self[i].query;
+        pass->target.cross[i].n_key = pass->source.self[i].n_query;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int64_t ordinal, trf_error *err)
+{
+    return trf__pass_sides(pass, batch, trf__has_source(pass->config), trf__has_target(pass->config), ordinal, err);
+}
+
+// >>forward
+
+/* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
+TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
+{
+    trf__drop drop;
+    TRF__ZERO(drop);
+    drop.threshold = (uint32_t)(p * 65536 + 0.5);
+    drop.scale = (trf_real)(65536.0 / (65536.0 - drop.threshold));
+    drop.key0 = (uint32_t)seed;
+    drop.key1 = (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u;
+    drop.step = (uint32_t)step;
+    if (side) { drop.rows.sentence = side->sentence; drop.rows.position = side->positions; }
+    return drop;
+}
+
+TRF__FN trf__mat trf__weight(const trf__pass *pass, int64_t offset)
+{
+    trf__mat w;
+    w.plain = pass->weights + offset;
+    w.packed = pass->packed ? pass->packed + offset : NULL;
+    return w;
+}
+
+TRF__FN trf__sub_weights trf__step_weights(const trf__pass *pass, const trf__step *step)
+{
+    trf__sub_weights w;
+    w.in_w = trf__weight(pass, step->in_w);
+    w.out_w = trf__weight(pass, step->out_w);
+    w.in_b = pass->weights + step->in_b;
+    w.out_b = pass->weights + step->out_b;
+    return w;
+}
+
+TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *step, int decoder, const trf__dropouts *p)
+{
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    int kind = step->kind == TRF__CROSS ? TRF_DECODER_CROSS : decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
+    trf__sub_shape shape;
+    TRF__ZERO(shape);
+    shape.rows = side->rows;
+    shape.memory_rows = step->kind == TRF__CROSS ? pass->source.rows : -1;
+    shape.d = pass->config->d_model;
+    shape.heads = pass->config->n_heads;
+    shape.causal = decoder && step->kind == TRF__SELF;
+    shape.spans = step->kind == TRF__CROSS ? side->cross : side->self;
+    shape.n_spans = pass->n_sentences;
+    shape.drop = trf__drop_of(p->attention, p->seed, p->step, step->site, side);
+    shape.probe = pass->probe_head;
+    if (pass->probed && kind == pass->probe_kind &&
+        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder) == pass->probe_layer)
+        shape.probed = pass->probed;
+    return shape;
+}
+
+/* The norm after a step, forward fields. */
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, int64_t rows, int64_t gain, int64_t bias)
+{
+    trf__norm n;
+    TRF__ZERO(n);
+    n.rows = rows;
+    n.d = pass->config->d_model;
+    n.epsilon = pass->config->norm_epsilon;
+    n.rule = (int)pass->config->norm_rule;
+    if (gain >= 0) { n.gain = pass->weights + gain; n.bias = pass->weights + bias; }
+    return n;
+}
+
+TRF__FN void trf__norm_alone(const trf__pass *pass, trf_real *y, trf_real *stats, const trf_real *x, int64_t rows, int64_t gain, int64_t bias)
+{
+    trf__norm n = trf__norm_of(pass, rows, gain, bias);
+    n.x = x;
+    n.y = y;
+    n.stats = stats;
+    pass->run.ops->add_norm(&pass->run, &n);
+}
+
+TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
+{
+    if (!trf__cancelled(hooks)) return TRF_OK;
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
+}
+
+/* One step: y and s from the streams. */
+TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int decoder, const trf_real *in, const trf_real *res, const trf__dropouts *p)
+{
+    const trf_config *c = pass->config;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    const trf__run *run = &pass->run;
+    trf__sub_weights w = trf__step_weights(pass, step);
+    trf__norm n = trf__norm_of(pass, side->rows, step->gain, step->bias);
+    if (step->kind == TRF__FEED_FORWARD) {
+        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
+        trf__feed_forward_forward(run, pass->proj, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop, &step->acts);
+    } else {
+        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
+        trf__attention_forward(run, pass->proj, in, pass->encoder.out, &w, &shape, &step->acts);
+    }
+    n.s = step->s;
+    n.y = step->gain >= 0 ? step->y : NULL;
+    n.stats = step->norm_stats;
+    n.x = res;
+    n.sub = pass->proj;
+    n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
+    run->ops->add_norm(run, &n);
+}
+
+TRF__FN trf_status trf__stack_forward(trf__pass *pass, int decoder, const trf__dropouts *p, trf_error *err)
+{
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
+    trf_real *in = side->embedded, *res = side->embedded;
+    int i;
+    if (stack->first_gain >= 0) {
+        in = stack->first_y;
+        trf__norm_alone(pass, in, stack->first_stats, res, side->rows, stack->first_gain, stack->first_bias);
+    }
+    for (i = 0; i < stack->n_steps; i++) {
+        const trf__step *step = &stack->steps[i];
+        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        trf__step_forward(pass, step, decoder, in, res, p);
+        in = step->gain >= 0 ? step->y : step->s;
+        res = pass->config->norm_place == TRF_PRE_NORM ? step->s : in;
+    }
+    stack->out = in;
+    if (stack->final_gain >= 0) {
+        stack->out = stack->final_y;
+        trf__norm_alone(pass, stack->out, stack->final_stats, in, side->rows, stack->final_gain, stack->final_bias);
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_real trf__embedding_scale(const trf_config *c)
+{
+    return c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1;
+}
+
+TRF__FN void trf__embed_side(const trf__pass *pass, int decoder, const trf__dropouts *p)
+{
+    const trf__outer *o = &pass->layout->outer;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
+    const trf_real *table = learned >= 0 ? pass->weights + learned + pass->config->position_offset * d : pass->table;
+    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
+    pass->run.ops->embed(&pass->run, side->embedded, pass->weights + (decoder ? o->tgt_embed : o->src_embed), table,
+                         side->ids, side->positions, side->rows, d, trf__embedding_scale(pass->config), &drop);
+}
+
+/* Embeddings and both stacks: leaves encoder.out and decoder.out. */
+TRF__FN trf_status trf__pass_forward(trf__pass *pass, const trf__dropouts *p, trf_error *err)
+{
+    int decoder;
+    for (decoder = 0; decoder < 2; decoder++) {
+        if (!(decoder ? trf__has_target(pass->config) : trf__has_source(pass->config))) continue;
+        trf__embed_side(pass, decoder, p);
+        TRF__TRY(trf__stack_forward(pass, decoder, p, err));
+    }
+    return TRF_OK;
+}
+
+/* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
+TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_t pad)
+{
+    double n = (double)vocab;
+    l->vocab = vocab;
+    l->zero_column = -1;
+    l->entropy = 0;
+    if (rule == TRF_SMOOTH_UNIFORM) { l->on = 1 - e + e / n; l->off = e / n; return; }
+    l->on = 1 - e;
+    if (rule == TRF_SMOOTH_NO_PAD_KL) { l->off = e / (n - 2); l->zero_column = e > 0 ? pad : -1; }
+    else l->off = e / (n - 1);
+    if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;
+    l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
+}
+
+/* The loss of the batch, row by row, and with dx its gradients. */
+TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
+{
+    const trf_config *c = pass->config;
+    const trf__outer *o = &pass->layout->outer;
+    trf__loss l;
+    TRF__ZERO(l);
+    trf__smooth(&l, smoothing, rule, c->target_vocab, c->pad);
+    l.row_loss = pass->row_loss;
+    l.row_nll = pass->row_nll;
+    l.row_correct = pass->row_correct;
+    l.logits = pass->logits;
+    l.x = pass->decoder.out;
+    l.w = trf__weight(pass, o->generator_w);
+    l.bias = o->generator_b >= 0 ? pass->weights + o->generator_b : NULL;
+    l.targets = pass->target.targets;
+    l.rows = pass->target.rows;
+    l.d = c->d_model;
+    return l;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+// -----------------------------------------------------------------------------------------------
+
+struct trf_context {
+    trf__run run;
+    int leave_blas_threads;
+    int64_t longest, d_head;                /* of the attention that the scratch is made for */
+    trf__span *spans; int64_t spans_capacity;
+    int32_t *ints; int64_t ints_capacity;   /* positions of rows */
+    trf_real *room; int64_t room_capacity;  /* what a block needs besides its arguments */
+};
+
+TRF_API void trf_context_destroy(trf_context *context)
+{
+    trf_hooks hooks;
+    if (!context) return;
+    hooks = context->run.hooks;
+    trf__free(&hooks, context->spans, (size_t)context->spans_capacity * sizeof *context->spans);
+    trf__free(&hooks, context->ints, (size_t)context->ints_capacity * sizeof *context->ints);
+    trf__free(&hooks, context->room, (size_t)context->room_capacity * sizeof *context->room);
+    if (context->run.scratch) trf__run_close(&context->run);
+    trf__free(&hooks, context, sizeof *context);
+}
+
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks, trf_error *err)
+{
+    trf_device default_device = trf_device_default();
+    trf_hooks none;
+    trf_context *c;
+    trf_status status;
+    trf__clear(err);
+    if (!context) return trf__fail(err, TRF_E_INVALID_ARG, -1, "context", "context must not be NULL");
+    *context = NULL;
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    if (!device) device = &default_device;
+    TRF__TRY(trf__device_check(device, err));
+    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
+    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    c->leave_blas_threads = device->leave_blas_threads;
+    status = trf__run_open(&c->run, device->threads, device->leave_blas_threads, TRF__GEMM_SCRATCH, hooks, err);
+    if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
+    *context = c;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__no_context(trf_error *err) { return trf__fail(err, TRF_E_INVALID_ARG, -1, "context", "context must not be NULL"); }
+
+/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
+TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
+{
+    if (!x || !x->data || x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must be a tensor of rank 2 with data", name);
+    *columns = x->shape[1];
+    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
+}
+
+// >>blocks-embedding
+
+TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x, const trf_embedding_options *options, int64_t vocab, int64_t d,
+                                       int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0, k;
+    int32_t i;
+    *longest = 0;
+    *rows = 0;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0) return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d", i, x->lengths[i]);
+        *rows += x->lengths[i];
+        *longest = trf__max64(*longest, x->lengths[i]);
+    }
+    for (at = 0; at < *rows; at++)
+        if (x->ids[at] < 0 || x->ids[at] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d", (long long)at, (long long)vocab, x->ids[at]);
+    if (options->positions == TRF_POSITIONS_LEARNED) {
+        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
+        if (k != d || *longest + options->position_offset > options->learned->shape[0])
+            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)", (long long)*longest + options->position_offset, (long long)d);
+    }
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->ints, &context->ints_capacity, *rows, sizeof(int32_t), err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, *longest * d, sizeof(trf_real), err));
+    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x, const trf_tensor *weight,
+                                 const trf_embedding_options *options, trf_error *err)
+{
+    const trf_real *table = NULL;
+    trf__drop none;
+    int64_t d, rows, longest, p;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x", "x and options must not be NULL");
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
+    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
+    if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
+    else if (options->positions != TRF_POSITIONS_NONE) {
+        for (p = 0; p < longest; p++) trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
+        table = context->room;
+    }
+    TRF__ZERO(none);
+    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d, (trf_real)options->scale, &none);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned, const trf_tensor *dy,
+                                          const trf_sequences *x, const trf_embedding_options *options, trf_error *err)
+{
+    int64_t d, rows, longest;
+    trf_embedding_options plain;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x", "x and options must not be NULL");
+    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
+    plain = *options;
+    plain.learned = dlearned;
+    if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
+    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
+    context->run.ops->embed_backward(&context->run, dweight->data, dlearned ? dlearned->data + options->position_offset * d : NULL, dy->data, x->ids,
+                                     context->ints, rows, d, (trf_real)options->scale);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-linear
+
+TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
+{
+    trf__mat m;
+    m.plain = w->data;
+    m.packed = NULL;
+    return m;
+}
+
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight, const trf_tensor *bias, trf_error *err)
+{
+    int64_t in, k;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
+    TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], 0, err));
+    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL, x->shape[0], weight->shape[0], in);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight, trf_error *err)
+{
+    int64_t in, out, rows;
+    trf__dw product;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    rows = x->shape[0];
+    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
+    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
+    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, 0, err));
+    product.dw = dweight->data; product.db = dbias ? dbias->data : NULL; product.dy = dy->data; product.x = x->data;
+    product.rows = rows; product.out = out; product.in = in;
+    context->run.ops->linear_dw(&context->run, &product, 1);
+    if (dx) context->run.ops->linear_dx(&context->run, dx->data, dy->data, trf__mat_of(weight), rows, out, in, 0);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-norm
+
+TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
+
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain, const trf_tensor *bias,
+                                  double epsilon, trf_tensor *saved, trf_error *err)
+{
+    trf__norm n;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, 0, err));
+    TRF__TRY(trf__shape_check(bias, "bias", n.d, 0, err));
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), 0, err));
+    n.x = x->data; n.y = y->data; n.gain = gain->data; n.bias = bias->data; n.epsilon = epsilon;
+    n.stats = saved ? saved->data : NULL;
+    context->run.ops->add_norm(&context->run, &n);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias, const trf_tensor *dy,
+                                           const trf_tensor *x, const trf_tensor *gain, double epsilon, const trf_tensor *saved, trf_error *err)
+{
+    trf__norm n;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, 0, err));
+    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, 0, err));
+    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, 0, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), 0, err));
+    n.s = x->data; n.stats = saved->data; n.gain = gain->data; n.epsilon = epsilon;
+    n.dy = dy->data; n.ds = dx->data; n.dgain = dgain->data; n.dbias = dbias->data;
+    context->run.ops->add_norm_backward(&context->run, &n);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-attention
+
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
+
+/* Turns lengths into spans, and gives every worker scratch for the longest of them. */
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d, int64_t *queries, int64_t *keys, trf_error *err)
+{
+    int64_t longest = 1, d_head;
+    int32_t i;
+    *queries = *keys = 0;
+    if (!shape) return trf__fail(err, TRF_E_INVALID_ARG, -1, "shape", "shape must not be NULL");
+    if (shape->n_heads < 1 || d % shape->n_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d", (long long)d, shape->n_heads);
+    d_head = d / shape->n_heads;
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->spans, &context->spans_capacity, shape->count, sizeof(trf__span), err));
+    for (i = 0; i < shape->count; i++) {
+        trf__span *span = &context->spans[i];
+        TRF__ZERO(*span);
+        if (shape->query_lengths[i] < 0 || shape->key_lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
+        if (shape->mask == TRF_CAUSAL && shape->query_lengths[i] != shape->key_lengths[i])
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
+                             shape->key_lengths[i], shape->query_lengths[i]);
+        span->query = *queries; span->n_query = shape->query_lengths[i];
+        span->key = *keys; span->n_key = shape->key_lengths[i];
+        span->sentence = i;
+        *queries += span->n_query;
+        *keys += span->n_key;
+        longest = trf__max64(longest, span->n_key);
+    }
+    if (longest > context->longest || d_head > context->d_head) {
+        trf__run bigger;
+        longest = trf__max64(longest, context->longest);
+        d_head = trf__max64(d_head, context->d_head);
+        TRF__TRY(trf__run_open(&bigger, context->run.threads, context->leave_blas_threads,
+                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)), &context->run.hooks, err));
+        trf__run_close(&context->run);
+        context->run = bigger;
+        context->longest = longest;
+        context->d_head = d_head;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+                                       const trf_attention_shape *shape, const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
+{
+    int64_t d;
+    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, queries, keys, err));
+    TRF__TRY(trf__shape_check(q, "q", *queries, d, err));
+    TRF__TRY(trf__shape_check(k, "k", *keys, d, err));
+    TRF__TRY(trf__shape_check(v, "v", *keys, d, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), 0, err));
+    TRF__ZERO(*a);
+    a->q = q->data; a->k = k->data; a->v = v->data;
+    a->ldq = a->ldk = a->ldo = d;
+    a->stats = saved ? saved->data : NULL;
+    a->spans = context->spans; a->n_spans = shape->count;
+    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+                                 const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+{
+    trf__attention a;
+    int64_t queries, keys;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
+    a.out = out->data;
+    context->run.ops->attention(&context->run, &a);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv, const trf_tensor *dout,
+                                          const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+{
+    trf__attention a;
+    int64_t queries, keys;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
+    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dk, "dk", keys, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dv, "dv", keys, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dout, "dout", queries, q->shape[1], err));
+    a.dq = dq->data; a.dk = dk->data; a.dv = dv->data; a.dout = dout->data;
+    context->run.ops->attention_backward(&context->run, &a);
+    return TRF_OK;
+}
+#endif
+
+/* saved of multi-head attention: wide, memory, inner, stats, in this order (see >>sublayers). */
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
+{
+    return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
+}
+
+TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
+{
+    if (!p) return trf__fail(err, TRF_E_INVALID_ARG, -1, "params", "params must not be NULL");
+    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
+    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, 0, err));
+    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
+    return trf__shape_check(&p->out_bias, "out_bias", d, 0, err);
+}
+
+/* Checks everything the two directions share, and lays `saved` out. */
+TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts, const trf_tensor *x, const trf_tensor *memory,
+                                   const trf_attention_params *params, const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, queries, keys;
+    int self = !memory || memory->data == x->data;
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__TRY(trf__params_check(params, d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(x, "x", queries, d, err));
+    TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), 0, err));
+    w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
+    w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
+    TRF__ZERO(*s);
+    s->rows = queries; s->memory_rows = self ? -1 : keys; s->d = d;
+    s->heads = shape->n_heads; s->causal = shape->mask == TRF_CAUSAL;
+    s->spans = context->spans; s->n_spans = shape->count;
+    acts->wide = saved->data;
+    acts->memory = acts->wide + 3 * queries * d;
+    acts->inner = acts->memory + 2 * keys * d;
+    acts->stats = acts->inner + queries * d;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *memory,
+                                            const trf_attention_params *params, const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_shape s;
+    trf__sub_acts acts;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
+    trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory, trf_attention_params *dparams,
+                                                     const trf_tensor *dy, const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
+                                                     const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_shape s;
+    trf__sub_acts acts;
+    trf__sub_gradients g;
+    trf__sub_room room;
+    int64_t keys;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
+    keys = s.memory_rows < 0 ? 0 : s.memory_rows;
+    TRF__TRY(trf__params_check(dparams, s.d, err));
+    TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
+    if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, (4 * s.rows + 2 * keys) * s.d, sizeof(trf_real), err));
+    room.dwide = context->room;
+    room.dinner = room.dwide + 3 * s.rows * s.d;
+    room.dmemory_kv = room.dinner + s.rows * s.d;
+    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data; g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
+    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data, memory ? memory->data : NULL,
+                                &w, &s, &acts, &room);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-feed-forward
+
+/* saved: wide, then inner. */
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
+
+TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x, const trf_feed_forward_params *p,
+                                          trf_activation activation, const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, k;
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    if (!p) return trf__fail(err, TRF_E_INVALID_ARG, -1, "params", "params must not be NULL");
+    TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
+    TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
+    *f = p->w1.shape[0];
+    TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
+    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, 0, err));
+    TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
+    TRF__TRY(trf__shape_check(&p->b2, "b2", d, 0, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), 0, err));
+    w->in_w = trf__mat_of(&p->w1); w->out_w = trf__mat_of(&p->w2); w->in_b = p->b1.data; w->out_b = p->b2.data;
+    TRF__ZERO(*acts);
+    acts->wide = saved->data;
+    acts->inner = saved->data + x->shape[0] * *f;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_feed_forward_params *params,
+                                    trf_activation activation, trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_acts acts;
+    trf__drop none;
+    int64_t f;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
+    TRF__ZERO(none);
+    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation, &none, &acts);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams, const trf_tensor *dy,
+                                             const trf_tensor *x, const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_acts acts, same;
+    trf__sub_gradients g;
+    trf__sub_room room;
+    trf__drop none;
+    int64_t f, df, rows, d;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
+    rows = x->shape[0]; d = x->shape[1];
+    TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
+    {
+        trf__sub_weights unused;        /* gradients have the shapes of the parameters */
+        TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
+    }
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, 2 * rows * f, sizeof(trf_real), err));
+    room.dwide = context->room;
+    room.dinner = room.dwide + rows * f;
+    room.dmemory_kv = NULL;
+    g.in_w = dparams->w1.data; g.in_b = dparams->b1.data; g.out_w = dparams->w2.data; g.out_b = dparams->b2.data;
+    TRF__ZERO(none);
+    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation, &none, &acts, &room);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-residual
+
+TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
+{
+    return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm n;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    n.s = y->data; n.x = x->data; n.sub = sub->data;
+    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
+    context->run.ops->add_norm(&context->run, &n);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy, const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm n;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
+    n.rows = dy->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
+    n.ds = dx->data; n.ds_in = dy->data; n.dsub = dsub->data;
+    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
+    context->run.ops->add_norm_backward(&context->run, &n);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-cross-entropy
+
+TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
+{
+    int64_t i;
+    if (rows > 0 && !targets) return trf__fail(err, TRF_E_INVALID_ARG, -1, "targets", "targets must not be NULL");
+    for (i = 0; i < rows; i++)
+        if (targets[i] < 0 || targets[i] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d", (long long)i, (long long)vocab, targets[i]);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
+                                     const trf_tensor *weight, const trf_tensor *bias, const int32_t *targets,
+                                     const trf_cross_entropy_options *options, trf_error *err)
+{
+    trf__loss l;
+    trf__cursor cursor;
+    int64_t vocab, d, k, i;
+    int pass;
+    trf__clear(err);
+    if (!context) return trf__no_context(err);
+    if (!loss || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, loss ? "options" : "loss", "loss and options must not be NULL");
+    TRF__ZERO(l);
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
+    vocab = weight->shape[0];
+    l.rows = x->shape[0];
+    l.d = d;
+    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
+    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, 1 - 1.0 / 65536, err));
+    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
+    TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
+    if (options->rule == TRF_SMOOTH_NO_PAD_KL) TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, 0, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
+    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, 0, err));
+    if ((dweight || dbias) && !dx) return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx", "gradients of weight or bias are only computed together with dx");
+    TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
+    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
+    cursor.base = NULL;
+    for (pass = 0; pass < 2; pass++) {          /* first the size, then the pieces */
+        int32_t *effective;
+        cursor.used = 0;
+        l.row_loss = (double *)trf__take(&cursor, l.rows, sizeof(double));
+        l.row_nll = (double *)trf__take(&cursor, l.rows, sizeof(double));
+        l.row_correct = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
+        effective = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
+        l.logits = trf__take_reals(&cursor, trf__loss_group(l.rows), trf__round_up(vocab, 16));
+        l.targets = effective;
+        if (pass == 1) for (i = 0; i < l.rows; i++) effective[i] = targets[i] == options->pad ? -1 : targets[i];
+        else {
+            TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity,
+                               (int64_t)(cursor.used / sizeof(trf_real)) + 1, sizeof(trf_real), err));
+            cursor.base = (char *)(void *)context->room;
+        }
+    }
+    l.dx = dx ? dx->data : NULL; l.dw = dweight ? dweight->data : NULL; l.db = dbias ? dbias->data : NULL;
+    l.x = x->data; l.w = trf__mat_of(weight); l.bias = bias ? bias->data : NULL;
+    context->run.ops->cross_entropy(&context->run, &l);
+    for (*loss = 0, i = 0; i < l.rows; i++) *loss += l.row_loss[i];
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>train          backward, Adam, schedules (paper 5.3, 5.4)
+//
+// A step is: for every micro-batch forward, loss, backward, which add gradients that are sums over tokens; then
+// one optimizer step, which divides by the tokens, clips the global norm and updates. The gradient arena
+// ends with a few slots (>>slots): loss, tokens and hits travel with the gradients, so that one
+// all-reduce carries everything and every rank takes the same decision.
+// -----------------------------------------------------------------------------------------------
+
+TRF_API trf_train_options trf_train_defaults(void)
+{
+    trf_train_options o;
+    TRF__ZERO(o);
+    o.optimizer = TRF_ADAM;
+    o.beta1 = 0.9; o.beta2 = 0.98; o.epsilon = 1e-9;
+    o.epsilon_rule = TRF_EPSILON_OUTSIDE;
+    o.schedule = TRF_NOAM;
+    o.learning_rate = 1;
+    o.warmup = 4000;
+    o.label_smoothing = 0.1;
+    o.smoothing_rule = TRF_SMOOTH_UNIFORM;
+    trf_train_set_dropout(&o, 0.1);
+    o.clip_norm = 1;
+    o.seed = 1;
+    o.source_tokens = o.target_tokens = 4096;
+    o.sequences = 256;
+    o.longest = 128;
+    o.threads = trf_device_default().threads;
+    o.n_ranks = 1;
+    return o;
+}
+
+TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose)
+{
+    int paper = whose == TRF_CONVENTIONS_PAPER;
+    options->optimizer = TRF_ADAM;
+    options->beta1 = 0.9;
+    options->beta2 = paper ? 0.98 : 0.999;
+    options->epsilon = paper ? 1e-9 : 1e-8;
+    options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
+    options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
+}
+
+TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
+{
+    options->dropout = options->attention_dropout = options->activation_dropout = options->residual_dropout = p;
+}
+
+TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, int64_t step)
+{
+    double s = (double)step, w = (double)o->warmup, progress;
+    if (step < 1) return o->schedule == TRF_NOAM ? 0 : o->initial_rate;
+    if (o->schedule == TRF_NOAM) {
+        double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
+        return o->learning_rate / sqrt((double)d_model) * (rising < falling ? rising : falling);
+    }
+    if (s < w) return o->initial_rate + s * (o->learning_rate - o->initial_rate) / w;
+    if (o->schedule == TRF_INVERSE_SQRT) return o->learning_rate * sqrt(w / s);
+    if (o->schedule == TRF_CONSTANT) return o->learning_rate;
+    progress = (s - w) / ((double)o->total_steps - w);
+    if (progress > 1) progress = 1;
+    return o->final_rate + (o->learning_rate - o->final_rate) * 0.5 * (1 + cos(3.141592653589793 * progress));
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
+{
+    const double below_one = 1 - 1.0 / 65536;
+    TRF__RANGE(o, optimizer, 0, 1);
+    TRF__RANGE(o, beta1, 0, 1 - 1e-12);
+    TRF__RANGE(o, beta2, 0, 1 - 1e-12);
+    TRF__RANGE(o, epsilon, 1e-30, 1);
+    TRF__RANGE(o, epsilon_rule, 0, 2);
+    TRF__RANGE(o, weight_decay, 0, 1e6);
+    TRF__RANGE(o, decay_all, 0, 1);
+    TRF__RANGE(o, schedule, 0, 3);
+    TRF__RANGE(o, learning_rate, 1e-30, 1e6);
+    TRF__RANGE(o, initial_rate, 0, 1e6);
+    TRF__RANGE(o, final_rate, 0, 1e6);
+    TRF__RANGE(o, warmup, 1, 1e15);
+    if (o->schedule == TRF_COSINE) TRF__RANGE(o, total_steps, (double)o->warmup + 1, 1e15);
+    TRF__RANGE(o, label_smoothing, 0, below_one);
+    TRF__RANGE(o, smoothing_rule, 0, 3);
+    TRF__RANGE(o, dropout, 0, below_one);
+    TRF__RANGE(o, attention_dropout, 0, below_one);
+    TRF__RANGE(o, activation_dropout, 0, below_one);
+    TRF__RANGE(o, residual_dropout, 0, below_one);
+    TRF__RANGE(o, clip_norm, 1e-30, TRF_NO_CLIPPING);
+    TRF__RANGE(o, source_tokens, 1, 1 << 24);
+    TRF__RANGE(o, target_tokens, 1, 1 << 24);
+    TRF__RANGE(o, sequences, 1, 1 << 24);
+    TRF__RANGE(o, longest, 2, 1 << 20);
+    TRF__RANGE(o, threads, 1, 4096);
+    TRF__RANGE(o, n_ranks, 1, 1 << 20);
+    TRF__RANGE(o, rank, 0, o->n_ranks - 1);
+    if (o->n_ranks > 1 && !o->all_reduce)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind", "an encoder-only model has no loss of its own: train it through the blocks, or use it with trf_encode");
+    return TRF_OK;
+}
+
+// >>slots          what lies behind the gradients in their arena
+enum { TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS, TRF__SLOT_TOKENS_REST,
+       TRF__SLOT_CORRECT, TRF__SLOT_CORRECT_REST, TRF__SLOT_SOURCE, TRF__SLOT_SOURCE_REST, TRF__SLOTS = 16 };
+
+/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
+TRF__FN void trf__slot_add(trf_real *slots, int slot, double x)
+{
+    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
+    slots[slot] = (trf_real)sum;
+    slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
+}
+
+TRF__FN double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+
+struct trf_trainer {
+    trf_model *model;
+    trf_train_options options;
+    trf__pass pass;
+    trf_real *gradients;            /* n_weights, then TRF__SLOTS */
+    trf_real *m, *v;                /* Adam's moments */
+    trf__adam_tile *tiles;
+    double *partial;                /* per tile: sum of squares */
+    int64_t n_tiles;
+    int64_t step;                   /* updates so far, skipped ones included */
+    int64_t micro, sentences;       /* micro-batches and sentences since the last update */
+};
+
+enum { TRF__ADAM_TILE = 16384 };
+
+/* Cuts the parameters into tiles; tiles NULL only counts. Only matrices of the layers decay, unless decay_all. */
+TRF__FN int64_t trf__adam_tiles(trf__adam_tile *tiles, const trf__layout *layout, int decay_all)
+{
+    int64_t n = 0, at, size;
+    int32_t i;
+    for (i = 0; i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        size = p->shape[0] * p->shape[1];
+        for (at = 0; at < size; at += TRF__ADAM_TILE, n++) {
+            if (!tiles) continue;
+            tiles[n].begin = p->offset + at;
+            tiles[n].n = trf__min64(TRF__ADAM_TILE, size - at);
+            tiles[n].decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV || p->start == TRF__START_GENERATOR;
+        }
+    }
+    return n;
+}
+
+TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_options *o)
+{
+    trf__limits limits;
+    limits.source_rows = trf__has_source(c) ? o->source_tokens : 0;
+    limits.target_rows = o->target_tokens;
+    limits.sentences = o->sequences;
+    limits.longest = trf__min64(o->longest, c->max_length);
+    return limits;
+}
+
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
+{
+    trf_train_options defaults = trf_train_defaults();
+    trf__layout layout;
+    trf__limits limits;
+    size_t weights;
+    if (!options) options = &defaults;
+    if (!config || trf__config_check(config, NULL) != TRF_OK || trf__train_check(options, config, NULL) != TRF_OK) return 0;
+    TRF__ZERO(layout);
+    trf__place_all(&layout, config);
+    limits = trf__train_limits(config, options);
+    weights = trf__mul_size((size_t)layout.n_weights, sizeof(trf_real));
+    return trf__add_size(trf__mul_size(weights, 3), trf__pass_memory(config, &limits, 1, options->threads))
+         + sizeof(trf_trainer) + TRF__SLOTS * sizeof(trf_real)
+         + (size_t)(layout.n_weights / TRF__ADAM_TILE + layout.n_params) * (sizeof(trf__adam_tile) + sizeof(double));
+}
+
+TRF_API void trf_trainer_destroy(trf_trainer *trainer)
+{
+    trf_hooks hooks;
+    size_t bytes;
+    if (!trainer) return;
+    hooks = trainer->options.hooks;
+    bytes = (size_t)trainer->model->layout.n_weights * sizeof(trf_real);
+    trf__pass_close(&trainer->pass);
+    trf__free(&hooks, trainer->gradients, bytes + TRF__SLOTS * sizeof(trf_real));
+    trf__free(&hooks, trainer->m, bytes);
+    trf__free(&hooks, trainer->v, bytes);
+    trf__free(&hooks, trainer->tiles, (size_t)trainer->n_tiles * sizeof(trf__adam_tile));
+    trf__free(&hooks, trainer->partial, (size_t)trainer->n_tiles * sizeof(double));
+    trf__free(&hooks, trainer, sizeof *trainer);
+}
+
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options, trf_error *err)
+{
+    trf_train_options defaults = trf_train_defaults();
+    trf_trainer *t;
+    trf__limits limits;
+    trf_status status;
+    size_t bytes;
+    trf__clear(err);
+    if (!trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, "trainer", "trainer must not be NULL");
+    *trainer = NULL;
+    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!options) options = &defaults;
+    TRF__TRY(trf__train_check(options, &model->config, err));
+    t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
+    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
+    t->model = model;
+    t->options = *options;
+    t->n_tiles = trf__adam_tiles(NULL, &model->layout, 0);
+    bytes = (size_t)model->layout.n_weights * sizeof(trf_real);
+    t->gradients = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes + TRF__SLOTS * sizeof(trf_real));
+    t->m = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
+    t->v = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
+    t->tiles = (trf__adam_tile *)trf__alloc(&options->hooks, (size_t)t->n_tiles * sizeof(trf__adam_tile));
+    t->partial = (double *)trf__alloc(&options->hooks, (size_t)t->n_tiles * sizeof(double));
+    status = TRF_OK;
+    if (!t->gradients || !t->m || !t->v || !t->tiles || !t->partial)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights", (long long)model->layout.n_weights);
+    limits = trf__train_limits(&model->config, options);
+    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, options->leave_blas_threads, &options->hooks, err);
+    if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
+    trf__adam_tiles(t->tiles, &model->layout, options->decay_all);
+    *trainer = t;
+    return TRF_OK;
+}
+
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer->step; }
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer) { return &trainer->options; }
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model, trainer->model->weights, index); }
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model, trainer->gradients, index); }
+
+// >>backward       the mirror of >>forward
+
+TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g, const trf_real *in, int add_memory, const trf__dropouts *p)
+{
+    const trf_config *c = pass->config;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    trf__sub_weights w = trf__step_weights(pass, step);
+    trf__sub_gradients dw;
+    dw.in_w = g + step->in_w; dw.in_b = g + step->in_b; dw.out_w = g + step->out_w; dw.out_b = g + step->out_b;
+    if (step->kind == TRF__FEED_FORWARD) {
+        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
+        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop,
+                                       &step->acts, &pass->room);
+    } else {
+        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
+        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in, pass->encoder.out, &w, &shape,
+                                    &step->acts, &pass->room);
+    }
+}
+
+TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias, const trf_real *s, trf_real *stats)
+{
+    trf__norm n = trf__norm_of(pass, rows, gain, bias);
+    n.s = (trf_real *)(uintptr_t)s;     /* backward only reads it */
+    n.stats = stats;
+    n.ds = pass->ds;
+    if (gain >= 0) { n.dgain = g + gain; n.dbias = g + bias; }
+    return n;
+}
+
+/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds. */
+TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout, const trf__dropouts *p, int may_cancel, trf_error *err)
+{
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    const trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
+    const trf_real *dy = dout, *dy2 = NULL, *ds_in = NULL;
+    int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
+    if (stack->final_gain >= 0) {
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias, stack->steps[stack->n_steps - 1].y, stack->final_stats);
+        n.dy = dy;
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+        dy = pass->ds;
+    }
+    for (i = stack->n_steps - 1; i >= 0; i--) {
+        const trf__step *step = &stack->steps[i];
+        const trf_real *in = i > 0 ? stack->steps[i - 1].y : stack->first_gain >= 0 ? stack->first_y : side->embedded;
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, step->gain, step->bias, step->s, step->norm_stats);
+        if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        if (step->gain >= 0) { n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in; }
+        else n.ds_in = dy;
+        n.dsub = pass->dsub;
+        n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+        trf__step_backward(pass, step, decoder, g, in, memory_seen, p);
+        if (step->kind == TRF__CROSS) memory_seen = 1;
+        dy = pass->din;
+        dy2 = pre ? NULL : pass->ds;
+        ds_in = pre ? pass->ds : NULL;
+    }
+    if (stack->first_gain >= 0) {
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded, stack->first_stats);
+        n.dy = dy;
+        n.ds_in = ds_in;
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+    } else pass->run.ops->add(&pass->run, pass->ds, pass->din, pass->ds, side->rows * pass->config->d_model);
+    return TRF_OK;
+}
+
+TRF__FN void trf__embed_side_backward(const trf__pass *pass, int decoder, trf_real *g, const trf__dropouts *p)
+{
+    const trf__outer *o = &pass->layout->outer;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
+    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
+    pass->run.ops->drop(&pass->run, pass->ds, pass->ds, side->rows, d, &drop);
+    pass->run.ops->embed_backward(&pass->run, g + (decoder ? o->tgt_embed : o->src_embed),
+                                  learned >= 0 ? g + learned + pass->config->position_offset * d : NULL,
+                                  pass->ds, side->ids, side->positions, side->rows, d, trf__embedding_scale(pass->config));
+}
+
+/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in this order. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o, const trf__dropouts *p, int may_cancel, trf_error *err)
+{
+    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
+    const trf__outer *outer = &pass->layout->outer;
+    loss.dx = pass->din;
+    loss.dw = g + outer->generator_w;
+    loss.db = outer->generator_b >= 0 ? g + outer->generator_b : NULL;
+    pass->run.ops->cross_entropy(&pass->run, &loss);
+    TRF__TRY(trf__stack_backward(pass, 1, g, pass->din, p, may_cancel, err));
+    trf__embed_side_backward(pass, 1, g, p);
+    if (!trf__has_source(pass->config)) return TRF_OK;
+    TRF__TRY(trf__stack_backward(pass, 0, g, pass->dencoded, p, may_cancel, err));
+    trf__embed_side_backward(pass, 0, g, p);
+    return TRF_OK;
+}
+
+// >>step           one update, in two halves
+
+TRF__FN void trf__report_clear(trf_step_report *report) { if (report) memset(report, 0, sizeof *report); }
+
+TRF__FN void trf__report_means(trf_step_report *report, double loss, double nll, double correct, double tokens)
+{
+    double n = tokens > 0 ? tokens : 1;
+    report->loss = loss / n;
+    report->nll = nll / n;
+    report->accuracy = correct / n;
+    report->target_tokens = (int64_t)(tokens + 0.5);
+}
+
+/* Sums of a pass's losses, in the order of rows. */
+TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, double *correct)
+{
+    int64_t i;
+    *loss = *nll = *correct = 0;
+    for (i = 0; i < pass->target.rows; i++) { *loss += pass->row_loss[i]; *nll += pass->row_nll[i]; *correct += pass->row_correct[i]; }
+}
+
+TRF_API void trf_discard_gradients(trf_trainer *trainer) { trainer->micro = 0; trainer->sentences = 0; }
+
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+{
+    const trf_train_options *o = &trainer->options;
+    trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
+    trf__dropouts p;
+    double loss, nll, correct;
+    trf__clear(err);
+    trf__report_clear(report);
+    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    TRF__TRY(trf__pass_batch(&trainer->pass, batch, batch->ordinal + trainer->sentences, err));
+    p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout; p.residual = o->residual_dropout;
+    p.seed = o->seed;
+    p.step = trainer->step + 1;
+    TRF__TRY(trf__pass_forward(&trainer->pass, &p, err));
+    if (trainer->micro == 0) memset(trainer->gradients, 0, ((size_t)trainer->model->layout.n_weights + TRF__SLOTS) * sizeof(trf_real));
+    TRF__TRY(trf__pass_backward(&trainer->pass, trainer->gradients, o, &p, trainer->micro == 0, err));
+    trf__sum_losses(&trainer->pass, &loss, &nll, &correct);
+    trf__slot_add(slots, TRF__SLOT_LOSS, loss);
+    trf__slot_add(slots, TRF__SLOT_NLL, nll);
+    trf__slot_add(slots, TRF__SLOT_CORRECT, correct);
+    trf__slot_add(slots, TRF__SLOT_TOKENS, (double)trainer->pass.target.rows);
+    trf__slot_add(slots, TRF__SLOT_SOURCE, (double)trainer->pass.source.rows);
+    trainer->micro++;
+    trainer->sentences += trainer->pass.n_sentences;
+    if (report) {
+        trf__report_means(report, loss, nll, correct, (double)trainer->pass.target.rows);
+        report->source_tokens = trainer->pass.source.rows;
+        report->step = trainer->step + 1;
+    }
+    return TRF_OK;
+}
+
+/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings last. */
+TRF__FN trf_status trf__reduce(trf_trainer *t, trf_error *err)
+{
+    const trf__layout *layout = &t->model->layout;
+    int64_t end = layout->n_weights + TRF__SLOTS, begin;
+    int i = t->model->config.encoder_layers + t->model->config.decoder_layers;
+    if (!t->options.all_reduce) return TRF_OK;
+    for (; end > 0; end = begin) {
+        begin = i > 0 ? layout->layers[--i].self_in_w : 0;
+        if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin), NULL) != 0) {
+            trf_discard_gradients(t);
+            return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce", "the all_reduce hook failed; the gradients are discarded, nothing was updated");
+        }
+    }
+    return TRF_OK;
+}
+
+/* Global norm of the summed gradients; or, when it is not finite, the name of the first tensor to blame. */
+TRF__FN double trf__gradient_norm(trf_trainer *t, const char **blame)
+{
+    double sum = 0;
+    int64_t i, k;
+    t->pass.run.ops->sum_squares(&t->pass.run, t->partial, t->gradients, t->tiles, t->n_tiles);
+    for (i = 0; i < t->n_tiles; i++) sum += t->partial[i];
+    *blame = NULL;
+    for (i = 0; !trf__is_finite(sum) && !*blame && i < t->model->layout.n_params; i++) {
+        const trf__param *p = &t->model->layout.params[i];
+        for (k = 0; k < p->shape[0] * p->shape[1] && !*blame; k++)
+            if (!trf__is_finite((double)t->gradients[p->offset + k])) *blame = p->name;
+    }
+    return sqrt(sum);
+}
+
+/* The coefficients of >>adam for update `step`, from the gradient's scale. */
+TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learning_rate, int64_t step)
+{
+    const trf_train_options *o = &t->options;
+    double c1 = 1 - pow(o->beta1, (double)step), c2 = 1 - pow(o->beta2, (double)step);
+    trf__adam a;
+    TRF__ZERO(a);
+    a.p = t->model->weights;
+    a.m = t->m; a.v = t->v; a.g = t->gradients;
+    a.tiles = t->tiles; a.n_tiles = t->n_tiles;
+    a.scale = scale;
+    a.beta1 = o->beta1; a.beta2 = o->beta2;
+    a.rate = learning_rate / c1;
+    a.v_scale = 1 / c2;
+    a.epsilon_in = o->epsilon_rule == TRF_EPSILON_INSIDE ? o->epsilon : 0;
+    a.epsilon_out = o->epsilon_rule == TRF_EPSILON_INSIDE ? 0 : o->epsilon;
+    if (o->epsilon_rule == TRF_EPSILON_FAIRSEQ) { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; }
+    if (o->optimizer == TRF_ADAM) a.l2 = o->weight_decay;
+    else a.shrink = learning_rate * o->weight_decay;
+    return a;
+}
+
+TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
+{
+    const trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
+    trf_step_report local;
+    const char *blame;
+    double tokens, norm, scale;
+    trf__clear(err);
+    trf__report_clear(report);
+    if (!report) { TRF__ZERO(local); report = &local; }
+    if (trainer->micro == 0) return trf__fail(err, TRF_E_STATE, trainer->step, "gradients", "there are no gradients: call trf_forward_backward first");
+    TRF__TRY(trf__reduce(trainer, err));
+    tokens = trf__slot(slots, TRF__SLOT_TOKENS);
+    if (!(tokens > 0)) {
+        trf_discard_gradients(trainer);
+        return trf__fail(err, TRF_E_STATE, trainer->step, "tokens", "the step has no target tokens: nothing to learn from");
+    }
+    trf__report_means(report, trf__slot(slots, TRF__SLOT_LOSS), trf__slot(slots, TRF__SLOT_NLL), trf__slot(slots, TRF__SLOT_CORRECT), tokens);
+    report->source_tokens = (int64_t)(trf__slot(slots, TRF__SLOT_SOURCE) + 0.5);
+    norm = trf__gradient_norm(trainer, &blame) / tokens;
+    trf_discard_gradients(trainer);
+    report->step = ++trainer->step;
+    report->gradient_norm = norm;
+    report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step);
+    if (!trf__is_finite(norm) || !trf__is_finite(report->loss)) {
+        report->skipped = 1;
+        trf__copy_text(report->tensor, sizeof report->tensor, blame ? blame : "loss");
+        return TRF_OK;
+    }
+    scale = trainer->options.clip_norm / (norm + 1e-6);     /* as torch.nn.utils.clip_grad_norm_ */
+    {
+        trf__adam a = trf__adam_of(trainer, (scale < 1 ? scale : 1) / tokens, report->learning_rate, trainer->step);
+        trainer->pass.run.ops->adam(&trainer->pass.run, &a);
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+{
+    TRF__TRY(trf_forward_backward(trainer, batch, report, err));
+    return trf_optimizer_step(trainer, report, err);
+}
+
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+{
+    trf__dropouts none;
+    trf__loss loss;
+    double sum, nll, correct;
+    trf__clear(err);
+    trf__report_clear(report);
+    TRF__ZERO(none);
+    TRF__TRY(trf__pass_batch(&trainer->pass, batch, 0, err));
+    TRF__TRY(trf__pass_forward(&trainer->pass, &none, err));
+    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
+    trainer->pass.run.ops->cross_entropy(&trainer->pass.run, &loss);
+    trf__sum_losses(&trainer->pass, &sum, &nll, &correct);
+    if (report) {
+        trf__report_means(report, sum, nll, correct, (double)trainer->pass.target.rows);
+        report->source_tokens = trainer->pass.source.rows;
+        report->step = trainer->step;
+    }
+    return TRF_OK;
+}
+
+#endif
+
+// -----------------------------------------------------------------------------------------------
+// >>search         beam search over one sentence, driven from outside
+// -----------------------------------------------------------------------------------------------
+/* A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
+   row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
+   live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
+   first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
+
+   History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
+
+       n = 0   row 0: start
+       n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
+       n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
+               token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
+
+   Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once.
+
+   Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
+   it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
+   at the end. An answer is proven when its score is no lower.
+
+   Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
+   Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
+   proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
+   With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity
+   (CTranslate2 forbids it with min_length 1). */
+
+#define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
+
+enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
+
+/* What the next step needs: of every live row the `count` most likely tokens, or, if forced >= 0, that one alone. */
+typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
+
+/* A live row and its next token; a hypothesis that has finished in node (n, row). */
+typedef struct trf__chosen { double sum; int32_t row, id; } trf__chosen;
+typedef struct trf__finished { double sum, score; int32_t n, row; trf_ended ended; } trf__finished;
+
+typedef struct trf__beam {
+    trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
+    int32_t longest;            /* tokens the memory was laid out for */
+    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not counted */
+    const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
+    int32_t n_prefix;
+    int32_t n;                  /* tokens in every live hypothesis */
+    int32_t live;               /* live hypotheses: the rows that the driver computes */
+    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
+    int32_t done;
+    int32_t n_finished;         /* so many have finished, */
+    int32_t n_kept;             /* and the best of them are kept: at most n_best */
+    int32_t n_chosen;
+    double dropped;             /* best score that anything given up so far could have reached */
+    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
+    double *sum;                /* (beam) log-probability of each live hypothesis */
+    int32_t *token, *parent;    /* (longest, beam) the trellis */
+    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
+    trf__finished *best;        /* (n_best) finished hypotheses, best first */
+} trf__beam;
+
+/* Cuts count * item bytes out of memory at *used; NULL while only the size is wanted. */
+TRF__FN void *trf__beam_cut(void *memory, size_t *used, size_t count, size_t item)
+{
+    size_t at = *used, bytes = trf__mul_size(count, item);
+    *used = trf__add_size(at, trf__add_size(bytes, (TRF__ALIGN - bytes % TRF__ALIGN) % TRF__ALIGN));
+    return memory ? (char *)memory + at : NULL;
+}
+
+/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
+   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf__search_check. */
+TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
+{
+    size_t used = 0, width = (size_t)search->beam, nodes = trf__mul_size((size_t)longest, width);
+    TRF__ZERO(*beam);
+    beam->search = *search;
+    beam->longest = longest;
+    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
+    beam->done = 1;
+    beam->sum    = (double *)trf__beam_cut(memory, &used, width, sizeof *beam->sum);
+    beam->token  = (int32_t *)trf__beam_cut(memory, &used, nodes, sizeof *beam->token);
+    beam->parent = (int32_t *)trf__beam_cut(memory, &used, nodes, sizeof *beam->parent);
+    beam->chosen = (trf__chosen *)trf__beam_cut(memory, &used, width * (size_t)beam->search.candidates,
+                                                sizeof *beam->chosen);
+    beam->best   = (trf__finished *)trf__beam_cut(memory, &used, (size_t)search->n_best, sizeof *beam->best);
+    return used;
+}
+
+/* Score of a hypothesis with log-probability S and length L:
+
+       s = S - word_penalty * L;     raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
+TRF__FN double trf__search_score(const trf_search *search, double sum, int32_t length)
+{
+    double s = sum - search->word_penalty * (double)length;
+    switch (search->length_rule) {
+    case TRF_LENGTH_POWER:
+        if (length == 0 && search->alpha > 0) return TRF__IMPOSSIBLE;
+        return s / pow((double)length, search->alpha);
+    case TRF_LENGTH_GNMT:
+        return s / pow((5.0 + (double)length) / 6.0, search->alpha);
+    default:
+        return s;
+    }
+}
+
+/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and it may end at any
+   length up to the longest. Without a word penalty the longest is best, as sums are not above zero and the divisor
+   grows: sum / penalty(longest), the bound of Wu et al. and tensor2tensor. With one, every length is tried. */
+TRF__FN double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
+{
+    const trf_search *search = &beam->search;
+    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos : 0), length;
+    double best = trf__search_score(search, sum, longest), score;
+    if (search->word_penalty == 0) return best;
+    for (length = n + search->count_eos; length < longest; length++) {
+        score = trf__search_score(search, sum, length);
+        if (score > best) best = score;
+    }
+    return best;
+}
+
+/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both are walked back to
+   their first common node; the difference seen last is the first one in reading order. */
+TRF__FN int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+{
+    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
+    for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
+        size_t at_a = (size_t)(t - 1) * (size_t)width + (size_t)row_a;
+        size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
+        if (t <= a->n && t <= b->n) {
+            if (row_a == row_b) break;
+            if (beam->token[at_a] != beam->token[at_b]) order = beam->token[at_a] < beam->token[at_b] ? -1 : 1;
+        }
+        if (t <= a->n) row_a = beam->parent[at_a];
+        if (t <= b->n) row_b = beam->parent[at_b];
+    }
+    return order;
+}
+
+TRF__FN int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+{
+    int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS), step_b = b->n + (b->ended == TRF_ENDED_EOS);
+    if (a->score > b->score) return 1;
+    if (a->score < b->score) return 0;
+    if (step_a != step_b) return step_a < step_b;
+    return trf__beam_compare_ids(beam, a, b) < 0;
+}
+
+/* Node (n, row) is an answer. Kept sorted; only the best n_best can be returned or are asked for by a stop rule. */
+TRF__FN void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended ended)
+{
+    trf__finished answer;
+    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
+    answer.sum = sum;
+    answer.n = beam->n;
+    answer.row = row;
+    answer.ended = ended;
+    answer.score = trf__search_score(&beam->search, sum, length);
+    beam->n_finished++;
+    if (beam->n_kept < beam->search.n_best) beam->n_kept++;
+    else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
+    else return;
+    for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--) beam->best[i] = beam->best[i - 1];
+    beam->best[i] = answer;
+}
+
+/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other live ones are
+   given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one that ended with EOS. */
+TRF__FN void trf__beam_close(trf__beam *beam)
+{
+    int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
+    int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
+    int32_t row;
+    for (row = 0; row < beam->live; row++) {
+        double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
+        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], row, TRF_ENDED_MAX_LENGTH);
+        if (bound > beam->dropped) beam->dropped = bound;
+    }
+    beam->live = 0;
+    beam->done = 1;
+}
+
+/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same length. */
+TRF__FN int trf__beam_stops(const trf__beam *beam)
+{
+    const trf_search *search = &beam->search;
+    if (beam->live == 0) return 1;
+    if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
+    if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
+    if (search->stop == TRF_STOP_BOUND)
+        return beam->n_kept == search->n_best
+            && beam->best[beam->n_kept - 1].score > trf__beam_bound(beam, beam->sum[0], beam->n);
+    return 0;
+}
+
+/* Begins a sentence: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. After it
+   there is one live row, without tokens; or none, and `done`, if no token is allowed at all. */
+TRF__FN void trf__beam_start(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix,
+                             int32_t eos, int32_t vocab)
+{
+    beam->limit = limit;
+    beam->prefix = prefix;
+    beam->n_prefix = n_prefix;
+    beam->eos = eos;
+    beam->vocab = vocab;
+    beam->n = beam->n_finished = beam->n_kept = beam->done = 0;
+    beam->live = 1;
+    beam->width = beam->search.beam;
+    beam->dropped = TRF__IMPOSSIBLE;
+    beam->sum[0] = 0;
+    if (trf__beam_stops(beam)) trf__beam_close(beam);
+}
+
+TRF__FN trf__beam_request trf__beam_wanted(const trf__beam *beam)
+{
+    trf__beam_request request;
+    int32_t eos_forbidden = beam->n < beam->search.min_length;      /* then one candidate may be of no use */
+    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos : -1;
+    request.count = beam->search.candidates * beam->width + eos_forbidden;
+    if (request.count > beam->vocab) request.count = beam->vocab;
+    if (request.forced >= 0) request.count = 1;
+    return request;
+}
+
+/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once a step. */
+TRF__FN void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
+{
+    double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
+    if (sum > *lost) *lost = sum;
+}
+
+TRF__FN void trf__beam_settle(trf__beam *beam)
+{
+    double ending = trf__search_score(&beam->search, beam->lost_eos, beam->n + beam->search.count_eos);
+    double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
+    if (ending > beam->dropped) beam->dropped = ending;
+    if (going_on > beam->dropped) beam->dropped = going_on;
+}
+
+/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals the later row
+   stands behind, and within a row the higher id. */
+TRF__FN void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t row, int32_t id)
+{
+    trf__chosen *list = beam->chosen, *last = list + take - 1;
+    int32_t i = beam->n_chosen;
+    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id))) {
+        trf__beam_lose(beam, sum, id);
+        return;
+    }
+    if (i < take) beam->n_chosen++;
+    else { trf__beam_lose(beam, last->sum, last->id); i--; }
+    for (; i > 0; i--) {
+        const trf__chosen *other = &list[i - 1];
+        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id))) break;
+        list[i] = *other;
+    }
+    list[i].sum = sum;
+    list[i].row = row;
+    list[i].id = id;
+}
+
+/* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
+   the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
+   probability. A number above zero is rounding: it counts as 0. */
+TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
+{
+    int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
+    int eos_allowed = forced >= 0 || beam->n >= beam->search.min_length;
+    beam->n_chosen = 0;
+    beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
+    for (row = 0; row < beam->live; row++) {
+        int hides = forced < 0 && count < beam->vocab;     /* 1: some are not shown; 2: some are not known */
+        double least = 0, hidden;
+        for (j = 0; j < count; j++) {
+            const trf__candidate *candidate = &candidates[row * stride + j];
+            int32_t id = forced >= 0 ? forced : candidate->id;
+            double p = candidate->log_probability;
+            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
+            if (p > 0) p = 0;
+            if (p < least) least = p;
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
+            trf__beam_choose(beam, take, beam->sum[row] + p, row, id);
+        }
+        if (!hides) continue;
+        hidden = beam->sum[row] + (hides == 2 ? 0 : least);
+        trf__beam_lose(beam, hidden, -1);
+        if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
+    }
+    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, 0, beam->eos);
+}
+
+/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
+   `width` where they stand: nothing moves up into the place of one that ended with EOS (CTranslate2, Marian). */
+TRF__FN void trf__beam_place(trf__beam *beam)
+{
+    const trf_search *search = &beam->search;
+    int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
+    int32_t places = beam->width, k;
+    size_t node = (size_t)beam->n * (size_t)search->beam;
+    for (k = 0; k < beam->n_chosen; k++) {
+        const trf__chosen *chosen = &beam->chosen[k];
+        if (chosen->id != beam->eos) continue;
+        if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
+        trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
+        if (search->shrink) places--;       /* a row has one EOS: never below 0 */
+    }
+    beam->live = 0;
+    for (k = 0; k < beam->n_chosen; k++) {
+        const trf__chosen *chosen = &beam->chosen[k];
+        if (chosen->id == beam->eos) continue;
+        if (beam->live == places || (last && k >= beam->width)) {
+            trf__beam_lose(beam, chosen->sum, chosen->id);
+            continue;
+        }
+        beam->sum[beam->live] = chosen->sum;
+        beam->token[node + (size_t)beam->live] = chosen->id;
+        beam->parent[node + (size_t)beam->live] = chosen->row;
+        beam->live++;
+    }
+    beam->width = places;
+}
+
+/* One step. candidates: row r's stand at candidates[r * stride], `count` of them, as trf__beam_wanted asked, no token
+   twice. Returns the number of rows that live on, 0 when the search is done; row r continues row
+   trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
+TRF__FN int32_t trf__beam_advance(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
+{
+    trf__beam_gather(beam, candidates, stride, count);
+    trf__beam_place(beam);
+    trf__beam_settle(beam);
+    if (beam->live > 0) beam->n++;
+    if (trf__beam_stops(beam)) trf__beam_close(beam);
+    return beam->live;
+}
+
+/* After a step that left rows alive: their last tokens, and the rows of the step before that they continue. */
+TRF__FN const int32_t *trf__beam_tokens(const trf__beam *beam)
+{
+    return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
+}
+
+TRF__FN const int32_t *trf__beam_parents(const trf__beam *beam)
+{
+    return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
+}
+
+/* Tokens of all answers together: the room trf__beam_finish needs. */
+TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
+{
+    int64_t total = 0;
+    int32_t k;
+    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
+    return total;
+}
+
+/* Writes the answers, best first, into answers[n_best] and their tokens, one after another, into ids; returns how
+   many there are. An unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
+   nothing at all was given up, as any finished one would have replaced it. */
+TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
+{
+    int32_t k, t;
+    for (k = 0; k < beam->n_kept; k++) {
+        const trf__finished *best = &beam->best[k];
+        int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
+        int32_t row = best->row;
+        for (t = best->n; t > 0; t--) {
+            size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
+            ids[t - 1] = beam->token[node];
+            row = beam->parent[node];
+        }
+        answers[k].ids = ids;
+        answers[k].n = best->n;
+        answers[k].log_probability = best->sum;
+        answers[k].score = best->score;
+        answers[k].ended = best->ended;
+        answers[k].proven = stands_in ? beam->dropped == TRF__IMPOSSIBLE : best->score >= beam->dropped;
+        ids += best->n;
+    }
+    return beam->n_kept;
+}
+
+/* Names the first option that makes no sense. */
+TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
+{
+    const struct { const char *name; double value, low, high; } range[] = {
+        { "beam",               (double)search->beam,               1, TRF__MAX_BEAM },
+        { "n_best",             (double)search->n_best,             1, (double)search->beam },
+        { "length_rule",        (double)search->length_rule,        TRF_LENGTH_RAW, TRF_LENGTH_GNMT },
+        { "alpha",              search->alpha,                      0, 100 },
+        { "count_eos",          (double)search->count_eos,          0, 1 },
+        { "word_penalty",       search->word_penalty,               -1e6, 1e6 },
+        { "candidates",         (double)search->candidates,         1, TRF__MAX_CANDIDATES },
+        { "eos_in_top_beam",    (double)search->eos_in_top_beam,    0, 1 },
+        { "shrink",             (double)search->shrink,             0, 1 },
+        { "stop",               (double)search->stop,               TRF_STOP_BOUND, TRF_STOP_NONE_ALIVE },
+        { "at_limit",           (double)search->at_limit,           TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS },
+        { "min_length",         (double)search->min_length,         0, INT32_MAX },
+        { "max_length_a",       search->max_length_a,               0, 1e6 },
+        { "max_length_b",       (double)search->max_length_b,       search->max_length_a > 0 ? 0.0 : 1.0, INT32_MAX },
+        { "max_sentences",      (double)search->max_sentences,      1, INT32_MAX },
+        { "max_tokens",         (double)search->max_tokens,         1, INT32_MAX },
+        { "threads",            (double)search->threads,            1, INT32_MAX },
+        { "leave_blas_threads", (double)search->leave_blas_threads, 0, 1 }
+    };
+    size_t i;
+    for (i = 0; i < sizeof range / sizeof range[0]; i++)
+        if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, range[i].name, "%s: expected %.10g to %.10g, got %.10g",
+                             range[i].name, range[i].low, range[i].high, range[i].value);
+    return TRF_OK;
+}
+
+/* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the batch as a whole;
+   TRF_STOP_BOUND asks for each sentence by itself. fairseq forgets what finishes beyond `beam`: its best answer is
+   ours, further ranks may be better here. CTranslate2 with alpha 0 stops when its best continuation is an EOS: set
+   stop = TRF_STOP_BOUND for the same answer. */
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
+{
+    int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;
+    int marian = whose == TRF_SEARCH_MARIAN, raw = whose == TRF_SEARCH_RAW;
+    int paper = !fairseq && !ctranslate2 && !marian && !raw;
+    search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
+    search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
+    search->count_eos = !ctranslate2;
+    search->word_penalty = 0;
+    search->candidates = marian || raw ? 1 : 2;
+    search->eos_in_top_beam = !paper;
+    search->shrink = marian;
+    search->stop = paper ? TRF_STOP_BOUND : marian ? TRF_STOP_NONE_ALIVE : TRF_STOP_FINISHED;
+    search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK : TRF_LIMIT_KEEP_LIVE;
+    search->min_length = fairseq || ctranslate2;
+}
+
+TRF_API trf_search trf_search_defaults(void)
+{
+    trf_search search;
+    TRF__ZERO(search);
+    search.beam = 4;
+    search.n_best = 1;
+    trf_search_set_rule(&search, TRF_SEARCH_PAPER);
+    search.max_length_a = 2.0;
+    search.max_length_b = 20;
+    search.max_sentences = 32;
+    search.max_tokens = 4096;
+    search.threads = trf_device_default().threads;
+    return search;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>translate      encode once, then one token a step for all live hypotheses
+//
+//   rows       the live hypotheses of all sentences still searched, sentence after sentence
+//   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows of
+//              step t stand at slots t * n_rows + row, where the projection has put them
+//   ancestors  per row: the slots of its own history, one per position. When search re-orders hypotheses,
+//              these lists move, the cache never does:
+//
+//              step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
+//              [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
+//
+//   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
+//              shared by all hypotheses of a sentence, whose queries are one span of >>attention
+//
+// A sentence that is done leaves: its rows are gone at the next step.
+// -----------------------------------------------------------------------------------------------
+
+/* Everything a decoding step touches, laid out in one arena from three sizes. */
+typedef struct trf__decoder {
+    int64_t n_rows, length, source_rows;    /* most rows; most tokens read; most rows of the encoder */
+    char *arena; size_t arena_bytes;
+    trf_real *cache, *memory;               /* (layers, length * n_rows, 2d), (layers, source_rows, 2d) */
+    trf_real *embedded, *first_y, *q, *inner, *proj, *wide, *hidden, *s, *y, *logits;
+    int32_t *tokens, *positions, *only, *sentence;
+    int32_t *ancestors[2];                  /* (n_rows, length), this step's and the next one's */
+    trf__span *self, *cross;
+    trf__candidate *candidates;             /* (n_rows, wanted) */
+    trf__beam *beams;                       /* (max_sentences) */
+    char *beam_memory;
+} trf__decoder;
+
+struct trf_translator {
+    const trf_model *model;
+    trf_search search;
+    trf__pass pass;
+    trf_real *packed;                       /* the weights as panels, in the layout of the weights */
+    trf__decoder decoder;
+    /* results of the last call */
+    trf_hypothesis *answers; int64_t answers_capacity;  /* n_best places for each sentence */
+    int32_t *n_answers; int64_t n_answers_capacity;
+    int32_t *ids; int64_t ids_capacity, n_ids;
+    int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
+    int32_t *text_ids; int64_t text_ids_capacity;
+    int32_t n_sentences;
+};
+
+TRF__FN int64_t trf__wanted_most(const trf_search *s) { return (int64_t)s->beam * s->candidates + 1; }
+
+TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, char *base)
+{
+    const trf_config *c = &t->model->config;
+    int64_t n = d->n_rows, width = c->d_model, sentences = t->search.max_sentences;
+    trf__cursor cursor;
+    trf__beam beam;
+    int i;
+    cursor.base = base;
+    cursor.used = 0;
+    d->cache = trf__take_reals(&cursor, c->decoder_layers * d->length * n, 2 * width);
+    d->memory = trf__take_reals(&cursor, c->decoder_layers * d->source_rows, 2 * width);
+    d->embedded = trf__take_reals(&cursor, n, width);
+    d->first_y = trf__take_reals(&cursor, n, width);
+    d->q = trf__take_reals(&cursor, n, width);
+    d->inner = trf__take_reals(&cursor, n, width);
+    d->proj = trf__take_reals(&cursor, n, width);
+    d->wide = trf__take_reals(&cursor, n, c->d_ff);
+    d->hidden = trf__take_reals(&cursor, n, c->d_ff);
+    d->s = trf__take_reals(&cursor, n, width);
+    d->y = trf__take_reals(&cursor, n, width);
+    d->logits = trf__take_reals(&cursor, n, trf__round_up(c->target_vocab, 16));
+    d->tokens = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
+    d->positions = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
+    d->only = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
+    d->sentence = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
+    for (i = 0; i < 2; i++) d->ancestors[i] = (int32_t *)trf__take(&cursor, n * d->length, sizeof(int32_t));
+    d->self = (trf__span *)trf__take(&cursor, n, sizeof(trf__span));
+    d->cross = (trf__span *)trf__take(&cursor, sentences, sizeof(trf__span));
+    d->candidates = (trf__candidate *)trf__take(&cursor, n, trf__mul_size((size_t)trf__wanted_most(&t->search), sizeof(trf__candidate)));
+    d->beams = (trf__beam *)trf__take(&cursor, sentences, sizeof(trf__beam));
+    d->beam_memory = (char *)trf__take(&cursor, sentences, trf__beam_layout(&beam, &t->search, (int32_t)d->length, NULL));
+    return cursor.used;
+}
+
+/* Makes room for answers of `length` tokens and `source_rows` encoder rows. On failure nothing has changed. */
+TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t length, int64_t source_rows, trf_error *err)
+{
+    trf__decoder bigger = t->decoder;
+    size_t each;
+    int32_t i;
+    if (bigger.arena && length <= bigger.length && source_rows <= bigger.source_rows) return TRF_OK;
+    bigger.n_rows = (int64_t)t->search.max_sentences * t->search.beam;
+    bigger.length = trf__max64(length, bigger.length);
+    bigger.source_rows = trf__max64(source_rows, bigger.source_rows);
+    bigger.arena_bytes = trf__decoder_layout(&bigger, t, NULL);
+    bigger.arena = (char *)trf__alloc(&t->search.hooks, bigger.arena_bytes);
+    if (!bigger.arena)
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache", "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
+                         (unsigned long long)bigger.arena_bytes, (long long)bigger.n_rows, (long long)bigger.length);
+    trf__decoder_layout(&bigger, t, bigger.arena);
+    each = trf__beam_layout(&bigger.beams[0], &t->search, (int32_t)bigger.length, NULL);
+    for (i = 0; i < t->search.max_sentences; i++)
+        trf__beam_layout(&bigger.beams[i], &t->search, (int32_t)bigger.length, bigger.beam_memory + (size_t)i * each);
+    trf__free(&t->search.hooks, t->decoder.arena, t->decoder.arena_bytes);
+    t->decoder = bigger;
+    return TRF_OK;
+}
+
+TRF_API void trf_translator_destroy(trf_translator *t)
+{
+    trf_hooks hooks;
+    if (!t) return;
+    hooks = t->search.hooks;
+    trf__pass_close(&t->pass);
+    trf__free(&hooks, t->packed, (size_t)t->model->layout.n_weights * sizeof(trf_real));
+    trf__free(&hooks, t->decoder.arena, t->decoder.arena_bytes);
+    trf__free(&hooks, t->answers, (size_t)t->answers_capacity * sizeof *t->answers);
+    trf__free(&hooks, t->n_answers, (size_t)t->n_answers_capacity * sizeof *t->n_answers);
+    trf__free(&hooks, t->ids, (size_t)t->ids_capacity * sizeof *t->ids);
+    trf__free(&hooks, t->first_id, (size_t)t->first_id_capacity * sizeof *t->first_id);
+    trf__free(&hooks, t->text_ids, (size_t)t->text_ids_capacity * sizeof *t->text_ids);
+    trf__free(&hooks, t, sizeof *t);
+}
+
+/* The matrices that decoding multiplies with a few rows, as panels. */
+TRF__FN void trf__pack_weights(trf_translator *t)
+{
+    const trf_model *m = t->model;
+    int32_t i;
+    for (i = 0; i < m->layout.n_params; i++) {
+        const trf__param *p = &m->layout.params[i];
+        if (p->start == TRF__START_MATRIX || p->start == TRF__START_QKV || p->offset == m->layout.outer.generator_w)
+            trf__pack_weight(t->packed + p->offset, m->weights + p->offset, p->shape[0], p->shape[1]);
+    }
+}
+
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model, const trf_search *search, trf_error *err)
+{
+    trf_search defaults = trf_search_defaults();
+    trf_translator *t;
+    trf__limits limits;
+    trf_status status;
+    trf__clear(err);
+    if (!translator) return trf__fail(err, TRF_E_INVALID_ARG, -1, "translator", "translator must not be NULL");
+    *translator = NULL;
+    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!search) search = &defaults;
+    TRF__TRY(trf__search_check(search, err));
+    t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
+    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    t->model = model;
+    t->search = *search;
+    limits.source_rows = trf__has_source(&model->config) ? search->max_tokens : 0;
+    limits.target_rows = 1;
+    limits.sentences = search->max_sentences;
+    limits.longest = trf__min64(model->config.max_length, 256);
+    t->packed = (trf_real *)trf__alloc_zeroed(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
+    status = TRF_OK;
+    if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
+    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, search->leave_blas_threads, &search->hooks, err);
+    if (status != TRF_OK) { trf_translator_destroy(t); return status; }
+    trf__pack_weights(t);
+    t->pass.packed = t->packed;
+    *translator = t;
+    return TRF_OK;
+}
+
+// >>decode         one step of the decoder for all live rows
+
+/* The three sublayers of one layer at position `at`: as trf__step_forward, but keys and values come from the caches. */
+TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int layer, int64_t rows, int64_t at, int64_t n_sentences,
+                              const trf_real *in, const trf_real *res)
+{
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    trf__decoder *d = &t->decoder;
+    int64_t width = c->d_model;
+    trf__sub_weights w = trf__step_weights(&t->pass, step);
+    trf__norm n = trf__norm_of(&t->pass, rows, step->gain, step->bias);
+    if (step->kind == TRF__FEED_FORWARD) {
+        trf__drop none;
+        trf__sub_acts acts;
+        TRF__ZERO(none);
+        TRF__ZERO(acts);
+        acts.wide = d->wide;
+        acts.inner = d->hidden;
+        trf__feed_forward_forward(run, d->proj, in, &w, rows, width, c->d_ff, (int)c->activation, &none, &acts);
+    } else {
+        int self = step->kind == TRF__SELF;
+        trf_real *cache = self ? d->cache + layer * d->length * d->n_rows * 2 * width : d->memory + layer * d->source_rows * 2 * width;
+        trf__attention a;
+        TRF__ZERO(a);
+        run->ops->linear(run, d->q, in, w.in_w, w.in_b, rows, width, width);
+        if (self) run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width), w.in_b + width, rows, 2 * width, width);
+        a.out = d->inner;
+        a.q = d->q; a.k = cache; a.v = cache + width;
+        a.ldq = a.ldo = width; a.ldk = 2 * width;
+        a.spans = self ? d->self : d->cross;
+        a.n_spans = self ? rows : n_sentences;
+        a.heads = c->n_heads; a.d_head = c->d_model / c->n_heads;
+        run->ops->attention(run, &a);
+        run->ops->linear(run, d->proj, d->inner, w.out_w, w.out_b, rows, width, width);
+    }
+    n.s = d->s;
+    n.y = step->gain >= 0 ? d->y : NULL;
+    n.x = res;
+    n.sub = d->proj;
+    run->ops->add_norm(run, &n);
+}
+
+/* Logits of the next token of every row; `at` tokens have been read before this one. */
+TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64_t n_sentences)
+{
+    const trf_config *c = &t->model->config;
+    const trf__outer *o = &t->model->layout.outer;
+    const trf__run *run = &t->pass.run;
+    const trf__stack *stack = &t->pass.decoder;
+    trf__decoder *d = &t->decoder;
+    const trf_real *in = d->embedded, *res = d->embedded;
+    const trf_real *table = o->tgt_positions >= 0 ? t->model->weights + o->tgt_positions + (int64_t)c->position_offset * c->d_model : t->pass.table;
+    trf__drop none;
+    int64_t r;
+    int i;
+    TRF__ZERO(none);
+    for (r = 0; r < rows; r++) {
+        trf__span *span = &d->self[r];
+        d->positions[r] = (int32_t)at;
+        d->ancestors[0][r * d->length + at] = (int32_t)(at * d->n_rows + r);
+        TRF__ZERO(*span);
+        span->query = r;
+        span->n_query = 1;
+        span->n_key = at + 1;
+        span->key_rows = d->ancestors[0] + r * d->length;
+    }
+    run->ops->embed(run, d->embedded, t->model->weights + o->tgt_embed, table, d->tokens, d->positions, rows, c->d_model, trf__embedding_scale(c), &none);
+    if (stack->first_gain >= 0) {
+        trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->first_gain, stack->first_bias);
+        in = d->first_y;
+    }
+    for (i = 0; i < stack->n_steps; i++) {
+        const trf__step *step = &stack->steps[i];
+        trf__decode_step(t, step, i / trf__steps_per_layer(c, 1), rows, at, n_sentences, in, res);
+        in = step->gain >= 0 ? d->y : d->s;
+        res = c->norm_place == TRF_PRE_NORM ? d->s : in;
+    }
+    if (stack->final_gain >= 0) {
+        trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->final_gain, stack->final_bias);
+        in = d->first_y;
+    }
+    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w), o->generator_b >= 0 ? t->model->weights + o->generator_b : NULL,
+                     rows, c->target_vocab, c->d_model);
+}
+
+// >>rounds         sentences searched together
+
+/* A round: sentences first .. first + n - 1 of the call. */
+typedef struct trf__round {
+    const trf_sequences *sources, *prefixes;    /* of the round alone; prefixes may be NULL */
+    int32_t first, n;
+} trf__round;
+
+TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int32_t n_prefix)
+{
+    const trf_config *c = &t->model->config;
+    double counted = trf__has_source(c) ? n_source : n_prefix;
+    double limit = t->search.max_length_a * counted + t->search.max_length_b + (trf__has_source(c) ? 0 : n_prefix);
+    return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
+}
+
+/* Encodes the round's sources and projects the keys and values that every step will read. */
+TRF__FN trf_status trf__round_encode(trf_translator *t, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    trf__dropouts none;
+    int i;
+    if (!trf__has_source(c)) return TRF_OK;
+    TRF__ZERO(none);
+    trf__embed_side(&t->pass, 0, &none);
+    TRF__TRY(trf__stack_forward(&t->pass, 0, &none, err));
+    for (i = 0; i < c->decoder_layers; i++) {
+        const trf__step *step = &t->pass.decoder.steps[3 * i + 1];
+        trf__sub_weights w = trf__step_weights(&t->pass, step);
+        t->pass.run.ops->linear(&t->pass.run, t->decoder.memory + i * t->decoder.source_rows * 2 * c->d_model, t->pass.encoder.out,
+                                trf__mat_from(w.in_w, c->d_model, c->d_model), w.in_b + c->d_model, t->pass.source.rows, 2 * c->d_model, c->d_model);
+    }
+    return TRF_OK;
+}
+
+/* Asks for each row's candidates, lets every sentence choose, and lines up the rows of the next step. Returns their number. */
+TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, int32_t *n_live, int32_t *live)
+{
+    trf__decoder *d = &t->decoder;
+    trf__top top;
+    int64_t row = 0, next = 0, r, stride = 1;
+    int32_t k, kept = 0, *swap;
+    for (k = 0; k < *n_live; k++) {
+        const trf__beam *beam = &d->beams[live[k]];
+        trf__beam_request request = trf__beam_wanted(beam);
+        stride = trf__max64(stride, request.count);
+        for (r = 0; r < beam->live; r++) d->only[row++] = request.forced;
+    }
+    TRF__ZERO(top);
+    top.best = d->candidates;
+    top.logits = d->logits;
+    top.rows = rows; top.vocab = top.ld = t->model->config.target_vocab; top.n = stride;
+    top.banned[0] = t->model->config.pad; top.banned[1] = t->model->config.bos;
+    top.only = d->only;
+    t->pass.run.ops->top(&t->pass.run, &top);
+    for (row = 0, k = 0; k < *n_live; k++) {
+        trf__beam *beam = &d->beams[live[k]];
+        int32_t before = beam->live, now = trf__beam_advance(beam, d->candidates + row * stride, stride, trf__beam_wanted(beam).count), j;
+        for (j = 0; j < now; j++, next++) {
+            d->tokens[next] = trf__beam_tokens(beam)[j];
+            memcpy(d->ancestors[1] + next * d->length, d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length, (size_t)(at + 1) * sizeof(int32_t));
+        }
+        row += before;
+        if (now > 0) live[kept++] = live[k];
+    }
+    *n_live = kept;
+    swap = d->ancestors[0]; d->ancestors[0] = d->ancestors[1]; d->ancestors[1] = swap;
+    return next;
+}
+
+/* The spans of cross-attention: all rows of a sentence ask the rows of its source. */
+TRF__FN void trf__round_spans(trf_translator *t, const int32_t *live, int32_t n_live)
+{
+    trf__decoder *d = &t->decoder;
+    int64_t row = 0;
+    int32_t k;
+    for (k = 0; trf__has_source(&t->model->config) && k < n_live; k++) {
+        trf__span *span = &d->cross[k];
+        const trf__span *source = &t->pass.source.self[live[k]];
+        TRF__ZERO(*span);
+        span->query = row;
+        span->n_query = d->beams[live[k]].live;
+        span->key = source->query;
+        span->n_key = source->n_query;
+        row += span->n_query;
+    }
+}
+
+/* Stores the answers of all sentences of a round that is over. */
+TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, trf_error *err)
+{
+    const trf_hooks *hooks = &t->search.hooks;
+    int32_t i;
+    for (i = 0; i < round->n; i++) {
+        const trf__beam *beam = &t->decoder.beams[i];
+        int64_t room = trf__beam_ids(beam);
+        TRF__TRY(trf__grow(hooks, (void **)&t->ids, &t->ids_capacity, t->n_ids + room, sizeof *t->ids, err));
+        t->first_id[round->first + i] = t->n_ids;
+        t->n_answers[round->first + i] = trf__beam_finish(beam, t->answers + (int64_t)(round->first + i) * t->search.n_best, t->ids + t->n_ids);
+        t->n_ids += room;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    trf__decoder *d = &t->decoder;
+    int32_t *live = d->sentence, n_live = 0, i;
+    int64_t rows = 0, at = 0, from = 0;
+    for (i = 0; i < round->n; i++) {
+        int32_t n_prefix = round->prefixes ? round->prefixes->lengths[i] : 0;
+        trf__beam_start(&d->beams[i], (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i] : 0, n_prefix),
+                        round->prefixes ? round->prefixes->ids + from : NULL, n_prefix, c->eos, c->target_vocab - 2);
+        from += n_prefix;
+        if (d->beams[i].live > 0) { live[n_live++] = i; d->tokens[rows++] = trf__start_id(c); }
+    }
+    for (at = 0; rows > 0; at++) {
+        TRF__TRY(trf__cancel_status(&t->search.hooks, err));
+        trf__round_spans(t, live, n_live);
+        trf__decode_rows(t, rows, at, n_live);
+        rows = trf__round_advance(t, rows, at, &n_live, live);
+    }
+    return TRF_OK;
+}
+
+TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
+
+/* Checks the prefixes and finds how long the longest answer may become. */
+TRF__FN trf_status trf__prefix_check(const trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes, int64_t *longest, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    int64_t rows = 0, most = 0;
+    int32_t i, n = trf__has_source(c) ? sources->count : prefixes->count;
+    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, "prefix", &rows, &most, err));
+    if (prefixes && prefixes->count != n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n, prefixes->count);
+    for (i = 0; i < n; i++)
+        *longest = trf__max64(*longest, trf__answer_limit(t, trf__has_source(c) ? sources->lengths[i] : 0, prefixes ? prefixes->lengths[i] : 0));
+    return TRF_OK;
+}
+
+TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n, int64_t at)
+{
+    trf_sequences part;
+    part.ids = x->ids ? x->ids + at : NULL;
+    part.lengths = x->lengths + first;
+    part.count = n;
+    return part;
+}
+
+/* How many sentences from `first` on fit into a round. */
+TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x, int32_t first, int64_t *tokens)
+{
+    int32_t n = 0;
+    *tokens = 0;
+    while (first + n < x->count && n < t->search.max_sentences && (n == 0 || *tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
+        *tokens += x->lengths[first + n++] + 1;
+    return n;
+}
+
+/* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
+TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf_sequences *leading = trf__has_source(c) ? sources : prefixes;
+    const trf_hooks *hooks = &t->search.hooks;
+    trf__limits limits = t->pass.limits;
+    trf_batch batch;
+    trf__round round;
+    int64_t longest = 1, at = 0, prefix_at = 0, tokens = 0, rows = 0, most = 0;
+    int32_t i, first;
+    trf__forget_answers(t);
+    if (trf__has_source(c)) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
+    TRF__TRY(trf__prefix_check(t, sources, prefixes, &longest, err));
+    limits.longest = trf__max64(limits.longest, trf__max64(longest + 1, most));
+    if (limits.longest > t->pass.limits.longest) TRF__TRY(trf__pass_resize(&t->pass, &limits, err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->answers, &t->answers_capacity, (int64_t)leading->count * t->search.n_best, sizeof *t->answers, err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->n_answers, &t->n_answers_capacity, leading->count, sizeof *t->n_answers, err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->first_id, &t->first_id_capacity, leading->count, sizeof *t->first_id, err));
+    for (first = 0; first < leading->count; first += round.n) {
+        trf_sequences part, prefix;
+        TRF__ZERO(batch);
+        round.first = first;
+        round.n = trf__round_size(t, leading, first, &tokens);
+        part = trf__part(leading, first, round.n, at);
+        if (prefixes) prefix = trf__part(prefixes, first, round.n, prefix_at);
+        round.sources = trf__has_source(c) ? &part : NULL;
+        round.prefixes = prefixes ? &prefix : NULL;
+        TRF__TRY(trf__decoder_reserve(t, longest + 1, trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens) : 0, err));
+        if (trf__has_source(c)) {
+            batch.source = part;
+            TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
+        }
+        TRF__TRY(trf__round_encode(t, err));
+        TRF__TRY(trf__round_search(t, &round, err));
+        TRF__TRY(trf__round_store(t, &round, err));
+        for (i = 0; i < round.n; i++) { at += part.lengths[i]; if (prefixes) prefix_at += prefix.lengths[i]; }
+    }
+    for (i = 0; i < leading->count; i++) {      /* the ids have stopped moving */
+        int64_t id = t->first_id[i];
+        int32_t k;
+        for (k = 0; k < t->n_answers[i]; k++) {
+            trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
+            h->ids = t->ids + id;
+            id += h->n;
+        }
+    }
+    t->n_sentences = leading->count;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources, const trf_sequences *prefixes, trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    trf__clear(err);
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "forced prefixes need an encoder-decoder model; a decoder-only model takes its beginnings as sources");
+    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    return trf__search_all(translator, sources, prefixes, err);
+}
+
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    trf_status status;
+    int32_t i, k;
+    trf__clear(err);
+    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
+    status = trf__search_all(translator, NULL, sources, err);
+    for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)       /* the answer is what follows the beginning */
+        for (k = 0; k < translator->n_answers[i]; k++) {
+            trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
+            h->ids += sources->lengths[i];
+            h->n -= sources->lengths[i];
+        }
+    return status;
+}
+
+TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
+{
+    return sentence < 0 || sentence >= translator->n_sentences ? 0 : translator->n_answers[sentence];
+}
+
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank)
+{
+    if (rank < 0 || rank >= trf_hypothesis_count(translator, sentence)) return NULL;
+    return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
+}
+
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
+                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
+{
+    trf_sequences one;
+    const trf_hypothesis *best;
+    one.ids = source;
+    one.lengths = &n_source;
+    one.count = 1;
+    if (n) *n = 0;
+    TRF__TRY(trf_translate_batch(translator, &one, err));
+    best = trf_hypothesis_at(translator, 0, 0);
+    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
+    if (n) *n = best->n;
+    if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
+    if (best->n > capacity) return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "the answer has %d tokens, but there is room for %d", best->n, capacity);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size, trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    const trf_vocab *from = trf__has_source(c) ? translator->model->source : translator->model->target, *to = translator->model->target;
+    const trf_hypothesis *best;
+    trf_sequences one;
+    int32_t n = 0;
+    size_t bytes;
+    trf__clear(err);
+    if (size > 0) answer[0] = 0;
+    if (!from || !to) return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: translate ids, or set them with trf_model_set_vocabs");
+    TRF__TRY(trf__grow(&translator->search.hooks, (void **)&translator->text_ids, &translator->text_ids_capacity,
+                       (int64_t)strlen(text) + 1, sizeof *translator->text_ids, err));
+    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids, (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
+    one.ids = translator->text_ids;
+    one.lengths = &n;
+    one.count = 1;
+    TRF__TRY(trf_translate_batch(translator, &one, err));
+    best = trf_hypothesis_at(translator, 0, 0);
+    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
+    return trf_vocab_decode(to, best->ids, best->n, answer, size, &bytes, err);
+}
+
+// >>look-inside    scores, states, logits and attention weights, teacher-forced
+
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+{
+    int64_t rows = 0;
+    int32_t i;
+    for (i = 0; i < sources->count; i++) rows += sources->lengths[i] + model->config.source_eos;
+    return rows;
+}
+
+TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
+{
+    int64_t rows = 0;
+    int32_t i;
+    (void)model;
+    for (i = 0; i < targets->count; i++) rows += targets->lengths[i] + 1;
+    return rows;
+}
+
+TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
+{
+    if (trf__has_target(&t->model->config)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
+}
+
+TRF__FN trf_status trf__look(trf_translator *t, const trf_batch *batch, trf_error *err)
+{
+    trf__dropouts none;
+    TRF__ZERO(none);
+    TRF__TRY(trf__pass_batch(&t->pass, batch, 0, err));
+    return trf__pass_forward(&t->pass, &none, err);
+}
+
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities, trf_error *err)
+{
+    trf__loss loss;
+    int64_t i, r;
+    trf__clear(err);
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(translator, err));
+    TRF__TRY(trf__look(translator, batch, err));
+    loss = trf__pass_loss(&translator->pass, 0, TRF_SMOOTH_UNIFORM);
+    translator->pass.run.ops->cross_entropy(&translator->pass.run, &loss);
+    for (i = 0; i < translator->pass.n_sentences; i++) {
+        const trf__span *span = &translator->pass.target.self[i];
+        double sum = 0;
+        for (r = 0; r < span->n_query; r++) sum -= translator->pass.row_nll[span->query + r];
+        log_probabilities[i] = sum;
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    const trf_config *c = &translator->model->config;
+    int64_t rows;
+    trf_batch batch;
+    trf__dropouts none;
+    trf__clear(err);
+    trf__forget_answers(translator);
+    if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder: use trf_logits");
+    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    TRF__ZERO(none);
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    TRF__TRY(trf__pass_sides(pass, &batch, 1, 0, 0, err));
+    rows = pass->source.rows;
+    TRF__TRY(trf__shape_check(out, "out", rows, c->d_model, err));
+    trf__embed_side(pass, 0, &none);
+    TRF__TRY(trf__stack_forward(pass, 0, &none, err));
+    memcpy(out->data, pass->encoder.out, (size_t)(rows * c->d_model) * sizeof *out->data);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    const trf_config *c = &translator->model->config;
+    const trf__outer *o = &translator->model->layout.outer;
+    trf__clear(err);
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(translator, err));
+    TRF__TRY(trf__look(translator, batch, err));
+    TRF__TRY(trf__shape_check(out, "out", pass->target.rows, c->target_vocab, err));
+    pass->run.ops->linear(&pass->run, out->data, pass->decoder.out, trf__weight(pass, o->generator_w),
+                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows, c->target_vocab, c->d_model);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
+                                         int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    const trf_config *c = &translator->model->config;
+    int decoder = kind != TRF_ENCODER_SELF;
+    int64_t queries, keys;
+    trf_status status;
+    trf__clear(err);
+    trf__forget_answers(translator);
+    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) || (kind != TRF_DECODER_SELF && !trf__has_source(c)))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
+    TRF__TRY(trf__check_range("layer", layer, 0, (decoder ? c->decoder_layers : c->encoder_layers) - 1, err));
+    TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
+    if ((trf__has_source(c) ? batch->source.count : batch->target.count) != 1)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "attention weights are looked at one pair at a time, got %d",
+                         trf__has_source(c) ? batch->source.count : batch->target.count);
+    queries = decoder ? trf_target_rows(translator->model, &batch->target) : trf_source_rows(translator->model, &batch->source);
+    keys = kind == TRF_DECODER_SELF ? queries : trf_source_rows(translator->model, &batch->source);
+    TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
+    pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
+    pass->probed = out->data;
+    status = trf__look(translator, batch, err);
+    pass->probed = NULL;
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>system         the operating system: files
+//
+// Everything the library asks of the operating system stands here. Each TRF_OS_ macro may be defined
+// before the include: tests make calls fail that way, and a system without POSIX brings its own in one
+// header named by TRF_OS_HEADER, which then replaces all of them. Strict C99 hides much of POSIX; what
+// is used here stays visible. A descriptor is an int, failure is a negative result with errno set.
+// The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
+// on, and only regular files are opened, so no pipe, device or folder can hang or confuse a reader.
+// They return 0 or an errno.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__facts { int regular, mode; uint64_t size; } trf__facts;     /* mode: the nine permission bits */
+
+#if defined(TRF_OS_HEADER)
+#include TRF_OS_HEADER
+#elif defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <wchar.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+__declspec(dllimport) int __stdcall MoveFileExW(const wchar_t *, const wchar_t *, unsigned long);
+__declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char *, int, wchar_t *, int);
+#if defined(__cplusplus)
+}
+#endif
+
+/* Paths are UTF-8 on every system. */
+enum { TRF__WIDE_PATH = 1024 };
+TRF__FN int trf__os_widen(wchar_t *wide, const char *path)
+{
+    if (MultiByteToWideChar(65001 /* CP_UTF8 */, 8 /* MB_ERR_INVALID_CHARS */, path, -1, wide,
+                            TRF__WIDE_PATH) > 0) return 0;
+    errno = EINVAL;
+    return -1;
+}
+TRF__FN int trf__os_open(const char *path, int flags, int mode)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    return trf__os_widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
+}
+TRF__FN int trf__os_rename(const char *from, const char *to)
+{
+    wchar_t wide_from[TRF__WIDE_PATH], wide_to[TRF__WIDE_PATH];
+    if (trf__os_widen(wide_from, from) || trf__os_widen(wide_to, to)) return -1;
+    if (MoveFileExW(wide_from, wide_to, 1 | 8 /* replace existing, write through */)) return 0;
+    errno = EACCES;
+    return -1;
+}
+TRF__FN int trf__os_unlink(const char *path)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    return trf__os_widen(wide, path) ? -1 : _wunlink(wide);
+}
+TRF__FN int trf__os_chmod(const char *path, int mode)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    return trf__os_widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
+}
+TRF__FN int trf__os_facts(const struct _stat64 *found, trf__facts *facts)
+{
+    facts->regular = (found->st_mode & _S_IFMT) == _S_IFREG;
+    facts->mode = found->st_mode & 0777;
+    facts->size = (uint64_t)found->st_size;
+    return 0;
+}
+TRF__FN int trf__os_stat(const char *path, trf__facts *facts)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    struct _stat64 found;
+    if (trf__os_widen(wide, path) || _wstat64(wide, &found)) return -1;
+    return trf__os_facts(&found, facts);
+}
+TRF__FN int trf__os_fstat(int fd, trf__facts *facts)
+{
+    struct _stat64 found;
+    return _fstat64(fd, &found) ? -1 : trf__os_facts(&found, facts);
+}
+#define TRF__OS_READ(fd, to, bytes) _read(fd, to, (unsigned)(bytes))
+#define TRF__OS_WRITE(fd, from, bytes) _write(fd, from, (unsigned)(bytes))
+#define TRF__OS_SEEK(fd, offset) _lseeki64(fd, (__int64)(offset), SEEK_SET)
+#define TRF__OS_FSYNC(fd) _commit(fd)
+#define TRF__OS_CLOSE(fd) _close(fd)
+#define TRF__OS_PID() _getpid()
+#define TRF__OS_READING _O_RDONLY
+#define TRF__OS_CREATING (_O_WRONLY | _O_CREAT | _O_EXCL)
+#define TRF__OS_SLASH '\\'
+#define TRF__OS_FOLDERS 0               /* folders cannot be flushed; MoveFileExW writes through */
+
+#else
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+TRF__FN int trf__os_open(const char *path, int flags, int mode) { return open(path, flags, (mode_t)mode); }
+TRF__FN int trf__os_rename(const char *from, const char *to) { return rename(from, to); }
+TRF__FN int trf__os_unlink(const char *path) { return unlink(path); }
+TRF__FN int trf__os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
+TRF__FN int trf__os_facts(const struct stat *found, trf__facts *facts)
+{
+    facts->regular = S_ISREG(found->st_mode) ? 1 : 0;
+    facts->mode = (int)(found->st_mode & 0777);
+    facts->size = (uint64_t)found->st_size;
+    return 0;
+}
+TRF__FN int trf__os_stat(const char *path, trf__facts *facts)
+{
+    struct stat found;
+    return stat(path, &found) ? -1 : trf__os_facts(&found, facts);
+}
+TRF__FN int trf__os_fstat(int fd, trf__facts *facts)
+{
+    struct stat found;
+    return fstat(fd, &found) ? -1 : trf__os_facts(&found, facts);
+}
+/* On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not, but not every disk knows it. */
+TRF__FN int trf__os_fsync(int fd)
+{
+#if defined(F_FULLFSYNC)
+    if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
+#endif
+    return fsync(fd);
+}
+#if defined(O_CLOEXEC)
+#define TRF__OS_CLOEXEC O_CLOEXEC
+#else
+#define TRF__OS_CLOEXEC 0
+#endif
+#if defined(O_NONBLOCK)
+#define TRF__OS_NONBLOCK O_NONBLOCK     /* a pipe that takes the file's place between stat and open */
+#else
+#define TRF__OS_NONBLOCK 0
+#endif
+#define TRF__OS_READ(fd, to, bytes) read(fd, to, bytes)
+#define TRF__OS_WRITE(fd, from, bytes) write(fd, from, bytes)
+#define TRF__OS_SEEK(fd, offset) lseek(fd, (off_t)(offset), SEEK_SET)
+#define TRF__OS_FSYNC(fd) trf__os_fsync(fd)
+#define TRF__OS_CLOSE(fd) close(fd)
+#define TRF__OS_PID() getpid()
+#define TRF__OS_READING (O_RDONLY | TRF__OS_NONBLOCK | TRF__OS_CLOEXEC)
+#define TRF__OS_CREATING (O_WRONLY | O_CREAT | O_EXCL | TRF__OS_CLOEXEC)    /* O_EXCL: never through a link */
+#define TRF__OS_SLASH '/'
+#define TRF__OS_FOLDERS 1
+#endif
+
+#if !defined(TRF_OS_OPEN)
+#define TRF_OS_OPEN(path, flags, mode) trf__os_open(path, flags, mode)
+#endif
+#if !defined(TRF_OS_READ)
+#define TRF_OS_READ(fd, to, bytes) TRF__OS_READ(fd, to, bytes)
+#endif
+#if !defined(TRF_OS_WRITE)
+#define TRF_OS_WRITE(fd, from, bytes) TRF__OS_WRITE(fd, from, bytes)
+#endif
+#if !defined(TRF_OS_SEEK)
+#define TRF_OS_SEEK(fd, offset) TRF__OS_SEEK(fd, offset)
+#endif
+#if !defined(TRF_OS_FSYNC)
+#define TRF_OS_FSYNC(fd) TRF__OS_FSYNC(fd)
+#endif
+#if !defined(TRF_OS_CLOSE)
+#define TRF_OS_CLOSE(fd) TRF__OS_CLOSE(fd)
+#endif
+#if !defined(TRF_OS_RENAME)
+#define TRF_OS_RENAME(from, to) trf__os_rename(from, to)
+#endif
+#if !defined(TRF_OS_UNLINK)
+#define TRF_OS_UNLINK(path) trf__os_unlink(path)
+#endif
+#if !defined(TRF_OS_CHMOD)
+#define TRF_OS_CHMOD(path, mode) trf__os_chmod(path, mode)
+#endif
+#if !defined(TRF_OS_STAT)
+#define TRF_OS_STAT(path, facts) trf__os_stat(path, facts)
+#endif
+#if !defined(TRF_OS_FSTAT)
+#define TRF_OS_FSTAT(fd, facts) trf__os_fstat(fd, facts)
+#endif
+#if !defined(TRF_OS_PID)
+#define TRF_OS_PID() TRF__OS_PID()
+#endif
+#if !defined(TRF_OS_READING)
+#define TRF_OS_READING TRF__OS_READING
+#endif
+#if !defined(TRF_OS_CREATING)
+#define TRF_OS_CREATING TRF__OS_CREATING
+#endif
+#if !defined(TRF_OS_SLASH)
+#define TRF_OS_SLASH TRF__OS_SLASH
+#endif
+#if !defined(TRF_OS_FOLDERS)
+#define TRF_OS_FOLDERS TRF__OS_FOLDERS
+#endif
+
+enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
+
+/* errno of a call that failed; a call that forgot to set it still counts as failed. */
+TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
+
+TRF__FN int trf__open(const char *path, int flags, int mode, int *fd)
+{
+    do {
+        errno = 0;
+        *fd = TRF_OS_OPEN(path, flags, mode);
+    } while (*fd < 0 && errno == EINTR);
+    return *fd < 0 ? trf__errno() : 0;
+}
+
+/* Reads until `bytes` are there or the file ends; *got tells how many. */
+TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
+{
+    *got = 0;
+    while (*got < bytes) {
+        size_t part = bytes - *got < TRF__IO_MOST ? bytes - *got : (size_t)TRF__IO_MOST;
+        int64_t n;
+        errno = 0;
+        n = (int64_t)TRF_OS_READ(fd, (char *)to + *got, part);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return trf__errno();
+        if (n == 0) return 0;
+        *got += (size_t)n;
+    }
+    return 0;
+}
+
+TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t part = bytes - done < TRF__IO_MOST ? bytes - done : (size_t)TRF__IO_MOST;
+        int64_t n;
+        errno = 0;
+        n = (int64_t)TRF_OS_WRITE(fd, (const char *)from + done, part);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return trf__errno();
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+TRF__FN int trf__sync(int fd)
+{
+    int result;
+    do {
+        errno = 0;
+        result = TRF_OS_FSYNC(fd);
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? trf__errno() : 0;
+}
+
+/* An interrupted close has closed: a second one could close somebody else's file. */
+TRF__FN int trf__close(int fd)
+{
+    errno = 0;
+    return TRF_OS_CLOSE(fd) < 0 && errno != EINTR ? trf__errno() : 0;
+}
+
+/* Opens a regular file for reading. Asks before opening, since opening a device can already do something,
+   and again afterwards, since the name may have got another owner in between. */
+TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf__facts *facts, trf_error *err)
+{
+    int error;
+    *fd = -1;
+    errno = 0;
+    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find");
+    if (facts->regular) {
+        error = trf__open(path, TRF_OS_READING, 0, fd);
+        if (error) return trf__fail_io(err, error, path, "open");
+        errno = 0;
+        if (TRF_OS_FSTAT(*fd, facts) < 0) {
+            error = trf__errno();
+            trf__close(*fd);
+            *fd = -1;
+            return trf__fail_io(err, error, path, "look at");
+        }
+        if (facts->regular) return TRF_OK;
+        trf__close(*fd);
+        *fd = -1;
+    }
+    return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; expected a regular file",
+                     path);
+}
+
+/* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
+   Until the rename the old file is untouched; a link at `path` is replaced, not followed. */
+typedef struct trf__saving {
+    const char *path;
+    char *temporary;
+    size_t bytes;           /* of temporary */
+    int fd, made;           /* made: the temporary file exists and is ours */
+} trf__saving;
+
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-0a1b2c3d"; a very long name is cut to stay a
+   legal one, between two characters. */
+TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
+{
+    const char *name = path + strlen(path);
+    size_t length;
+    while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
+    length = strlen(name);
+    if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
+    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
+             (unsigned long)(((uint32_t)TRF_OS_PID() * 1024u + attempt) & 0xFFFFFFFFu));
+}
+
+TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
+{
+    trf__facts old, now;
+    int error = 0, exists;
+    uint32_t attempt;
+    TRF__ZERO(*saving);
+    TRF__ZERO(old);
+    saving->path = path;
+    saving->fd = -1;
+    errno = 0;
+    exists = TRF_OS_STAT(path, &old) >= 0;
+    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find");
+    if (exists && !old.regular)
+        return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; it is not replaced",
+                         path);
+    if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
+    saving->bytes = strlen(path) + 32;
+    saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
+    if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    for (attempt = 0; attempt < 1000 && saving->fd < 0; attempt++) {
+        trf__temporary_name(saving->temporary, saving->bytes, path, attempt);
+        error = trf__open(saving->temporary, TRF_OS_CREATING, exists ? old.mode : 0666, &saving->fd);
+        if (error && error != EEXIST) break;
+    }
+    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create");
+    saving->made = 1;
+    if (!exists) return TRF_OK;
+    errno = 0;          /* the umask may have taken permissions that the old file has */
+    if (TRF_OS_FSTAT(saving->fd, &now) < 0 || (now.mode != old.mode && TRF_OS_CHMOD(saving->temporary, old.mode) < 0))
+        return trf__fail_io(err, trf__errno(), saving->temporary, "set the permissions of");
+    return TRF_OK;
+}
+
+/* The folder's own data hold the name: without this a power failure can bring the old file back. Opened
+   before the rename, so that a folder which cannot be opened is noticed while nothing has changed. */
+TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
+{
+    char *slash = strrchr(saving->temporary, '/');
+    char kept;
+    int error;
+    *fd = -1;
+    if (!TRF_OS_FOLDERS) return 0;
+    if (!slash) return trf__open(".", TRF_OS_READING, 0, fd);
+    kept = slash[1];
+    slash[1] = 0;
+    error = trf__open(saving->temporary, TRF_OS_READING, 0, fd);
+    slash[1] = kept;
+    return error;
+}
+
+TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
+{
+    int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
+    saving->fd = -1;
+    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write");
+    error = trf__open_folder(saving, &folder);
+    if (error) return trf__fail_io(err, error, saving->path, "open the folder of");
+    errno = 0;
+    if (TRF_OS_RENAME(saving->temporary, saving->path) < 0) {
+        error = trf__errno();
+        if (folder >= 0) trf__close(folder);
+        return trf__fail_io(err, error, saving->path, "replace");
+    }
+    saving->made = 0;
+    if (folder < 0) return TRF_OK;
+    error = trf__sync(folder);
+    trf__close(folder);
+    if (error == EINVAL) error = 0;         /* some file systems have nothing to flush in a folder */
+    return error ? trf__fail_io(err, error, saving->path, "flush the folder of the new, complete file") : TRF_OK;
+}
+
+/* Ends what trf__save_begin began, whatever it returned: commits if `status` is TRF_OK, else leaves
+   nothing behind. Only a folder that cannot be flushed is an error with the new file in place. */
+TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status, trf_error *err)
+{
+    if (!status) status = trf__save_commit(saving, err);
+    if (saving->fd >= 0) trf__close(saving->fd);
+    if (saving->made) (void)TRF_OS_UNLINK(saving->temporary);
+    trf__free(hooks, saving->temporary, saving->bytes);
+    TRF__ZERO(*saving);
+    saving->fd = -1;
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>text           numbers as text, UTF-8, sorting, CRC-32
+//
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
+// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
+// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
+// -----------------------------------------------------------------------------------------------
+
+/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
+TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+{
+    char text[64];
+    size_t n = 0;
+    const char *c;
+    if (size == 0) return;
+    if (x != x) snprintf(text, sizeof text, "nan");
+    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
+    for (c = text; *c && n + 1 < size; c++) {
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
+    }
+    to[n] = 0;
+}
+
+/* -?(0|[1-9][0-9]*), and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
+TRF__FN int trf__parse_int(const char *text, int64_t *x)
+{
+    int negative = *text == '-';
+    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    const char *c = text + negative;
+    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
+    for (; *c; c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
+}
+
+/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
+   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
+   locale can have another one. */
+TRF__FN int trf__parse_real(const char *text, double *x)
+{
+    char plain[96];
+    size_t n = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    const char *c = text;
+    double value;
+    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
+    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
+    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
+    if (*c == '-') plain[n++] = *c++;
+    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
+        if (*c == '.') { point = 1; continue; }
+        if (++digits > 64) return 0;
+        plain[n++] = *c;
+        exponent -= point;
+    }
+    if (!digits || c[-1] == '.') return 0;
+    if (*c == 'e' || *c == 'E') {
+        int negative = c[1] == '-';
+        int64_t written = 0;
+        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
+        if (!*c) return 0;
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
+        exponent += negative ? -written : written;
+    }
+    if (*c) return 0;
+    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
+    value = strtod(plain, NULL);
+    if (!trf__is_finite(value)) return 0;
+    *x = value;
+    return 1;
+}
+
+/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
+   beyond U+10FFFF are not (Unicode, table 3-7). */
+TRF__FN int trf__utf8_at(const char *p, size_t n)
+{
+    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    if (bytes == 0 || (size_t)bytes > n) return 0;
+    if (c == 0xE0) low = 0xA0;
+    if (c == 0xED) high = 0x9F;
+    if (c == 0xF0) low = 0x90;
+    if (c == 0xF4) high = 0x8F;
+    for (i = 1; i < bytes; i++) {
+        unsigned char d = (unsigned char)p[i];
+        if (d < low || d > high) return 0;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return bytes;
+}
+
+/* Offset of the first byte that is not UTF-8, or -1. */
+TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        int bytes = trf__utf8_at(text + i, n - i);
+        if (bytes == 0) return (int64_t)i;
+        i += (size_t)bytes;
+    }
+    return -1;
+}
+
+/* Sorts pointers by compare(a, b) < 0. */
+TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *))
+{
+    size_t first = n / 2, end = n;
+    while (end > 1) {
+        const void *item;
+        size_t hole, child;
+        if (first > 0) item = items[--first];           /* build the heap ... */
+        else {                                          /* ... then take the largest off, again and again */
+            item = items[--end];
+            items[end] = items[0];
+        }
+        hole = first;
+        while ((child = 2 * hole + 1) < end) {
+            if (child + 1 < end && compare(items[child], items[child + 1]) < 0) child++;
+            if (compare(item, items[child]) >= 0) break;
+            items[hole] = items[child];
+            hole = child;
+        }
+        items[hole] = item;
+    }
+}
+
+/* Four bytes at a time: table[k][b] is what byte b does k bytes further on. */
+typedef struct trf__crc { uint32_t table[4][256], value; } trf__crc;
+
+TRF__FN void trf__crc_begin(trf__crc *crc)
+{
+    uint32_t i, k, bits;
+    for (i = 0; i < 256; i++) {
+        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
+        crc->table[0][i] = bits;
+    }
+    for (k = 1; k < 4; k++)
+        for (i = 0; i < 256; i++)
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
+    crc->value = 0;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value;
+    for (; n >= 4; n -= 4, p += 4) {
+        c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        c = crc->table[3][c & 255] ^ crc->table[2][c >> 8 & 255]
+          ^ crc->table[1][c >> 16 & 255] ^ crc->table[0][c >> 24];
+    }
+    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
+    crc->value = ~c;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>files          the safetensors container
+//
+//     bytes 0..7      N, the length of the header, little-endian
+//     bytes 8..8+N    the header: one JSON object, UTF-8, blanks after it:
+//                     {"__metadata__": {"key": "text", ...},
+//                      "name": {"dtype": "F32", "shape": [4, 2], "data_offsets": [begin, end]}, ...}
+//     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly once
+//
+// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation, UTF-8, one
+// pass over the JSON without recursion into tables of fixed size, names unique, data covered. Strings are
+// unescaped in place: names and metadata are pointers into the header. Only then may anybody ask for
+// memory for tensors. What tensors mean is not known here.
+// Metadata of ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
+// -----------------------------------------------------------------------------------------------
+
+enum {
+    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes */
+    TRF__FILE_TENSORS = 65536,          /* tensors, and as many texts */
+    TRF__FILE_RANK = 8,
+    TRF__FILE_NAME = 255,               /* bytes */
+    TRF__JSON_DEPTH = 64,
+    TRF__CHUNK = 8192                   /* bytes read, converted or written at a time; on the stack */
+};
+#define TRF__FILE_INTEGER 281474976710655u      /* 2^48 - 1 */
+
+/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). */
+typedef struct trf__dtype { char name[12]; int32_t bytes; } trf__dtype;
+TRF__FN const trf__dtype *trf__dtype_of(const char *name)
+{
+    static const trf__dtype known[] = {
+        {"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
+        {"U64", 8}, {"U32", 4}, {"U16", 2}, {"U8", 1}, {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
+        {"C64", 0}, {"F4", 0}, {"F6_E2M3", 0}, {"F6_E3M2", 0}
+    };
+    size_t i;
+    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
+    return NULL;
+}
+
+typedef struct trf__text_entry { const char *key, *value; } trf__text_entry;
+
+struct trf_file {
+    trf_hooks hooks;
+    size_t allocated;           /* bytes of this block: struct, tables, header */
+    int fd, allow_nonfinite;
+    char path[160];             /* for messages */
+    uint64_t size, data_begin;
+    int32_t count, capacity;
+    int32_t n_meta, meta_capacity;
+    trf_file_entry *entries;    /* as in the header */
+    trf__text_entry *meta;
+    const void **by_name, **by_begin, **by_key;     /* the same, sorted */
+    char *header;
+    int64_t header_bytes;
+};
+
+/* ---- JSON: what a header needs of it ---- */
+
+typedef struct trf__json {
+    char *text;
+    int64_t n, at;
+    const char *name;           /* whose value is being read: for messages */
+    trf_error *err;
+} trf__json;
+
+TRF__FN int trf__json_peek(const trf__json *s) { return s->at < s->n ? (int)(unsigned char)s->text[s->at] : -1; }
+
+TRF__FN void trf__json_blanks(trf__json *s)
+{
+    while (s->at < s->n && s->text[s->at] && strchr(" \t\r\n", s->text[s->at])) s->at++;
+}
+
+/* "expected X, got Y". If Y nests deeper than anybody means, that is what is said. */
+TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
+{
+    int64_t i;
+    int depth = 0, quoted = 0, c = trf__json_peek(s);
+    for (i = s->at; i < s->n; i++) {
+        char d = s->text[i];
+        if (quoted) {
+            if (d == '\\') i++;
+            else if (d == '"') quoted = 0;
+            continue;
+        }
+        if (d == '"') quoted = 1;
+        else if (d == '[' || d == '{') depth++;
+        else if (d == ']' || d == '}') depth--;
+        if (depth > TRF__JSON_DEPTH)
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + i, s->name, "header: nested deeper than %d at byte %lld",
+                             (int)TRF__JSON_DEPTH, (long long)(8 + i));
+        if (depth <= 0 && !quoted) break;
+    }
+    if (c < 0) return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                                "header: expected %s, got its end at byte %lld",
+                                expected, (long long)(8 + s->at));
+    return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                     c > 32 && c < 127 ? "header: expected %s, got '%c' at byte %lld"
+                                       : "header: expected %s, got 0x%02X at byte %lld",
+                     expected, c, (long long)(8 + s->at));
+}
+
+/* One step through an object or array: *more, or its end has been read. */
+TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more)
+{
+    trf__json_blanks(s);
+    *more = trf__json_peek(s) != close;
+    if (!*more) { s->at++; return TRF_OK; }
+    if (first) return TRF_OK;
+    if (trf__json_peek(s) != ',') return trf__json_refuse(s, close == '}' ? "',' or '}'" : "',' or ']'");
+    s->at++;
+    trf__json_blanks(s);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
+{
+    trf__json_blanks(s);
+    if (trf__json_peek(s) != open) return trf__json_refuse(s, expected);
+    s->at++;
+    return TRF_OK;
+}
+
+/* Four hexadecimal digits, or -1. */
+TRF__FN int32_t trf__json_hex(trf__json *s)
+{
+    int32_t value = 0;
+    int i;
+    for (i = 0; i < 4; i++) {
+        int c = trf__json_peek(s);
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                  : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (digit < 0) return -1;
+        value = value * 16 + digit;
+        s->at++;
+    }
+    return value;
+}
+
+/* What follows a backslash. An escape is never shorter than what it stands for. */
+TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    int c = trf__json_peek(s), extra, i;
+    const char *letter = c > 0 ? strchr(letters, c) : NULL;
+    int64_t begin = s->at;
+    int32_t u, low;
+    if (letter) {
+        *(*to)++ = meant[letter - letters];
+        s->at++;
+        return TRF_OK;
+    }
+    if (c != 'u') return trf__json_refuse(s, "an escape: one of \" \\ / b f n r t u");
+    s->at++;
+    u = trf__json_hex(s);
+    if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
+    if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' && s->text[s->at + 1] == 'u') {
+        s->at += 2;
+        low = trf__json_hex(s);
+        u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
+    }
+    if (u == 0 || (u >= 0xD800 && u < 0xE000))
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name, "header: %s in a string at byte %lld",
+                         u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
+    extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
+    *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> extra & 0xFF) | u >> 6 * extra : u);
+    for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
+{
+    char *to;
+    trf_status status;
+    trf__json_blanks(s);
+    if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
+    s->at++;
+    to = s->text + s->at;
+    *out = to;
+    for (;;) {
+        int c = trf__json_peek(s);
+        if (c < 32) return trf__json_refuse(s, c < 0 ? "the end of a string" : "no control character in a string");
+        s->at++;
+        if (c == '"') break;
+        if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
+        status = trf__json_escape(s, &to);
+        if (status) return status;
+    }
+    *to = 0;            /* at most where the closing quote was */
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
+{
+    trf_status status = trf__json_string(s, key, "a name in double quotes");
+    if (status) return status;
+    return trf__json_open(s, ':', "':'");
+}
+
+/* 0 or [1-9][0-9]*. What does not fit 64 bits is no number to us; what does, but is beyond 2^48-1, is too large. */
+TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
+{
+    uint64_t value = 0;
+    int64_t begin;
+    trf__json_blanks(s);
+    begin = s->at;
+    while (trf__json_peek(s) >= '0' && trf__json_peek(s) <= '9' && !(value == 0 && s->at > begin)) {
+        uint64_t digit = (uint64_t)(s->text[s->at] - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
+                             "header: a number beyond 64 bits at byte %lld", (long long)(8 + begin));
+        value = value * 10 + digit;
+        s->at++;
+    }
+    if (s->at == begin) return trf__json_refuse(s, "a whole number");
+    if (value > TRF__FILE_INTEGER)
+        return trf__fail(s->err, TRF_E_LIMIT, 8 + begin, s->name, "header: %llu at byte %lld, the limit is %llu",
+                         (unsigned long long)value, (long long)(8 + begin), (unsigned long long)TRF__FILE_INTEGER);
+    *out = value;
+    return TRF_OK;
+}
+
+/* ---- the header ---- */
+
+/* "[4, 2]" */
+TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
+{
+    int more;
+    uint64_t n = 0;
+    trf_status status = trf__json_open(s, '[', "the shape, an array");
+    if (status) return status;
+    for (entry->rank = 0; ; entry->rank++) {
+        status = trf__json_next(s, entry->rank == 0, ']', &more);
+        if (status || !more) return status;
+        if (entry->rank == TRF__FILE_RANK)
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "tensor \"%.100s\": more than %d dimensions",
+                             s->name, (int)TRF__FILE_RANK);
+        status = trf__json_integer(s, &n);
+        if (status) return status;
+        entry->shape[entry->rank] = (int64_t)n;
+    }
+}
+
+/* "[begin, end]", begin <= end; counted from the start of the data. */
+TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
+{
+    uint64_t offset[2];
+    int i, more;
+    trf_status status = trf__json_open(s, '[', "data_offsets, an array");
+    if (status) return status;
+    for (i = 0; i < 2; i++) {
+        status = trf__json_next(s, i == 0, ']', &more);
+        if (status) return status;
+        if (!more) break;
+        status = trf__json_integer(s, &offset[i]);
+        if (status) return status;
+    }
+    if (i == 2) status = trf__json_open(s, ']', "two offsets and ']'");
+    if (status) return status;
+    if (i < 2 || offset[0] > offset[1])
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                         "tensor \"%.100s\": expected data_offsets [begin, end], got %s",
+                         s->name, i < 2 ? "less than two numbers" : "an end before the begin");
+    entry->begin = offset[0];
+    entry->bytes = offset[1] - offset[0];
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
+{
+    int64_t begin = s->at;
+    const char *text = NULL;
+    const trf__dtype *dtype;
+    trf_status status = trf__json_string(s, &text, "the dtype, a string");
+    if (status) return status;
+    dtype = trf__dtype_of(text);
+    if (dtype && dtype->bytes) { entry->dtype = dtype->name; return TRF_OK; }
+    return trf__fail(s->err, dtype ? TRF_E_UNSUPPORTED : TRF_E_FORMAT, 8 + begin, s->name,
+                     "tensor \"%.100s\": %s dtype \"%.20s\"",
+                     s->name, dtype ? "this version does not read" : "unknown", text);
+}
+
+/* Bytes that shape and dtype ask for. Each dimension counts as at least 1, so that a zero cannot hide
+   numbers which would overflow somewhere else. */
+TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *entry, int64_t where)
+{
+    uint64_t most = (uint64_t)trf__dtype_of(entry->dtype)->bytes, wanted = most;
+    int32_t i;
+    for (i = 0; i < entry->rank; i++) {
+        uint64_t n = (uint64_t)entry->shape[i];
+        if (n > 1 && most > TRF__FILE_INTEGER / n)
+            return trf__fail(s->err, TRF_E_LIMIT, where, s->name,
+                             "tensor \"%.100s\": its shape asks for more than %llu bytes", s->name,
+                             (unsigned long long)TRF__FILE_INTEGER);
+        if (n > 1) most *= n;
+        wanted = n ? wanted * n : 0;
+    }
+    if (wanted == entry->bytes) return TRF_OK;
+    return trf__fail(s->err, TRF_E_SHAPE, where, s->name,
+                     "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets for %llu",
+                     s->name, (unsigned long long)wanted, entry->dtype, (unsigned long long)entry->bytes);
+}
+
+/* Where a string of the header stands in the file. */
+TRF__FN int64_t trf__file_where(const trf_file *file, const char *text) { return 8 + (int64_t)(text - file->header); }
+
+TRF__FN trf_status trf__file_name(const trf__json *s, const trf_file *file, const char *name)
+{
+    size_t length = strlen(name), i;
+    int64_t where = trf__file_where(file, name);
+    if (length == 0) return trf__fail(s->err, TRF_E_FORMAT, where, "header", "a tensor without a name at byte %lld",
+                                      (long long)where);
+    if (length > TRF__FILE_NAME)
+        return trf__fail(s->err, TRF_E_LIMIT, where, name,
+                         "a tensor's name of %llu bytes at byte %lld, the limit is %d",
+                         (unsigned long long)length, (long long)where, (int)TRF__FILE_NAME);
+    for (i = 0; i < length; i++)
+        if ((unsigned char)name[i] < 32 || name[i] == 127)
+            return trf__fail(s->err, TRF_E_FORMAT, where, name,
+                             "a control character in the name of a tensor at byte %lld", (long long)where);
+    return TRF_OK;
+}
+
+/* {"dtype": ..., "shape": ..., "data_offsets": ...}, in any order, each once. */
+TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *name)
+{
+    static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
+    trf_file_entry *entry = file->entries + file->count;
+    int seen = 0, first = 1, more, i;
+    trf_status status = trf__file_name(s, file, name);
+    if (status) return status;
+    if (file->count == file->capacity)
+        return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors", (int)file->capacity);
+    entry->name = name;
+    for (i = 0; i < TRF__FILE_RANK; i++) entry->shape[i] = 1;
+    status = trf__json_open(s, '{', "an object that describes a tensor");
+    for (; !status; first = 0) {
+        const char *field = NULL;
+        status = trf__json_next(s, first, '}', &more);
+        if (status || !more) break;
+        status = trf__json_key(s, &field);
+        if (status) break;
+        for (i = 0; i < 3 && strcmp(field, fields[i]); i++) { }
+        if (i == 3) { trf__json_blanks(s); return trf__json_refuse(s, "no field but dtype, shape and data_offsets"); }
+        if (seen & 1 << i)
+            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
+                             "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
+        seen |= 1 << i;
+        status = i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry) : trf__file_offsets(s, entry);
+    }
+    if (status) return status;
+    for (i = 0; i < 3; i++)
+        if (!(seen & 1 << i))
+            return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name, "tensor \"%.100s\" has no \"%s\"", name,
+                             fields[i]);
+    status = trf__file_extent(s, entry, trf__file_where(file, name));
+    if (!status) file->count++;
+    return status;
+}
+
+TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
+{
+    int more, first = 1;
+    trf_status status = trf__json_open(s, '{', "an object of texts");
+    for (; !status; first = 0) {
+        trf__text_entry *pair = file->meta + file->n_meta;
+        status = trf__json_next(s, first, '}', &more);
+        if (status || !more) break;
+        if (file->n_meta == file->meta_capacity)
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "more than %d texts", (int)file->meta_capacity);
+        status = trf__json_key(s, &pair->key);
+        if (!status) status = trf__json_string(s, &pair->value, "a text in double quotes");
+        if (!status) file->n_meta++;
+    }
+    return status;
+}
+
+TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
+{
+    int more, first = 1, texts = 0;
+    trf_status status;
+    int64_t bad = trf__utf8_fault(s->text, (size_t)s->n);
+    if (bad >= 0)
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
+                         (long long)(8 + bad));
+    if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
+        return trf__fail(s->err, TRF_E_FORMAT, 8, s->name, "header: a byte order mark, expected '{'");
+    status = trf__json_open(s, '{', "an object");
+    for (; !status; first = 0) {
+        const char *name = NULL;
+        s->name = "header";
+        status = trf__json_next(s, first, '}', &more);
+        if (status || !more) break;
+        status = trf__json_key(s, &name);
+        if (status) break;
+        s->name = name;
+        if (strcmp(name, "__metadata__")) status = trf__file_tensor(s, file, name);
+        else if (texts++)
+            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name, "header: two \"__metadata__\"");
+        else status = trf__file_texts(s, file);
+    }
+    if (status) return status;
+    trf__json_blanks(s);
+    return s->at < s->n ? trf__json_refuse(s, "blanks after the last '}'") : TRF_OK;
+}
+
+/* ---- what must hold between the entries ---- */
+
+TRF__FN int trf__by_name(const void *a, const void *b)
+{
+    return strcmp(((const trf_file_entry *)a)->name, ((const trf_file_entry *)b)->name);
+}
+TRF__FN int trf__by_key(const void *a, const void *b)
+{
+    return strcmp(((const trf__text_entry *)a)->key, ((const trf__text_entry *)b)->key);
+}
+TRF__FN int trf__by_begin(const void *a, const void *b)        /* an empty tensor before the one that begins there */
+{
+    const trf_file_entry *x = (const trf_file_entry *)a, *y = (const trf_file_entry *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+TRF__FN trf_status trf__file_unique(trf_file *file, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
+    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
+    trf__sort(file->by_name, (size_t)file->count, trf__by_name);
+    trf__sort(file->by_key, (size_t)file->n_meta, trf__by_key);
+    for (i = 1; i < file->count; i++)
+        if (!trf__by_name(file->by_name[i - 1], file->by_name[i])) {
+            const char *name = ((const trf_file_entry *)file->by_name[i])->name;
+            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, name), name, "duplicate tensor \"%.100s\"",
+                             name);
+        }
+    for (i = 1; i < file->n_meta; i++)
+        if (!trf__by_key(file->by_key[i - 1], file->by_key[i])) {
+            const char *key = ((const trf__text_entry *)file->by_key[i])->key;
+            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, key), key, "duplicate metadata \"%.100s\"",
+                             key);
+        }
+    return TRF_OK;
+}
+
+/* The data are covered exactly once: no hole, no overlap, nothing behind. Afterwards entries' begins count
+   from the start of the file. */
+TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
+{
+    uint64_t end = 0, needs, data = file->size - file->data_begin;
+    const char *last = "header";
+    int32_t i;
+    for (i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
+    trf__sort(file->by_begin, (size_t)file->count, trf__by_begin);
+    for (i = 0; i < file->count; i++) {
+        const trf_file_entry *entry = (const trf_file_entry *)file->by_begin[i];
+        if (entry->begin != end)
+            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, entry->name), entry->name,
+                             "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" ends: %s",
+                             entry->name,
+                             (unsigned long long)entry->begin, (unsigned long long)end, last,
+                             entry->begin < end ? "an overlap" : "a hole");
+        end += entry->bytes;
+        last = entry->name;
+    }
+    needs = file->data_begin + end;
+    if (end > data)
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->size, last, "file is %llu bytes, needs %llu: truncated?",
+                         (unsigned long long)file->size, (unsigned long long)needs);
+    if (end < data)
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)needs, last,
+                         "file is %llu bytes, its tensors end at %llu: something was appended?",
+                         (unsigned long long)file->size, (unsigned long long)needs);
+    for (i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
+    return TRF_OK;
+}
+
+/* ---- opening ---- */
+
+/* Reads exactly `bytes` at `offset`; less is an error, since the size is known to hold them. */
+TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, void *to, size_t bytes, trf_error *err)
+{
+    size_t got = 0;
+    int error = 0;
+    trf_status status;
+    errno = 0;
+    if (TRF_OS_SEEK(fd, offset) < 0) error = trf__errno();
+    if (!error) error = trf__read_all(fd, to, bytes, &got);
+    if (!error && got == bytes) return TRF_OK;
+    if (error) status = trf__fail_io(err, error, path, "read");
+    else status = trf__fail(err, TRF_E_IO, -1, path,
+                            "\"%.120s\" ended at byte %llu, expected %llu: it changed while it was read", path,
+                            (unsigned long long)(offset + got), (unsigned long long)(offset + bytes));
+    if (err) err->where = (int64_t)(offset + got);
+    return status;
+}
+
+/* What people mistake for safetensors. Asked only once the length makes no sense. */
+TRF__FN const char *trf__file_guess(const unsigned char *begin)
+{
+    static const struct { char bytes[8]; int32_t n; char what[44]; } known[] = {
+        {"PK\3\4", 4, "a zip archive, as torch.save writes"}, {"\x80\2", 2, "a Python pickle"}, {"\x80\3", 2,
+                "a Python pickle"},
+        {"\x80\4", 2, "a Python pickle"}, {"\x80\5", 2, "a Python pickle"}, {"GGUF", 4, "a GGUF file"}, {"<!DOC", 5,
+                "a web page"},
+        {"<!doc", 5, "a web page"}, {"<html", 5, "a web page"}, {"version", 7,
+                "a git-lfs pointer, not the file itself"},
+        {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"}, {"\x1F\x8B", 2, "a gzip file"}, {"{", 1,
+                "JSON text"}
+    };
+    size_t i;
+    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!memcmp(begin, known[i].bytes, (size_t)known[i].n)) return known[i].what;
+    return NULL;
+}
+
+/* The first eight bytes, held against the size of the file and the limits. */
+TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uint64_t *length, trf_error *err)
+{
+    unsigned char begin[8];
+    const char *guess;
+    uint64_t n = 0;
+    int i;
+    trf_status status;
+    if (size < 8)
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path, "file is %llu bytes, needs at least 8: truncated?",
+                         (unsigned long long)size);
+    status = trf__file_fetch(fd, path, 0, begin, 8, err);
+    if (status) return status;
+    for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
+    *length = n;
+    if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
+    guess = trf__file_guess(begin);
+    if (guess) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a safetensors file, got what looks like %s",
+                                guess);
+    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a header, got the length 0");
+    if (n > TRF__FILE_HEADER)
+        return trf__fail(err, TRF_E_LIMIT, 0, path, "a header of %llu bytes, the limit is %d", (unsigned long long)n,
+                         (int)TRF__FILE_HEADER);
+    return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
+                     "file is %llu bytes, needs at least %llu for its header: truncated?",
+                     (unsigned long long)size, (unsigned long long)(n + 8));
+}
+
+/* One block: the struct, the tables, the header and a NUL. The shortest tensor takes 50 bytes of header,
+   the shortest text 5, so tables are never larger than the header by more than a small factor. */
+TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
+{
+    int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
+    int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TENSORS);
+    size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
+    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
+                 + (size_t)texts * (sizeof(trf__text_entry) + sizeof(void *)) + (size_t)header + 1;
+    char *block = (char *)trf__alloc(hooks, bytes);
+    trf_file *file = (trf_file *)(void *)block;
+    if (!block) return NULL;
+    TRF__ZERO(*file);
+    file->hooks = *hooks;
+    file->allocated = bytes;
+    file->fd = -1;
+    file->capacity = tensors;
+    file->meta_capacity = texts;
+    file->entries = (trf_file_entry *)(void *)(block + fixed);
+    file->by_name = (const void **)(void *)(file->entries + tensors);
+    file->by_begin = file->by_name + tensors;
+    file->by_key = file->by_begin + tensors;
+    file->meta = (trf__text_entry *)(void *)(file->by_key + texts);
+    file->header = (char *)(file->meta + texts);
+    file->header_bytes = header;
+    return file;
+}
+
+TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
+{
+    trf__json s;
+    trf_status status = trf__file_fetch(file->fd, file->path, 8, file->header, (size_t)file->header_bytes, err);
+    if (status) return status;
+    TRF__ZERO(s);
+    s.text = file->header;
+    s.n = file->header_bytes;
+    s.name = "header";
+    s.err = err;
+    status = trf__file_parse(&s, file);
+    if (!status) status = trf__file_unique(file, err);
+    if (!status) status = trf__file_cover(file, err);
+    return status;
+}
+
+/* ---- reading tensors ---- */
+
+/* Index of a tensor, or -1. */
+TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
+{
+    int32_t low = 0, high = file->count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        const trf_file_entry *entry = (const trf_file_entry *)file->by_name[middle];
+        int order = strcmp(entry->name, name);
+        if (order == 0) return (int32_t)(entry - file->entries);
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    return value;
+}
+
+TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
+{
+    int i;
+    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+}
+
+/* IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits. */
+TRF__FN double trf__from_half(uint32_t bits)
+{
+    int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
+    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction), exponent - 25);
+    if (exponent == 31) x = fraction ? (double)NAN : (double)INFINITY;
+    return bits >> 15 & 1 ? -x : x;
+}
+
+TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
+TRF__FN double trf__from_double(uint64_t bits) { double x; memcpy(&x, &bits, 8); return x; }
+
+/* One number of dtype 'F' 32, 'D' F64, 'H' F16 or 'B' BF16. */
+TRF__FN double trf__from_file(const unsigned char *p, char code)
+{
+    switch (code) {
+    case 'F': return trf__from_float((uint32_t)trf__from_little(p, 4));
+    case 'D': return trf__from_double(trf__from_little(p, 8));
+    case 'H': return trf__from_half((uint32_t)trf__from_little(p, 2));
+    default: return trf__from_float((uint32_t)trf__from_little(p, 2) << 16);
+    }
+}
+
+TRF__FN trf_status trf__file_count_check(const trf_file_entry *entry, int64_t count, trf_error *err)
+{
+    int64_t n = (int64_t)entry->bytes / trf__dtype_of(entry->dtype)->bytes;
+    if (n == count) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                     "tensor \"%.100s\": expected %lld numbers, got %lld",
+                     entry->name, (long long)count, (long long)n);
+}
+
+/* All of tensor `index` as trf_real: `count` numbers, or TRF_E_SHAPE. F64 is rounded in a float build, the
+   others are exact. On failure `out` may be half written. One thread at a time. */
+TRF__FN trf_status trf__file_read(trf_file *file, int32_t index, trf_real *out, int64_t count, trf_error *err)
+{
+    const trf_file_entry *entry = file->entries + index;
+    unsigned char chunk[TRF__CHUNK];
+    const char *dtype = entry->dtype;
+    char code = !strcmp(dtype, "F32") ? 'F' : !strcmp(dtype, "F64") ? 'D' : !strcmp(dtype,
+            "F16") ? 'H' : !strcmp(dtype, "BF16") ? 'B' : 0;
+    size_t width = (size_t)trf__dtype_of(dtype)->bytes, n, i;
+    uint64_t done;
+    int32_t k;
+    trf_status status;
+    for (k = 0; k < entry->rank; k++)
+        if (entry->shape[k] > INT32_MAX)
+            return trf__fail(err, TRF_E_LIMIT, (int64_t)entry->begin, entry->name,
+                             "tensor \"%.100s\": a dimension of %lld, the limit is %d",
+                             entry->name, (long long)entry->shape[k], (int)INT32_MAX);
+    if (!code)
+        return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s",
+                         entry->name, dtype);
+    status = trf__file_count_check(entry, count, err);
+    for (done = 0; !status && done < entry->bytes; done += n) {
+        n = entry->bytes - done < sizeof chunk ? (size_t)(entry->bytes - done) : sizeof chunk;
+        status = trf__file_fetch(file->fd, file->path, entry->begin + done, chunk, n, err);
+        for (i = 0; !status && i < n; i += width) {
+            trf_real x = (trf_real)trf__from_file(chunk + i, code);
+            if (!trf__is_finite((double)x) && !file->allow_nonfinite)
+                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(entry->begin + done + i), entry->name,
+                                 "tensor \"%.100s\": element %llu is infinite or not a number", entry->name,
+                                 (unsigned long long)((done + i) / width));
+            *out++ = x;
+        }
+    }
+    return status;
+}
+
+/* All of an I64 tensor. */
+TRF__FN trf_status trf__file_read_int64(trf_file *file, int32_t index, int64_t *out, int64_t count, trf_error *err)
+{
+    const trf_file_entry *entry = file->entries + index;
+    unsigned char chunk[TRF__CHUNK];
+    uint64_t done;
+    size_t n, i;
+    trf_status status;
+    if (strcmp(entry->dtype, "I64"))
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\": expected I64, got %s", entry->name, entry->dtype);
+    status = trf__file_count_check(entry, count, err);
+    for (done = 0; !status && done < entry->bytes; done += n) {
+        n = entry->bytes - done < sizeof chunk ? (size_t)(entry->bytes - done) : sizeof chunk;
+        status = trf__file_fetch(file->fd, file->path, entry->begin + done, chunk, n, err);
+        for (i = 0; !status && i < n; i += 8) {
+            uint64_t bits = trf__from_little(chunk + i, 8);
+            memcpy(out++, &bits, 8);
+        }
+    }
+    return status;
+}
+
+/* Compares the data with metadata "trf.crc32"; a file without it passes. */
+TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK];
+    const char *text = trf_file_metadata(file, "trf.crc32");
+    trf__crc crc;
+    uint64_t at;
+    uint32_t stored = 0;
+    size_t n, i;
+    trf_status status = TRF_OK;
+    if (!text) return TRF_OK;
+    for (i = 0; text[i]; i++) {
+        const char *digit = strchr("0123456789abcdef", text[i]);
+        if (!digit || i == 8) break;
+        stored = stored << 4 | (uint32_t)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10);
+    }
+    if (i != 8 || text[i])
+        return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
+                         "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
+    trf__crc_begin(&crc);
+    for (at = file->data_begin; !status && at < file->size; at += n) {
+        n = file->size - at < sizeof chunk ? (size_t)(file->size - at) : sizeof chunk;
+        status = trf__file_fetch(file->fd, file->path, at, chunk, n, err);
+        if (!status) trf__crc_add(&crc, chunk, n);
+    }
+    if (status || crc.value == stored) return status;
+    return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
+                     "the data have CRC-32 %08lx, expected %08lx: the file was damaged",
+                     (unsigned long)crc.value, (unsigned long)stored);
+}
+
+/* ---- writing ---- */
+
+typedef struct trf__out {
+    char name[128];
+    int32_t rank;
+    int64_t shape[4];
+    const void *data;
+    const char *dtype;          /* "F32", "F64" or "I64" */
+    uint64_t bytes;
+} trf__out;
+
+typedef struct trf__meta { const char *key, *value; } trf__meta;
+
+/* Text that is counted first (to = NULL) and written the second time. */
+typedef struct trf__text { char *to; size_t n; } trf__text;
+
+TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
+{
+    if (text->to) memcpy(text->to + text->n, s, n);
+    text->n += n;
+}
+
+TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
+
+TRF__FN void trf__put_number(trf__text *text, uint64_t value)
+{
+    char digits[24];
+    size_t i = sizeof digits - 1;
+    digits[i] = 0;
+    do digits[--i] = (char)('0' + (int)(value % 10)); while (value /= 10);
+    trf__put(text, digits + i);
+}
+
+TRF__FN void trf__put_string(trf__text *text, const char *s)
+{
+    char escape[8];
+    trf__put(text, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') trf__put(text, "\\");
+        if ((unsigned char)*s >= 32) trf__put_bytes(text, s, 1);
+        else {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*s);
+            trf__put(text, escape);
+        }
+    }
+    trf__put(text, "\"");
+}
+
+TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, const trf__meta *meta,
+                             int32_t n_meta, uint32_t crc)
+{
+    char hex[16];
+    uint64_t at = 0;
+    int32_t i, k;
+    snprintf(hex, sizeof hex, "%08lx", (unsigned long)crc);
+    trf__put(text, "{\"__metadata__\":{\"trf.crc32\":");
+    trf__put_string(text, hex);
+    for (i = 0; i < n_meta; i++) {
+        trf__put(text, ",");
+        trf__put_string(text, meta[i].key);
+        trf__put(text, ":");
+        trf__put_string(text, meta[i].value);
+    }
+    trf__put(text, "}");
+    for (i = 0; i < n; i++) {
+        trf__put(text, ",");
+        trf__put_string(text, tensors[i].name);
+        trf__put(text, ":{\"dtype\":");
+        trf__put_string(text, tensors[i].dtype);
+        trf__put(text, ",\"shape\":[");
+        for (k = 0; k < tensors[i].rank; k++) {
+            if (k) trf__put(text, ",");
+            trf__put_number(text, (uint64_t)tensors[i].shape[k]);
+        }
+        trf__put(text, "],\"data_offsets\":[");
+        trf__put_number(text, at);
+        trf__put(text, ",");
+        trf__put_number(text, at += tensors[i].bytes);
+        trf__put(text, "]}");
+    }
+    trf__put(text, "}");
+    while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
+}
+
+TRF__FN int trf__out_width(const trf__out *out) { return strcmp(out->dtype, "F32") ? 8 : 4; }
+
+/* Up to TRF__CHUNK bytes of a tensor, as they stand in the file. */
+TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk)
+{
+    const unsigned char *from = (const unsigned char *)out->data + at;
+    size_t n = out->bytes - at < TRF__CHUNK ? (size_t)(out->bytes - at) : (size_t)TRF__CHUNK, i;
+    int width = trf__out_width(out);
+    for (i = 0; i < n; i += (size_t)width) {
+        uint64_t bits = 0;
+        uint32_t half;
+        if (width == 8) memcpy(&bits, from + i, 8);
+        else { memcpy(&half, from + i, 4); bits = half; }
+        trf__to_little(chunk + i, bits, width);
+    }
+    return n;
+}
+
+TRF__FN uint32_t trf__out_crc(const trf__out *tensors, int32_t n)
+{
+    unsigned char chunk[TRF__CHUNK];
+    trf__crc crc;
+    uint64_t at;
+    int32_t i;
+    trf__crc_begin(&crc);
+    for (i = 0; i < n; i++)
+        for (at = 0; at < tensors[i].bytes; ) {
+            size_t bytes = trf__out_chunk(tensors + i, at, chunk);
+            trf__crc_add(&crc, chunk, bytes);
+            at += bytes;
+        }
+    return crc.value;
+}
+
+/* One tensor that its own reader would accept. */
+TRF__FN trf_status trf__out_check(const trf__out *out, int32_t index, trf_error *err)
+{
+    size_t length = 0;
+    uint64_t wanted;
+    int known, bad = 0;
+    int32_t i;
+    while (length < sizeof out->name && out->name[length]) {
+        bad |= (unsigned char)out->name[length] < 32 || out->name[length] == 127;
+        length++;
+    }
+    if (bad || length == 0 || length == sizeof out->name || trf__utf8_fault(out->name,
+            length) >= 0 || !strcmp(out->name, "__metadata__"))
+        return trf__fail(err, TRF_E_INVALID_ARG, index, "name",
+                         "tensor %d: expected a name of 1 to 127 bytes of UTF-8 without control "
+                         "characters, and not \"__metadata__\"", (int)index);
+    known = out->dtype && (!strcmp(out->dtype, "F32") || !strcmp(out->dtype, "F64") || !strcmp(out->dtype, "I64"));
+    if (!known || out->rank < 0 || out->rank > TRF_MAX_RANK)
+        return trf__fail(err, TRF_E_INVALID_ARG, index, out->name,
+                         "tensor \"%.100s\": expected F32, F64 or I64 and a rank of 0 to 4", out->name);
+    wanted = (uint64_t)trf__out_width(out);
+    for (i = 0; i < out->rank; i++) {
+        if (out->shape[i] < 0 || (wanted && (uint64_t)out->shape[i] > TRF__FILE_INTEGER / wanted))
+            return trf__fail(err, TRF_E_INVALID_ARG, index, out->name, "tensor \"%.100s\": a dimension of %lld",
+                             out->name, (long long)out->shape[i]);
+        wanted *= (uint64_t)out->shape[i];
+    }
+    if (wanted != out->bytes || (wanted && !out->data))
+        return trf__fail(err, TRF_E_INVALID_ARG, index, out->name,
+                         "tensor \"%.100s\": expected %llu bytes of data for its shape, got %llu",
+                         out->name, (unsigned long long)wanted, (unsigned long long)(out->data ? out->bytes : 0));
+    return TRF_OK;
+}
+
+TRF__FN int trf__by_out_name(const void *a, const void *b) { return strcmp(((const trf__out *)a)->name,
+        ((const trf__out *)b)->name); }
+TRF__FN int trf__by_meta_key(const void *a, const void *b) { return strcmp(((const trf__meta *)a)->key,
+        ((const trf__meta *)b)->key); }
+
+/* Everything a writer can get wrong, before a byte is written. */
+TRF__FN trf_status trf__out_check_all(const trf_hooks *hooks, const trf__out *tensors, int32_t n,
+                                      const trf__meta *meta, int32_t n_meta, trf_error *err)
+{
+    const void **sorted;
+    size_t bytes;
+    uint64_t total = 0;
+    int32_t i;
+    trf_status status = TRF_OK;
+    if (n < 0 || n > TRF__FILE_TENSORS || (n && !tensors)
+        || n_meta < 0 || n_meta >= TRF__FILE_TENSORS || (n_meta && !meta))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n",
+                         "expected 0 to 65536 tensors and fewer than 65536 texts, got %d and %d",
+                         (int)n, (int)n_meta);
+    for (i = 0; i < n && !status; i++) {
+        status = trf__out_check(tensors + i, i, err);
+        if (!status && (total += tensors[i].bytes) > TRF__FILE_INTEGER)
+            status = trf__fail(err, TRF_E_INVALID_ARG, i, "bytes", "the data are more than %llu bytes",
+                               (unsigned long long)TRF__FILE_INTEGER);
+    }
+    for (i = 0; i < n_meta && !status; i++)
+        if (!meta[i].key || !meta[i].value || trf__utf8_fault(meta[i].key,
+                strlen(meta[i].key)) >= 0 || !strcmp(meta[i].key, "trf.crc32")
+            || trf__utf8_fault(meta[i].value, strlen(meta[i].value)) >= 0)
+            status = trf__fail(err, TRF_E_INVALID_ARG, i, meta[i].key ? meta[i].key : "metadata",
+                               "metadata %d: expected UTF-8, and not \"trf.crc32\"", (int)i);
+    if (status) return status;
+    bytes = (size_t)trf__max64(n, n_meta) * sizeof *sorted;
+    sorted = (const void **)trf__alloc(hooks, bytes);
+    if (!sorted) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory to sort %d names", (int)trf__max64(n,
+            n_meta));
+    for (i = 0; i < n; i++) sorted[i] = tensors + i;
+    trf__sort(sorted, (size_t)n, trf__by_out_name);
+    for (i = 1; i < n && !status; i++)
+        if (!trf__by_out_name(sorted[i - 1], sorted[i]))
+            status = trf__fail(err, TRF_E_INVALID_ARG, -1, ((const trf__out *)sorted[i])->name,
+                               "two tensors have this name");
+    for (i = 0; i < n_meta && !status; i++) sorted[i] = meta + i;
+    if (!status) trf__sort(sorted, (size_t)n_meta, trf__by_meta_key);
+    for (i = 1; i < n_meta && !status; i++)
+        if (!trf__by_meta_key(sorted[i - 1], sorted[i]))
+            status = trf__fail(err, TRF_E_INVALID_ARG, -1, ((const trf__meta *)sorted[i])->key,
+                               "two metadata have this key");
+    trf__free(hooks, (void *)sorted, bytes);
+    return status;
+}
+
+TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, const trf__out *tensors, int32_t n)
+{
+    unsigned char chunk[TRF__CHUNK];
+    uint64_t at;
+    int32_t i;
+    int error;
+    trf__to_little(chunk, header_bytes, 8);
+    error = trf__write_all(fd, chunk, 8);
+    if (!error) error = trf__write_all(fd, header, header_bytes);
+    for (i = 0; i < n; i++)
+        for (at = 0; !error && at < tensors[i].bytes; ) {
+            size_t bytes = trf__out_chunk(tensors + i, at, chunk);
+            error = trf__write_all(fd, chunk, bytes);
+            at += bytes;
+        }
+    return error;
+}
+
+/* Writes a whole file, or changes nothing. What our own reader would refuse is TRF_E_INVALID_ARG. */
+TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, const trf__out *tensors, int32_t n,
+                                   const trf__meta *meta, int32_t n_meta, trf_error *err)
+{
+    trf__saving saving;
+    trf__text header;
+    size_t bytes;
+    uint32_t crc;
+    int error;
+    trf_status status;
+    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    status = trf__out_check_all(hooks, tensors, n, meta, n_meta, err);
+    if (status) return status;
+    TRF__ZERO(header);
+    trf__put_header(&header, tensors, n, meta, n_meta, 0);
+    bytes = header.n;
+    if (bytes > TRF__FILE_HEADER)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "header",
+                         "names and texts need a header of %llu bytes, the limit is %d",
+                         (unsigned long long)bytes, (int)TRF__FILE_HEADER);
+    header.to = (char *)trf__alloc(hooks, bytes);
+    if (!header.to) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+                                     (unsigned long long)bytes);
+    header.n = 0;
+    crc = trf__out_crc(tensors, n);
+    trf__put_header(&header, tensors, n, meta, n_meta, crc);
+    status = trf__save_begin(&saving, hooks, path, err);
+    if (!status) {
+        error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
+        if (error) status = trf__fail_io(err, error, saving.temporary, "write");
+    }
+    status = trf__save_end(&saving, hooks, status, err);
+    trf__free(hooks, header.to, bytes);
+    if (!status) trf__clear(err);
+    return status;
+}
+
+/* ---- public ---- */
+
+TRF_API trf_load_options trf_load_defaults(void)
+{
+    trf_load_options options;
+    TRF__ZERO(options);
+    options.max_bytes = (uint64_t)64 << 30;
+    options.device = trf_device_default();
+    return options;
+}
+
+TRF_API void trf_file_close(trf_file *file)
+{
+    trf_hooks hooks;
+    if (!file) return;
+    hooks = file->hooks;
+    if (file->fd >= 0) trf__close(file->fd);
+    trf__free(&hooks, file, file->allocated);
+}
+
+TRF_API int32_t trf_file_count(const trf_file *file) { return file ? file->count : 0; }
+
+TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
+{
+    trf_file_entry none;
+    if (file && index >= 0 && index < file->count) return file->entries[index];
+    TRF__ZERO(none);
+    return none;
+}
+
+TRF_API int32_t trf_file_metadata_count(const trf_file *file) { return file ? file->n_meta : 0; }
+
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value)
+{
+    int inside = file && index >= 0 && index < file->n_meta;
+    if (key) *key = inside ? file->meta[index].key : NULL;
+    if (value) *value = inside ? file->meta[index].value : NULL;
+}
+
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
+{
+    int32_t low = 0, high = file && key ? file->n_meta : 0;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        const trf__text_entry *pair = (const trf__text_entry *)file->by_key[middle];
+        int order = strcmp(pair->key, key);
+        if (order == 0) return pair->value;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return NULL;
+}
+
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+{
+    trf_load_options chosen = options ? *options : trf_load_defaults();
+    trf__facts facts;
+    uint64_t length = 0;
+    int fd = -1;
+    trf_status status;
+    TRF__ZERO(facts);
+    if (!file) return trf__fail(err, TRF_E_INVALID_ARG, -1, "file", "expected a place for the result, got NULL");
+    *file = NULL;
+    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    if (chosen.max_bytes == 0) return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
+                                                "expected a limit above 0 (trf_load_defaults), got 0");
+    status = trf__open_regular(path, &fd, &facts, err);
+    if (status) return status;
+    if (facts.size > chosen.max_bytes)
+        status = trf__fail(err, TRF_E_LIMIT, -1, path, "file is %llu bytes, the limit is %llu (max_bytes)",
+                           (unsigned long long)facts.size, (unsigned long long)chosen.max_bytes);
+    if (!status) status = trf__file_length(fd, path, facts.size, &length, err);
+    if (!status) {
+        *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
+        if (!*file) status = trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+                                       (unsigned long long)length);
+    }
+    if (status) { trf__close(fd); return status; }
+    (*file)->fd = fd;
+    (*file)->allow_nonfinite = chosen.allow_nonfinite;
+    (*file)->size = facts.size;
+    (*file)->data_begin = 8 + length;
+    trf__copy_text((*file)->path, sizeof (*file)->path, path);
+    status = trf__file_load(*file, err);
+    if (status) { trf_file_close(*file); *file = NULL; return status; }
+    trf__clear(err);
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>store          models and checkpoints as safetensors
+//
+//   tensors            the parameters, with the names and shapes of trf_parameter; a tied matrix once, under
+//                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
+//                      optimizer.m.NAME and optimizer.v.NAME.
+//   __metadata__       trf.format = 1; trf.content = model | checkpoint; trf.config.FIELD, each field of trf_config as
+//                      decimal text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
+//                      trf.target_vocab (see >>vocab); trf.crc32 of the data. A checkpoint adds trf.train.FIELD,
+//                      trf.step, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
+//
+// Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the prefix
+// `transformer.` that a wrapping nn.Module adds, and refuses every tensor that it has no use for. Nothing is
+// allocated for weights before the whole header has been proven to fit the configuration.
+// -----------------------------------------------------------------------------------------------
+
+/* Every stored field once: type and name. */
+#define TRF__CONFIG_INTS(X) \
+    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) X(int32_t, decoder_layers) \
+    X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) X(int32_t, pad) X(int32_t, bos) X(int32_t, eos) X(int32_t, unk) \
+    X(trf_activation, activation) X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, norm_place) \
+    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) X(int32_t, generator_bias) \
+    X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) X(trf_decoder_start, decoder_start) X(uint64_t, seed)
+#define TRF__CONFIG_REALS(X) X(double, norm_epsilon)
+
+#define TRF__TRAIN_INTS(X) \
+    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, schedule) X(int64_t, warmup) \
+    X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) X(int32_t, source_tokens) X(int32_t, target_tokens) \
+    X(int32_t, sequences) X(int32_t, longest) X(int32_t, threads) X(int32_t, leave_blas_threads)
+#define TRF__TRAIN_REALS(X) \
+    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) X(double, initial_rate) \
+    X(double, final_rate) X(double, label_smoothing) X(double, dropout) X(double, attention_dropout) X(double, activation_dropout) \
+    X(double, residual_dropout) X(double, clip_norm)
+
+/* Metadata in the making: keys are literals, short values live in `text`, vocabularies in memory of their own. */
+enum { TRF__NOTES = 80, TRF__NOTE_SIZE = 40 };
+typedef struct trf__notes {
+    trf__meta items[TRF__NOTES];
+    char text[TRF__NOTES][TRF__NOTE_SIZE];
+    int32_t n;
+} trf__notes;
+
+TRF__FN void trf__note(trf__notes *notes, const char *key, const char *value)
+{
+    trf__meta *item = &notes->items[notes->n];
+    snprintf(notes->text[notes->n], TRF__NOTE_SIZE, "%s", value);
+    item->key = key;
+    item->value = notes->text[notes->n++];
+}
+
+TRF__FN void trf__note_int(trf__notes *notes, const char *key, int64_t value)
+{
+    char text[TRF__NOTE_SIZE];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    trf__note(notes, key, text);
+}
+
+TRF__FN void trf__note_real(trf__notes *notes, const char *key, double value)
+{
+    char text[TRF__NOTE_SIZE];
+    trf__print_real(text, sizeof text, value, 17);
+    trf__note(notes, key, text);
+}
+
+TRF__FN void trf__note_config(trf__notes *notes, const trf_config *c)
+{
+#define X(type, field) trf__note_int(notes, "trf.config." #field, (int64_t)c->field);
+    TRF__CONFIG_INTS(X)
+#undef X
+#define X(type, field) trf__note_real(notes, "trf.config." #field, c->field);
+    TRF__CONFIG_REALS(X)
+#undef X
+}
+
+/* Number `key` of the metadata: missing or malformed is an error. */
+TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value, trf_error *err)
+{
+    const char *text = trf_file_metadata(file, key);
+    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
+    if (!trf__parse_int(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a whole number, got \"%.40s\"", key, text);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double *value, trf_error *err)
+{
+    const char *text = trf_file_metadata(file, key);
+    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
+    if (!trf__parse_real(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a number, got \"%.40s\"", key, text);
+    return TRF_OK;
+}
+
+/* One integer field into its own type, refusing what does not fit. */
+#define TRF__READ_INT_FIELD(prefix, object, type, field) { \
+        TRF__TRY(trf__read_int(file, prefix #field, &integer, err)); \
+        if (sizeof(type) == 4 && integer != (int64_t)(int32_t)integer) \
+            return trf__fail(err, TRF_E_FORMAT, integer, prefix #field, "%s must fit into 32 bits, got %lld", prefix #field, (long long)integer); \
+        (object)->field = (type)integer; }
+
+/* What a configuration from a file does wrong is the file's fault, not an argument's. */
+TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
+{
+    if (status != TRF_E_INVALID_ARG) return status;
+    if (err && (!strcmp(err->what, "pad") || !strcmp(err->what, "bos") || !strcmp(err->what, "eos") || !strcmp(err->what, "unk")))
+        return (trf_status)(err->status = TRF_E_SHAPE);
+    if (err) err->status = TRF_E_FORMAT;
+    return TRF_E_FORMAT;
+}
+
+TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c, trf_error *err)
+{
+    int64_t integer;
+    TRF__ZERO(*c);
+    if (!trf_file_metadata(file, "trf.format")) {
+        if (!options->config)
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, "config", "the file has no trf.format metadata: its configuration must be given in the load options");
+        *c = *options->config;
+    } else {
+        TRF__TRY(trf__read_int(file, "trf.format", &integer, err));
+        if (integer != 1) return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format", "this version reads format 1, the file has format %lld", (long long)integer);
+#define X(type, field) TRF__READ_INT_FIELD("trf.config.", c, type, field)
+        TRF__CONFIG_INTS(X)
+#undef X
+#define X(type, field) TRF__TRY(trf__read_real(file, "trf.config." #field, &c->field, err));
+        TRF__CONFIG_REALS(X)
+#undef X
+    }
+    c->device = options->device;
+    c->hooks = options->hooks;
+    return trf_file_metadata(file, "trf.format") ? trf__file_fault(trf__config_check(c, err), err) : trf__config_check(c, err);
+}
+
+// >>store-match    tensors of a file against the parameters of a configuration
+
+/* The tensor called prefix + name, with or without `transformer.` in front; -1 if there is none. */
+TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
+{
+    char whole[128];
+    int32_t index;
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    index = trf__file_find(file, whole);
+    if (index >= 0) return index;
+    snprintf(whole, sizeof whole, "transformer.%s%s", prefix, name);
+    return trf__file_find(file, whole);
+}
+
+/* Other names under which files of other programs keep a tied matrix; NULL if none. */
+TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
+{
+    static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
+    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight")) return number < 2 ? names[number] : NULL;
+    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight")) return number < 1 ? names[0] : NULL;
+    return NULL;
+}
+
+TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
+{
+    if (strcmp(e->dtype, "F32") && strcmp(e->dtype, "F64") && strcmp(e->dtype, "F16") && strcmp(e->dtype, "BF16"))
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name, "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name, e->dtype);
+    if (e->rank == p->rank && e->shape[0] == p->shape[0] && (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name, "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and (%lld, %lld)",
+                     e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank, (long long)(e->rank > 0 ? e->shape[0] : 1),
+                     (long long)(e->rank > 1 ? e->shape[1] : 1));
+}
+
+/* Every parameter has its tensor (with this prefix), of the right shape; counts the tensors that are of use. */
+TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, int32_t *used, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        int32_t index = trf__find_tensor(file, prefix, p->name), n, found = 0;
+        for (n = -1; ; n++) {
+            const char *alias = n < 0 ? p->name : trf__alias(&model->config, p, n);
+            if (!alias) break;
+            index = trf__find_tensor(file, prefix, alias);
+            if (index < 0) continue;
+            trf_file_entry entry = trf_file_at(file, index);
+            TRF__TRY(trf__match_shape(&entry, p, err));
+            found++;
+        }
+        if (!found) return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix, p->name,
+                                     (long long)p->shape[0], (long long)p->shape[1]);
+        *used += found;
+    }
+    return TRF_OK;
+}
+
+/* 1 if some parameter (with one of the prefixes) is kept in this tensor. */
+TRF__FN int trf__is_known(const trf_file *file, const trf_model *model, int32_t index, int checkpoint)
+{
+    static const char *const prefixes[3] = {"", "optimizer.m.", "optimizer.v."};
+    int32_t i, n, k;
+    for (k = 0; k < (checkpoint ? 3 : 1); k++)
+        for (i = 0; i < model->layout.n_params; i++)
+            for (n = -1; ; n++) {
+                const trf__param *p = &model->layout.params[i];
+                const char *name = n < 0 ? p->name : trf__alias(&model->config, p, n);
+                if (!name) break;
+                if (trf__find_tensor(file, prefixes[k], name) == index) return 1;
+            }
+    return 0;
+}
+
+TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
+{
+    int32_t used = 0, i;
+    TRF__TRY(trf__match(file, model, "", &used, err));
+    if (checkpoint) {
+        TRF__TRY(trf__match(file, model, "optimizer.m.", &used, err));
+        TRF__TRY(trf__match(file, model, "optimizer.v.", &used, err));
+    }
+    for (i = 0; used != trf_file_count(file) && i < trf_file_count(file); i++) {
+        trf_file_entry entry = trf_file_at(file, i);
+        if (!trf__is_known(file, model, i, checkpoint))
+            return trf__fail(err, TRF_E_SHAPE, (int64_t)entry.begin, entry.name, "tensor \"%.100s\" belongs to no parameter of this configuration", entry.name);
+    }
+    return TRF_OK;
+}
+
+/* Reads one arena; a matrix found under several names must be the same under all of them. */
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena, trf_error *err)
+{
+    const trf_hooks *hooks = &model->config.hooks;
+    int32_t i, n;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        int64_t count = p->shape[0] * p->shape[1];
+        int have = 0;
+        for (n = -1; ; n++) {
+            const char *name = n < 0 ? p->name : trf__alias(&model->config, p, n);
+            int32_t index = name ? trf__find_tensor(file, prefix, name) : -1;
+            trf_real *copy;
+            trf_status status;
+            int same;
+            if (!name) break;
+            if (index < 0) continue;
+            if (!have) { TRF__TRY(trf__file_read(file, index, arena + p->offset, count, err)); have = 1; continue; }
+            copy = (trf_real *)trf__alloc(hooks, (size_t)count * sizeof *copy);
+            if (!copy) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"", name, p->name);
+            status = trf__file_read(file, index, copy, count, err);
+            same = status == TRF_OK && memcmp(copy, arena + p->offset, (size_t)count * sizeof *copy) == 0;
+            trf__free(hooks, copy, (size_t)count * sizeof *copy);
+            TRF__TRY(status);
+            if (!same) return trf__fail(err, TRF_E_SHAPE, -1, name, "the configuration ties \"%s\" to \"%s\", but the file has different values for them", name, p->name);
+        }
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__read_vocab(const trf_file *file, const char *key, trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
+{
+    const char *text = trf_file_metadata(file, key);
+    return text ? trf__vocab_from_text(vocab, text, hooks, err) : TRF_OK;
+}
+
+TRF__FN trf_status trf__read_vocabs(const trf_file *file, trf_model *model, trf_error *err)
+{
+    const trf_config *c = &model->config;
+    TRF__TRY(trf__read_vocab(file, "trf.source_vocab", &model->source, &c->hooks, err));
+    TRF__TRY(trf__read_vocab(file, "trf.target_vocab", &model->target, &c->hooks, err));
+    if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
+    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
+}
+
+TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, const char *path, trf_error *err)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    int is_checkpoint = content && !strcmp(content, "checkpoint");
+    if (is_checkpoint == checkpoint) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "trf.content", checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
+                     : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
+}
+
+/* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
+TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, int checkpoint, trf_error *err)
+{
+    trf_config config;
+    trf_model *model;
+    trf_status status;
+    TRF__TRY(trf__read_config(file, options, &config, err));
+    TRF__TRY(trf__model_frame(&model, &config, err));
+    status = trf__match_all(file, model, checkpoint, err);
+    if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
+    if (status == TRF_OK) status = trf__file_check_crc(file, err);
+    if (status == TRF_OK) status = trf__model_weights(model, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, "", model->weights, err);
+    if (status != TRF_OK) { trf_model_destroy(model); return status; }
+    *out = model;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options, trf_error *err)
+{
+    trf_load_options defaults = trf_load_defaults();
+    trf_file *file;
+    trf_status status;
+    trf__clear(err);
+    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    *model = NULL;
+    if (!options) options = &defaults;
+    TRF__TRY(trf__device_check(&options->device, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
+    status = trf__check_content(file, 0, path, err);
+    if (status == TRF_OK) status = trf__model_read(model, file, options, 0, err);
+    trf_file_close(file);
+    return status;
+}
+
+// >>store-write
+
+TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix, const trf_real *arena)
+{
+    int32_t i;
+    for (i = 0; i < model->layout.n_params; i++, out++) {
+        const trf__param *p = &model->layout.params[i];
+        TRF__ZERO(*out);
+        snprintf(out->name, sizeof out->name, "%s%s", prefix, p->name);
+        out->rank = p->rank;
+        out->shape[0] = p->shape[0];
+        out->shape[1] = p->shape[1];
+        out->data = arena + p->offset;
+        out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
+        out->bytes = (uint64_t)(p->shape[0] * p->shape[1]) * sizeof(trf_real);
+    }
+}
+
+/* Adds the vocabularies to the notes; *memory must be freed after writing. */
+TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, char **memory, size_t *bytes, trf_error *err)
+{
+    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0, target = model->target ? trf__vocab_text_bytes(model->target) : 0;
+    *bytes = source + target;
+    *memory = (char *)trf__alloc(&model->config.hooks, *bytes);
+    if (!*memory) return trf__fail(err, TRF_E_NOMEM, -1, "vocabulary", "no memory to write the vocabularies");
+    if (source) {
+        trf__vocab_to_text(model->source, *memory);
+        notes->items[notes->n].key = "trf.source_vocab";
+        notes->items[notes->n++].value = *memory;
+    }
+    if (target) {
+        trf__vocab_to_text(model->target, *memory + source);
+        notes->items[notes->n].key = "trf.target_vocab";
+        notes->items[notes->n++].value = *memory + source;
+    }
+    return TRF_OK;
+}
+
+/* Writes the model, and with moments a checkpoint, whose notes have been taken already. */
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes *notes, const char *path, trf_error *err)
+{
+    const trf_hooks *hooks = &model->config.hooks;
+    int32_t n = model->layout.n_params, all = m ? 3 * n : n;
+    trf__out *out = (trf__out *)trf__alloc(hooks, (size_t)all * sizeof *out);
+    char *memory = NULL;
+    size_t bytes = 0;
+    trf_status status;
+    if (!out) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all);
+    trf__put_arena(out, model, "", model->weights);
+    if (m) {
+        trf__put_arena(out + n, model, "optimizer.m.", m);
+        trf__put_arena(out + 2 * n, model, "optimizer.v.", v);
+    }
+    trf__note(notes, "format", "pt");
+    trf__note(notes, "trf.format", "1");
+    trf__note(notes, "trf.content", m ? "checkpoint" : "model");
+    trf__note_config(notes, &model->config);
+    status = trf__note_vocabs(notes, model, &memory, &bytes, err);
+    if (status == TRF_OK) status = trf__file_write(hooks, path, out, all, notes->items, notes->n, err);
+    trf__free(hooks, memory, bytes);
+    trf__free(hooks, out, (size_t)all * sizeof *out);
+    return status;
+}
+
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
+{
+    trf__notes notes;
+    trf__clear(err);
+    if (!model || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "path" : "model", "model and path must not be NULL");
+    notes.n = 0;
+    return trf__write_model(model, NULL, NULL, &notes, path, err);
+}
+
+// >>checkpoint     a model, and everything needed to go on with the same bits
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path, trf_error *err)
+{
+    trf__notes notes;
+    trf__clear(err);
+    if (!trainer || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, trainer ? "path" : "trainer", "trainer and path must not be NULL");
+    if (trainer->micro > 0)
+        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients", "%lld micro-batches wait for their optimizer step: save after it", (long long)trainer->micro);
+    notes.n = 0;
+    trf__note_int(&notes, "trf.step", trainer->step);
+    if (corpus) {
+        int64_t epoch, batch;
+        char text[TRF__NOTE_SIZE];
+        trf__corpus_position(corpus, &epoch, &batch);
+        trf__note_int(&notes, "trf.corpus.epoch", epoch);
+        trf__note_int(&notes, "trf.corpus.batch", batch);
+        snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
+        trf__note(&notes, "trf.corpus.fingerprint", text);
+    }
+#define X(type, field) trf__note_int(&notes, "trf.train." #field, (int64_t)trainer->options.field);
+    TRF__TRAIN_INTS(X)
+#undef X
+#define X(type, field) trf__note_real(&notes, "trf.train." #field, trainer->options.field);
+    TRF__TRAIN_REALS(X)
+#undef X
+    return trf__write_model(trainer->model, trainer->m, trainer->v, &notes, path, err);
+}
+
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_hooks *hooks, trf_train_options *o, trf_error *err)
+{
+    int64_t integer;
+    *o = trf_train_defaults();
+#define X(type, field) TRF__READ_INT_FIELD("trf.train.", o, type, field)
+    TRF__TRAIN_INTS(X)
+#undef X
+#define X(type, field) TRF__TRY(trf__read_real(file, "trf.train." #field, &o->field, err));
+    TRF__TRAIN_REALS(X)
+#undef X
+    o->hooks = *hooks;
+    return TRF_OK;
+}
+
+/* Moves a corpus to the stored place, if it is the same corpus. */
+TRF__FN trf_status trf__corpus_resume(trf_corpus *corpus, const trf_file *file, trf_error *err)
+{
+    const char *stored = trf_file_metadata(file, "trf.corpus.fingerprint");
+    char text[TRF__NOTE_SIZE];
+    int64_t epoch, batch;
+    if (!stored) return trf__fail(err, TRF_E_STATE, -1, "corpus", "the checkpoint was written without a corpus: it has no place in the data");
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
+    if (strcmp(text, stored))
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "the corpus is not the one of the checkpoint: fingerprint %s, expected %.20s", text, stored);
+    TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &epoch, err));
+    TRF__TRY(trf__read_int(file, "trf.corpus.batch", &batch, err));
+    return trf__corpus_seek(corpus, epoch, batch, err);
+}
+
+TRF__FN trf_status trf__moments_check(const trf_trainer *t, trf_error *err)
+{
+    int64_t i, k;
+    for (i = 0; i < t->n_tiles; i++)
+        for (k = t->tiles[i].begin; k < t->tiles[i].begin + t->tiles[i].n; k++)
+            if (!(t->v[k] >= 0)) return trf__fail(err, TRF_E_STATE, k, "optimizer.v", "a second moment must not be negative, got %g", (double)t->v[k]);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file, const trf_train_options *training, trf_error *err)
+{
+    trf_train_options stored;
+    trf_trainer *t;
+    trf_status status;
+    int64_t step;
+    TRF__TRY(trf__read_int(file, "trf.step", &step, err));
+    if (step < 0) return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step must not be negative, got %lld", (long long)step);
+    if (!training) {
+        TRF__TRY(trf__read_training(file, &model->config.hooks, &stored, err));
+        training = &stored;
+    }
+    status = trf_trainer_create(&t, model, training, err);
+    if (status != TRF_OK) return training == &stored ? trf__file_fault(status, err) : status;
+    t->step = step;
+    status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
+    if (status == TRF_OK) status = trf__moments_check(t, err);
+    if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
+    *out = t;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
+                                       const trf_train_options *training, const trf_load_options *options, trf_error *err)
+{
+    trf_load_options defaults = trf_load_defaults();
+    trf_file *file;
+    trf_model *m = NULL;
+    trf_trainer *t = NULL;
+    trf_status status;
+    trf__clear(err);
+    if (!model || !trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "trainer" : "model", "model and trainer must not be NULL");
+    *model = NULL;
+    *trainer = NULL;
+    if (!options) options = &defaults;
+    TRF__TRY(trf__device_check(&options->device, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
+    status = trf__check_content(file, 1, path, err);
+    if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
+    if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
+    if (status == TRF_OK && corpus) status = trf__corpus_resume(corpus, file, err);
+    trf_file_close(file);
+    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return status; }
+    *model = m;
+    *trainer = t;
+    return TRF_OK;
+}
+
+#endif
+
+#endif /* TRF_IMPLEMENTATION */
+#endif /* implementation or column */
+
+// MIT License
+//
+// Copyright (c) 2026 the transformer.h authors
+//
+// Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+// documentation files (the "Software"), to deal in the Software without restriction, including without limitation
+// the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and
+// to permit persons to whom the Software is furnished to do so, subject to the following conditions:
+//
+// The above copyright notice and this permission notice shall be included in all copies or substantial portions
+// of the Software.
+//
+// THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
+// THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+// AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF
+// CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS
+// IN THE SOFTWARE.
