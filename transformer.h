@@ -279,7 +279,7 @@ typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper, PyTorch tutorials */
     TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then all cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
     TRF_POSITIONS_HALVES      = 2,  /* all sines, then all cosines; p / 10000^(2i/d): Hugging Face Marian */
-    TRF_POSITIONS_LEARNED     = 3,
+    TRF_POSITIONS_LEARNED     = 3,  /* parameters of max_length + position_offset rows */
     TRF_POSITIONS_NONE        = 4
 } trf_positions;
 
@@ -746,7 +746,7 @@ typedef struct trf_train_options {
     trf_optimizer optimizer;
     double beta1, beta2, epsilon;       /* paper 5.3: 0.9, 0.98, 1e-9 */
     trf_adam_epsilon epsilon_rule;
-    double weight_decay;                /* ADAMW: decoupled; default 0 */
+    double weight_decay;                /* ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
     int32_t decay_all;                  /* 1: also biases, norms and embeddings; default 0: matrices only */
     trf_schedule schedule;
     double learning_rate;               /* a factor for TRF_NOAM (default 1), the peak for the others */
@@ -759,7 +759,7 @@ typedef struct trf_train_options {
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
-    double clip_norm;                   /* largest global gradient norm; TRF_NO_CLIPPING; default 1.0 */
+    double clip_norm;                   /* gradients are scaled by min(1, clip_norm / (norm + 1e-6)); TRF_NO_CLIPPING; default 1.0 */
     uint64_t seed;                      /* of dropout */
     int32_t source_tokens;              /* limits of one batch: planned when the trainer is made. A larger batch grows */
     int32_t target_tokens;              /*   the plan or fails with TRF_E_NOMEM before anything has changed. */
@@ -768,8 +768,8 @@ typedef struct trf_train_options {
     int32_t threads;
     int32_t leave_blas_threads;
     int32_t rank, n_ranks;              /* this trainer's number among several; default 0 of 1 */
-    /* Sums `count` numbers over all ranks, in place; slices arrive in a fixed order, last layer first, as backward
-       finishes them. Non-zero is an error (TRF_E_BACKEND). stream is NULL on the CPU. */
+    /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
+       layer first. Non-zero is an error (TRF_E_BACKEND, gradients discarded). stream is NULL on the CPU. */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;
     trf_hooks hooks;
@@ -2270,8 +2270,9 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
     double var, r;
     int64_t c, d = j->d;
-    for (c = 0; c < d; c += 16) sum = trf__add(sum, trf__load_n(s + c, d - c));
-    stats[0] = trf__sum(sum) / (trf_real)d;
+    for (c = 0; c < d; c += 16)         /* from the first one, so that equal numbers have exactly themselves as mean */
+        sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
+    stats[0] = s[0] + trf__sum(sum) / (trf_real)d;
     mean = trf__set(stats[0]);
     for (c = 0; c < d; c += 16) {
         trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
@@ -4292,6 +4293,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
 typedef struct trf__sub_acts { trf_real *wide, *memory, *inner, *stats; } trf__sub_acts;
+typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;     /* gradients of the first three */
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
 typedef struct trf__sub_shape {
@@ -4354,10 +4356,7 @@ TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const t
 
 #if !defined(TRF_NO_TRAIN)
 
-/* dwide, dmemory_kv, dinner: scratch with the shapes of wide, memory, inner. dx is set; dmemory is set, or
-   added to if add_memory. */
-typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;
-
+/* dx is set; dmemory is set, or added to if add_memory. */
 TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory, const trf__sub_gradients *g,
                                          const trf_real *dy, const trf_real *x, const trf_real *memory, const trf__sub_weights *w,
                                          const trf__sub_shape *shape, const trf__sub_acts *acts, const trf__sub_room *room)

@@ -115,7 +115,8 @@ expect 0 "the end of the epochs" "done: [0-9]* updates" \
 
 # --- a signal ends a run well; going on gives what an unbroken run gives -----------------------------------
 "$trf" train $files $small --updates 150 --model whole 2>/dev/null
-"$trf" train $files $small --updates 150 --model broken 2>log &
+: >log
+"$trf" train $files $small --updates 150 --model broken 2>>log &
 pid=$!
 tries=0
 while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done

@@ -1153,7 +1153,7 @@ static int load_training(struct training *t)
     set_limits(t, &t->s->training);
     if (trf_checkpoint_load(&t->model, &t->trainer, t->corpus, t->checkpoint, &t->s->training, &load, &err)) {
         say_error(t->checkpoint, &err);
-        if (err.status == TRF_E_STATE) say("going on needs the data and the options of batches that training began with");
+        if (err.status == TRF_E_STATE) say("going on needs the data and batch options that training began with");
         return FAILED;
     }
     return DONE;
