@@ -90,7 +90,7 @@
 //
 // DOES NOT
 //   compute on a GPU yet; learn subwords (tokenise before, or use words or characters); sample; speak to a network
-//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (the blocks have backwards).
+//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards).
 //
 // CONTENTS: search for a mark to go there
 //   >>api-basics       numbers, status, errors, hooks, tensors
@@ -157,7 +157,9 @@
 extern "C" {
 #endif
 
-#if defined(TRF_STATIC)
+#if defined(TRF_STATIC) && defined(__GNUC__)
+#define TRF_API static __attribute__((unused))
+#elif defined(TRF_STATIC)
 #define TRF_API static
 #else
 #define TRF_API extern
@@ -277,7 +279,8 @@ typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2 } trf_act
 /* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
 typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper, PyTorch tutorials */
-    TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then all cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
+    /* all sines, then all cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
+    TRF_POSITIONS_HALVES_N1   = 1,
     TRF_POSITIONS_HALVES      = 2,  /* all sines, then all cosines; p / 10000^(2i/d): Hugging Face Marian */
     TRF_POSITIONS_LEARNED     = 3,  /* parameters of max_length + position_offset rows */
     TRF_POSITIONS_NONE        = 4
@@ -301,14 +304,17 @@ typedef enum trf_tying {
 
 /* Weights of attention and feed-forward; biases start at zero, norms at gain 1, bias 0. */
 typedef enum trf_init {
-    TRF_INIT_XAVIER_PACKED = 0, /* uniform +-sqrt(6/(in+out)), q, k and v counted as one (3d, d) matrix: nn.Transformer */
-    TRF_INIT_XAVIER        = 1  /* the same with q, k and v counted as three (d, d) matrices: tensor2tensor, tutorials */
+    /* uniform +-sqrt(6/(in+out)), q, k and v counted as one (3d, d) matrix: nn.Transformer */
+    TRF_INIT_XAVIER_PACKED = 0,
+    /* the same with q, k and v counted as three (d, d) matrices: tensor2tensor, tutorials */
+    TRF_INIT_XAVIER        = 1
 } trf_init;
 
 /* Embeddings, and the generator's weight where it is a matrix of its own. */
 typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
-    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, deviation 1; generator uniform +-1/sqrt(d_model), bias too: nn.Embedding, nn.Linear */
+    /* normal, deviation 1; generator uniform +-1/sqrt(d_model), bias too: nn.Embedding, nn.Linear */
+    TRF_EMBEDDING_NORMAL_1 = 1,
     TRF_EMBEDDING_XAVIER   = 2, /* uniform +-sqrt(6/(vocab+d_model)): tutorials */
     TRF_EMBEDDING_FAN_OUT  = 3  /* uniform +-sqrt(3/d_model): Marian */
 } trf_embedding_init;
@@ -410,11 +416,13 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-TRF_API size_t trf_model_memory(const trf_config *config);      /* bytes that trf_model_create will take; 0 if invalid */
+/* bytes that trf_model_create will take; 0 if invalid */
+TRF_API size_t trf_model_memory(const trf_config *config);
 
 /* Vocabularies travel in the model file. The model keeps copies; sizes must fit the configuration
    (else TRF_E_SHAPE). Part of setting a model up: call it before sharing the model. */
-TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target, trf_error *err);
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
+                                        trf_error *err);
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
@@ -441,14 +449,16 @@ typedef struct trf_sequences {
 /* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
 typedef struct trf_batch {
     trf_sequences source, target;
-    int64_t ordinal;    /* number of the first sentence in the whole step: 0, but on rank r of several the count before it */
+    /* number of the first sentence in the whole step: 0, but on rank r of several the count before it */
+    int64_t ordinal;
 } trf_batch;
 
 /* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row.
    A NULL `ids` only counts: *total is the number of ids without padding. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded, trf_error *err);
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
+                                 trf_error *err);
 
 #define TRF_ENDLESS INT64_MAX
 
@@ -458,7 +468,8 @@ typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* at most so many tokens a side a batch, BOS/EOS counted; default 4096 */
     int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
-    int32_t padded_budget;      /* 1: batch_tokens counts the longest pair times the pairs, as padded systems do; default 0 */
+    /* 1: batch_tokens counts the longest pair times the pairs, as padded systems do; default 0 */
+    int32_t padded_budget;
     int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
     int32_t max_length;         /* longer pairs are refused by trf_corpus_add (TRF_E_LIMIT); default 511 */
@@ -491,7 +502,8 @@ typedef struct trf_load_options {
 } trf_load_options;
 
 TRF_API trf_load_options trf_load_defaults(void);
-TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options, trf_error *err);
+TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
+                                  trf_error *err);
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
@@ -566,7 +578,8 @@ typedef enum trf_search_rule {
     TRF_SEARCH_FAIRSEQ     = 1,
     TRF_SEARCH_CTRANSLATE2 = 2,
     TRF_SEARCH_MARIAN      = 3,
-    TRF_SEARCH_RAW         = 4  /* sum of log-probabilities, stop at `beam` finished: tutorials; favours short answers */
+    /* sum of log-probabilities, stop at `beam` finished: tutorials; favours short answers */
+    TRF_SEARCH_RAW         = 4
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 
@@ -585,7 +598,8 @@ typedef struct trf_hypothesis {
    one after training on. */
 typedef struct trf_translator trf_translator;
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model, const trf_search *search, trf_error *err);
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
 
 /* One sequence. *n is the length of the answer also when capacity is too small (TRF_E_LIMIT). For a
@@ -593,22 +607,30 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none). */
-TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size, trf_error *err);
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
+                                      trf_error *err);
 /* Many; the results stay in the translator until its next call. */
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err);
 /* Many, each answer beginning with prefixes' sequence of the same number (empty ones are free). */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank); /* NULL if out of range */
+/* NULL if out of range */
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
 
 /* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities, trf_error *err);
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
+                             trf_error *err);
 /* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of
    the batch as the library sees them: source rows with EOS if configured, target rows 1 + length. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out, trf_error *err);   /* (source rows, d_model) */
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);         /* (target rows, target_vocab) */
-typedef enum trf_attention_kind { TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2 } trf_attention_kind;
+/* (source rows, d_model) */
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
+                              trf_error *err);
+/* (target rows, target_vocab) */
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);
+typedef enum trf_attention_kind {
+    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
+} trf_attention_kind;
 /* Attention weights of one layer and head for a batch of one pair: (queries, keys). */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
@@ -623,7 +645,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 /* Where blocks run: device, threads, scratch, random numbers. One thread at a time. */
 typedef struct trf_context trf_context;
 
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks, trf_error *err);
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+                                      trf_error *err);
 TRF_API void trf_context_destroy(trf_context *context);
 
 /* Every block comes with its backward. x, y: input, output; dx, dy: gradients of the loss. Activation
@@ -638,17 +661,21 @@ typedef struct trf_embedding_options {
     double scale;
     const trf_tensor *learned;
 } trf_embedding_options;
-TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x, const trf_tensor *weight,
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
+                                 const trf_tensor *weight,
                                  const trf_embedding_options *options, trf_error *err);
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned /* or NULL */,
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
+                                          trf_tensor *dlearned /* or NULL */,
                                           const trf_tensor *dy, const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err);
 
 /* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err);
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight, trf_tensor *dbias /* or NULL */,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight, trf_error *err);
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight,
+                                       trf_tensor *dbias /* or NULL */,
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
+                                       trf_error *err);
 
 /* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
 TRF_API int64_t trf_layer_norm_saved(int64_t rows);
@@ -668,31 +695,40 @@ typedef struct trf_attention_shape {
     trf_mask mask;
 } trf_attention_shape;
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
+                                 const trf_tensor *v,
                                  const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv, const trf_tensor *dout,
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
+                                          const trf_tensor *dout,
                                           const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
                                           const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err);
 
 /* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v;
    out_weight (d, d). Self-attention: memory = x. The same struct holds weights or their gradients. */
 typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads);
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *memory,
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model,
+                                               int32_t n_heads);
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                            const trf_tensor *memory,
                                             const trf_attention_params *params, const trf_attention_shape *shape,
                                             trf_tensor *saved, trf_error *err);
 /* dmemory is set; for self-attention pass NULL: everything is in dx. */
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory, trf_attention_params *dparams,
-                                                     const trf_tensor *dy, const trf_tensor *x, const trf_tensor *memory,
-                                                     const trf_attention_params *params, const trf_attention_shape *shape,
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
+                                                     trf_attention_params *dparams,
+                                                     const trf_tensor *dy, const trf_tensor *x,
+                                                     const trf_tensor *memory,
+                                                     const trf_attention_params *params,
+                                                     const trf_attention_shape *shape,
                                                      const trf_tensor *saved, trf_error *err);
 
 /* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), w2: (d, d_ff). */
 typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
-TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_feed_forward_params *params,
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                    const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err);
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams, const trf_tensor *dy,
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+                                             const trf_tensor *dy,
                                              const trf_tensor *x, const trf_feed_forward_params *params,
                                              trf_activation activation, const trf_tensor *saved, trf_error *err);
 
@@ -709,15 +745,22 @@ typedef enum trf_smoothing {
     TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
     TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
     TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
-    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less its entropy: Annotated Transformer, JoeyNMT */
+    /* 1-e, e/(V-2) elsewhere, 0 on pad, less its entropy: Annotated Transformer, JoeyNMT */
+    TRF_SMOOTH_NO_PAD_KL = 3
 } trf_smoothing;
-typedef struct trf_cross_entropy_options { double label_smoothing; trf_smoothing rule; int32_t pad; } trf_cross_entropy_options;
+typedef struct trf_cross_entropy_options {
+    double label_smoothing;
+    trf_smoothing rule;
+    int32_t pad;
+} trf_cross_entropy_options;
 /* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
    rows are never stored. Rows whose target is options->pad count nothing (pad -1: no such rows). With dx also
    the gradients of that sum: dx, and dweight and dbias where not NULL. */
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
+                                     trf_tensor *dbias,
                                      const trf_tensor *x, const trf_tensor *weight, const trf_tensor *bias,
-                                     const int32_t *targets, const trf_cross_entropy_options *options, trf_error *err);
+                                     const int32_t *targets, const trf_cross_entropy_options *options,
+                                     trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
@@ -735,7 +778,8 @@ typedef enum trf_adam_epsilon {
 /* Learning rate of update s = 1, 2, ..., w = warmup. */
 typedef enum trf_schedule {
     TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
-    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then learning_rate * sqrt(w/s): fairseq */
+    /* linear from initial_rate to learning_rate in w updates, then learning_rate * sqrt(w/s): fairseq */
+    TRF_INVERSE_SQRT = 1,
     TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
     TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
 } trf_schedule;
@@ -759,14 +803,13 @@ typedef struct trf_train_options {
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
-    double clip_norm;                   /* gradients are scaled by min(1, clip_norm / (norm + 1e-6)); TRF_NO_CLIPPING; default 1.0 */
+    /* gradients are scaled by min(1, clip_norm / (norm + 1e-6)); TRF_NO_CLIPPING; default 1.0 */
+    double clip_norm;
     uint64_t seed;                      /* of dropout */
-    int32_t source_tokens;              /* limits of one batch: planned when the trainer is made. A larger batch grows */
-    int32_t target_tokens;              /*   the plan or fails with TRF_E_NOMEM before anything has changed. */
-    int32_t sequences;                  /* defaults 4096, 4096, 256, and 128 for the longest sequence; BOS, EOS counted */
-    int32_t longest;
-    int32_t threads;
-    int32_t leave_blas_threads;
+    /* Limits of one batch, BOS and EOS counted, planned when the trainer is made. A larger batch grows the plan, or
+       fails with TRF_E_NOMEM before anything has changed. Defaults 4096, 4096, 256 sequences, the longest 128. */
+    int32_t source_tokens, target_tokens, sequences, longest;
+    int32_t threads, leave_blas_threads;    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several; default 0 of 1 */
     /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
        layer first. Non-zero is an error (TRF_E_BACKEND, gradients discarded). stream is NULL on the CPU. */
@@ -796,32 +839,40 @@ typedef struct trf_step_report {
 typedef struct trf_trainer trf_trainer;
 
 /* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. */
-TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options, trf_error *err);
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
+                                      trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);  /* bytes it will take; 0 if invalid */
+/* bytes it will take; 0 if invalid */
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* One update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                  trf_error *err);
 /* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so any split
    of a batch gives the same update. The report speaks of this micro-batch alone. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                        trf_error *err);
 /* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err);
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                trf_error *err);
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);  /* may be written between steps */
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);   /* sum over the tokens since the last update */
+/* sum over the tokens since the last update */
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
    TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus, filled as before,
    is moved to the stored place, or refused (TRF_E_STATE) if its data differ. NULL training: the stored options. */
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path, trf_error *err);
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
+                                       trf_error *err);
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options, trf_error *err);
+                                       const trf_train_options *training, const trf_load_options *options,
+                                       trf_error *err);
 #endif
 
 #if defined(__cplusplus)
@@ -906,7 +957,8 @@ TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 
 /* Fills err (which may be NULL) and returns status, so that a check is one line:
        if (n < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
-TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where, const char *what, const char *format, ...)
+TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where, const char *what,
+                                               const char *format, ...)
 {
     if (err) {
         char text[sizeof err->message];
@@ -926,7 +978,8 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
 /* The same for a failed system call. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
-    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path, strerror(sys_errno));
+    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path,
+                                  strerror(sys_errno));
     if (err) err->sys_errno = sys_errno;
     return status;
 }
@@ -980,7 +1033,8 @@ TRF__FN size_t trf__mul_size(size_t a, size_t b) { return b && a > SIZE_MAX / b 
 TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
 /* A growing array. Growth doubles, so adding n items costs O(n). On failure nothing has changed. */
-TRF__FN trf_status trf__grow(const trf_hooks *hooks, void **items, int64_t *capacity, int64_t needed, size_t item_bytes, trf_error *err)
+TRF__FN trf_status trf__grow(const trf_hooks *hooks, void **items, int64_t *capacity, int64_t needed,
+                             size_t item_bytes, trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
     void *bigger;
@@ -1087,7 +1141,8 @@ typedef trf_real trf__vec_in_memory;
 #else
 typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
-typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES), aligned(TRF__REAL_BYTES), may_alias));
+typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES), aligned(TRF__REAL_BYTES),
+                                                   may_alias));
 #define TRF__LESS(a, b) ((trf__ivec)((a) < (b)))
 #define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
 #define TRF__AS_INT(to, x) ((to) = (trf__ivec)(x))
@@ -1314,7 +1369,8 @@ TRF__FN double trf__ln(double x)
 
 /* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is
    (c0 + lane, c1, c2, c3). The same words as trf__philox. */
-TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
+TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t key0, uint32_t key1,
+                               uint32_t out[4][TRF__WIDE])
 {
     uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
     int round, i;
@@ -1434,7 +1490,8 @@ typedef struct trf__adam {
     int64_t n_tiles;
     double scale;               /* of the gradient: clipping / tokens */
     double beta1, beta2, rate, v_scale, epsilon_in, epsilon_out;
-    double l2, shrink;          /* coupled and decoupled weight decay of tiles with decay = 1: g += l2 p; p -= shrink p */
+    /* coupled and decoupled weight decay of tiles with decay = 1: g += l2 p; p -= shrink p */
+    double l2, shrink;
 } trf__adam;
 
 typedef struct trf__candidate { int32_t id; double log_probability; } trf__candidate;
@@ -1449,25 +1506,32 @@ typedef struct trf__top {
 #define TRF__OPS_FORWARD(X) \
     X(embed, (const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table, const int32_t *ids, \
               const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)) \
-    X(linear, (const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)) \
-    X(activate, (const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, const trf__drop *drop)) \
+    X(linear, (const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, \
+               int64_t out, int64_t in)) \
+    X(activate, (const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, \
+                 const trf__drop *drop)) \
     X(attention, (const trf__run *run, const trf__attention *a)) \
     X(add_norm, (const trf__run *run, const trf__norm *n)) \
     X(cross_entropy, (const trf__run *run, const trf__loss *l)) \
     X(top, (const trf__run *run, const trf__top *t))
 
 #define TRF__OPS_TRAINING(X) \
-    X(embed_backward, (const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, const int32_t *ids, \
+    X(embed_backward, (const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, \
+                       const int32_t *ids, \
               const int32_t *positions, int64_t rows, int64_t d, trf_real scale)) \
-    X(linear_dx, (const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, int64_t in, int add)) \
+    X(linear_dx, (const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, \
+                  int64_t in, int add)) \
     X(linear_dw, (const trf__run *run, const trf__dw *products, int n)) \
-    X(activate_backward, (const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, int64_t width, \
+    X(activate_backward, (const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, \
+                          int64_t width, \
               int kind, const trf__drop *drop)) \
     X(attention_backward, (const trf__run *run, const trf__attention *a)) \
     X(add_norm_backward, (const trf__run *run, const trf__norm *n)) \
-    X(sum_squares, (const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, int64_t n_tiles)) \
+    X(sum_squares, (const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, \
+                    int64_t n_tiles)) \
     X(adam, (const trf__run *run, const trf__adam *a)) \
-    X(drop, (const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, const trf__drop *drop)) \
+    X(drop, (const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, \
+             const trf__drop *drop)) \
     X(add, (const trf__run *run, trf_real *y, const trf_real *a, const trf_real *b, int64_t n))
 
 #if defined(TRF_NO_TRAIN)
@@ -1562,9 +1626,11 @@ enum {
     TRF__SKINNY = 16                                /* up to so many rows CBLAS is never asked */
 };
 
-/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel stores n_last columns. */
+/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel stores
+   n_last columns. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, const trf_real *b, int64_t b_step, \
+TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, const trf_real *b, \
+                               int64_t b_step, \
                                int64_t b_panel, trf_real *c, int64_t ldc, int64_t n_last, int add) \
 { \
     trf__v16 sum[R][P]; \
@@ -1583,11 +1649,13 @@ TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int6
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
         trf__store_n(c + r * ldc + 16 * p, sum[r][p], p == P - 1 ? n_last : 16); \
 }
-#define TRF__MM_KERNELS(P) TRF__MM_KERNEL(1, P) TRF__MM_KERNEL(2, P) TRF__MM_KERNEL(3, P) TRF__MM_KERNEL(4, P) TRF__MM_KERNEL(5, P) TRF__MM_KERNEL(6, P)
+#define TRF__MM_KERNELS(P) TRF__MM_KERNEL(1, P) TRF__MM_KERNEL(2, P) TRF__MM_KERNEL(3, P) \
+                           TRF__MM_KERNEL(4, P) TRF__MM_KERNEL(5, P) TRF__MM_KERNEL(6, P)
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
-/* C (m, n) = A B or += ; B: row t, columns 16 p .. 16 p + 15 at b + p * b_panel + t * b_step, readable to a multiple of 16. */
+/* C (m, n) = A B or += ; B: row t, columns 16 p .. 16 p + 15 at b + p * b_panel + t * b_step, readable to a
+   multiple of 16. */
 TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
                      const trf_real *b, int64_t b_step, int64_t b_panel, trf_real *c, int64_t ldc, int add)
 {
@@ -1612,8 +1680,10 @@ TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t
     }
 }
 
-/* Rows t0 .. t0 + deep - 1 of one panel of B, B element (t, j) at b[t * b_row + j * b_column]; missing columns are 0. */
-TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, int64_t b_column, int64_t deep, int64_t columns)
+/* Rows t0 .. t0 + deep - 1 of one panel of B, B element (t, j) at b[t * b_row + j * b_column]; missing columns
+   are 0. */
+TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, int64_t b_column, int64_t deep,
+                             int64_t columns)
 {
     int64_t t, j;
     for (t = 0; t < deep; t++) {
@@ -1631,7 +1701,8 @@ TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, 
 }
 
 /* The built-in product with B unpacked: packs into scratch as it goes. */
-TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
+TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row,
+                          int64_t a_step,
                           const trf_real *b, int64_t b_row, int64_t b_column, trf_real *c, int64_t ldc, int add)
 {
     int64_t j, t, wide = 16 * TRF__MM_PANELS;
@@ -1641,8 +1712,10 @@ TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, co
         for (j = 0; j < n; j += wide) {
             int64_t columns = trf__min64(wide, n - j), p;
             for (p = 0; p < columns; p += 16)
-                trf__pack_panel(scratch + p * deep, b + t * b_row + (j + p) * b_column, b_row, b_column, deep, columns - p);
-            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc, add || t > 0);
+                trf__pack_panel(scratch + p * deep, b + t * b_row + (j + p) * b_column, b_row, b_column, deep,
+                                columns - p);
+            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc, add ||
+                    t > 0);
         }
     }
 }
@@ -1667,7 +1740,8 @@ TRF__FN void trf__product_nt(const trf__run *run, int worker, int blas, trf_real
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)out, (int)in, 1, x, (int)in, w.plain, (int)in, 0, y, (int)ldy);
+        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)out, (int)in, 1, x, (int)in, w.plain,
+                  (int)in, 0, y, (int)ldy);
         return;
     }
 #endif
@@ -1682,7 +1756,8 @@ TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1, dy, (int)lddy, w.plain, (int)in,
+        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1, dy, (int)lddy, w.plain,
+                  (int)in,
                   (trf_real)(add != 0), dx, (int)in);
         return;
     }
@@ -1692,12 +1767,14 @@ TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real
 }
 
 /* dw (out, in) += dy^T (out, rows) x (rows, in), a block of it */
-TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real *dw, const trf_real *dy, const trf_real *x,
+TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real *dw, const trf_real *dy,
+                             const trf_real *x,
                              int64_t rows, int64_t out, int64_t in, int64_t lddy, int64_t ldx, int64_t lddw)
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)rows, 1, dy, (int)lddy, x, (int)ldx, 1, dw, (int)lddw);
+        TRF__GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)rows, 1, dy, (int)lddy, x,
+                  (int)ldx, 1, dw, (int)lddw);
         return;
     }
 #endif
@@ -1725,7 +1802,8 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas 
 // nothing but its place: not on the batch, the threads, or the machine.
 
 /* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
-typedef struct trf__mask { const trf__drop *drop; uint32_t c1, c2; int64_t group; uint32_t words[4][TRF__WIDE]; } trf__mask;
+typedef struct trf__mask { const trf__drop *drop; uint32_t c1, c2; int64_t group; uint32_t words[4][TRF__WIDE];
+} trf__mask;
 
 TRF__FN trf__mask trf__mask_at(const trf__drop *drop, uint32_t position, uint32_t sentence)
 {
@@ -1753,14 +1831,16 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
     int i;
     if (chunk >> 3 != mask->group) {
         mask->group = chunk >> 3;
-        trf__philox16((uint32_t)mask->group * 16, mask->c1, mask->c2, drop->step, drop->key0, drop->key1, mask->words);
+        trf__philox16((uint32_t)mask->group * 16, mask->c1, mask->c2, drop->step, drop->key0, drop->key1,
+                      mask->words);
     }
     words = mask->words[chunk >> 1 & 3];
     for (i = 0; i < TRF__WIDE; i++) factor[i] = (words[i] >> shift & 0xFFFF) >= threshold ? drop->scale : 0;
     return trf__load(factor);
 }
 
-typedef struct trf__drop_job { trf_real *y; const trf_real *x; int64_t rows, width, tile_rows; const trf__drop *drop; } trf__drop_job;
+typedef struct trf__drop_job { trf_real *y; const trf_real *x; int64_t rows, width, tile_rows; const trf__drop *drop;
+} trf__drop_job;
 
 TRF__FN void trf__drop_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
 {
@@ -1776,7 +1856,8 @@ TRF__FN void trf__drop_tile(const trf__run *run, const void *arguments, int64_t 
     }
 }
 
-TRF__FN void trf__cpu_drop(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, const trf__drop *drop)
+TRF__FN void trf__cpu_drop(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width,
+                           const trf__drop *drop)
 {
     trf__drop_job job;
     if (drop->threshold == 0) { if (y != x) memcpy(y, x, (size_t)(rows * width) * sizeof *y); return; }
@@ -1822,7 +1903,8 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *arguments, int64_t
     }
 }
 
-TRF__FN void trf__cpu_embed(const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table, const int32_t *ids,
+TRF__FN void trf__cpu_embed(const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table,
+                            const int32_t *ids,
                             const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)
 {
     trf__embed_job job;
@@ -1851,7 +1933,8 @@ TRF__FN void trf__embed_backward_tile(const trf__run *run, const void *arguments
     }
 }
 
-TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, const int32_t *ids,
+TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy,
+                                     const int32_t *ids,
                                      const int32_t *positions, int64_t rows, int64_t d, trf_real scale)
 {
     trf__embed_job job;
@@ -1883,7 +1966,9 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
     int64_t r, c;
     for (r = 0; r < rows; r++)
         for (c = 0; c < columns; c += 16)
-            trf__store_n(y + r * ld + c, trf__add(trf__load_n(y + r * ld + c, columns - c), trf__load_n(b + c, columns - c)), columns - c);
+            trf__store_n(y + r * ld + c,
+                         trf__add(trf__load_n(y + r * ld + c, columns - c), trf__load_n(b + c, columns - c)),
+                columns - c);
 }
 
 TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -1899,7 +1984,8 @@ TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_
     if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
 }
 
-TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, int64_t out, int64_t in)
+TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b,
+                             int64_t rows, int64_t out, int64_t in)
 {
     trf__linear_job job;
     TRF__ZERO(job);
@@ -1919,7 +2005,8 @@ TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *arguments, int
                     trf__min64(j->tile_rows, j->rows - row), j->out, j->in, j->out, j->add);
 }
 
-TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, int64_t in, int add)
+TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows,
+                                int64_t out, int64_t in, int add)
 {
     trf__linear_job job;
     TRF__ZERO(job);
@@ -1937,7 +2024,8 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
     for (c = 0; c < columns; c += 16)
         for (r0 = 0; r0 < rows; r0 += 64) {
             trf__v16 partial = trf__set(0);
-            for (r = r0; r < trf__min64(rows, r0 + 64); r++) partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
+            for (r = r0; r < trf__min64(rows, r0 + 64);
+            r++) partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
             trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial), columns - c);
         }
 }
@@ -1971,7 +2059,9 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, in
     job.n = n;
     job.first_tile[0] = 0;
     for (i = 0; i < n; i++)
-        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK) * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
+        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out,
+                                                                  TRF__DW_BLOCK) * trf__ceil_div(products[i].in,
+                TRF__DW_BLOCK);
     trf__tiles(run, job.first_tile[n], trf__linear_dw_tile, &job);
 }
 
@@ -1988,7 +2078,8 @@ TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 
 TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
 {
-    return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))), trf__set((trf_real)0.5), trf__set((trf_real)0.5));
+    return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))), trf__set((trf_real)0.5),
+                    trf__set((trf_real)0.5));
 }
 
 TRF__INLINE trf__v16 trf__act(int kind, trf__v16 h)
@@ -2002,7 +2093,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__if_less(trf__set(0), h, trf__set(1), trf__set(0));
     if (kind == TRF_GELU) {
-        trf__v16 density = trf__mul(trf__set((trf_real)0.39894228040143268), trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
+        trf__v16 density = trf__mul(trf__set((trf_real)0.39894228040143268),
+                                    trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
         trf__v16 s = trf__sigmoid(h);
@@ -2029,14 +2121,16 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *arguments, int6
         for (c = 0; c < j->width; c += 16) {
             int64_t at = row * j->width + c, n = j->width - c;
             trf__v16 h = trf__load_n(j->h + at, n);
-            trf__v16 y = j->da ? trf__mul(trf__load_n(j->da + at, n), trf__act_slope(j->kind, h)) : trf__act(j->kind, h);
+            trf__v16 y = j->da ? trf__mul(trf__load_n(j->da + at, n), trf__act_slope(j->kind, h))
+                : trf__act(j->kind, h);
             if (j->drop->threshold) y = trf__mul(y, trf__mask_chunk(&mask, c / 16));
             trf__store_n(j->y + at, y, n);
         }
     }
 }
 
-TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, int64_t width,
+TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h,
+                                        int64_t rows, int64_t width,
                                         int kind, const trf__drop *drop)
 {
     trf__activate_job job;
@@ -2045,7 +2139,8 @@ TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const
     trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__activate_tile, &job);
 }
 
-TRF__FN void trf__cpu_activate(const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, const trf__drop *drop)
+TRF__FN void trf__cpu_activate(const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width,
+                               int kind, const trf__drop *drop)
 {
     trf__cpu_activate_backward(run, a, NULL, h, rows, width, kind, drop);
 }
@@ -2095,10 +2190,12 @@ TRF__FN trf__attention_room trf__attention_cut(trf_real *scratch, int64_t m, int
     return room;
 }
 
-TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i) { return span->key_rows ? span->key_rows[i] : span->key + i; }
+TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i) { return span->key_rows ? span->key_rows[i]
+                                                                : span->key + i; }
 
 /* to[c][i] = x[row of key i][c] for c < d_head; columns m .. m16 - 1 are 0. */
-TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t m16, int64_t d_head)
+TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t m16,
+                                  int64_t d_head)
 {
     int64_t i, c;
     for (i = 0; i < m16; i++) {
@@ -2108,7 +2205,8 @@ TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, c
 }
 
 /* to[i] = row begin + i of x (or key i of span), padded with zeros to d16. */
-TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t begin, int64_t n, int64_t d_head, int64_t d16)
+TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t begin,
+                              int64_t n, int64_t d_head, int64_t d16)
 {
     int64_t i, c;
     for (i = 0; i < n; i++) {
@@ -2164,7 +2262,8 @@ TRF__FN void trf__drop_weights(const trf__attention *a, trf__mask *mask, trf_rea
 {
     int64_t c;
     if (a->drop.threshold == 0) return;
-    for (c = 0; c < m16; c += 16) trf__store(row + c, trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
+    for (c = 0; c < m16; c += 16) trf__store(row + c,
+                                             trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
 }
 
 TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -2176,7 +2275,8 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int
     trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), span->n_key, d);
     trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
     if (span->n_key == 0) {
-        for (i = 0; i < span->n_query; i++) memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
+        for (i = 0; i < span->n_query;
+        i++) memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
         return;
     }
     trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
@@ -2199,7 +2299,8 @@ TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
 }
 
 /* Row i of dS into ds, which comes in as dD; s holds P and leaves as D. */
-TRF__FN void trf__attention_row_backward(const trf__attention *a, trf__mask *mask, trf_real *s, trf_real *ds, int64_t i, int64_t m16, trf_real scale)
+TRF__FN void trf__attention_row_backward(const trf__attention *a, trf__mask *mask, trf_real *s, trf_real *ds,
+                                         int64_t i, int64_t m16, trf_real scale)
 {
     trf__v16 dot = trf__set(0), mean, factor = trf__set(scale);
     int64_t c;
@@ -2226,19 +2327,22 @@ TRF__FN void trf__attention_backward_tile(const trf__run *run, const void *argum
         memset(dv + i * a->ldk, 0, (size_t)d * sizeof *dv);
     }
     if (m == 0) {
-        for (i = 0; i < span->n_query; i++) memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
+        for (i = 0; i < span->n_query;
+        i++) memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
         return;
     }
     trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
     trf__keys_transposed(room.vt, a->v + first, a->ldk, span, room.m16, d);
     trf__rows_padded(room.k, a->k + first, a->ldk, span, 0, m, d, room.d16);
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
-        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0, seen = trf__keys_seen(a, span, i0 + n - 1);
+        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0,
+            seen = trf__keys_seen(a, span, i0 + n - 1);
         const trf_real *dout = a->dout + query * a->ldo + first;
         trf__attention_rows(a, span, &room, head, i0, n, 1);
         trf__mm(n, room.m16, d, dout, a->ldo, 1, room.vt, room.m16, 16, room.ds, room.m16, 0);
         for (i = 0; i < n; i++)
-            trf__attention_row_backward(a, &mask, room.s + i * room.m16, room.ds + i * room.m16, i0 + i, room.m16, scale);
+            trf__attention_row_backward(a, &mask, room.s + i * room.m16, room.ds + i * room.m16, i0 + i, room.m16,
+                                        scale);
         trf__rows_padded(room.q, a->q + first, a->ldq, NULL, query, n, d, room.d16);
         trf__rows_padded(room.dout, a->dout + first, a->ldo, NULL, query, n, d, room.d16);
         trf__mm(n, d, seen, room.ds, room.m16, 1, room.k, room.d16, 16, a->dq + query * a->ldq + first, a->ldq, 0);
@@ -2259,7 +2363,8 @@ TRF__FN void trf__cpu_attention_backward(const trf__run *run, const trf__attenti
 //   x, sub, s, y: (rows, d)   gain, bias: (d)   kept for backward: s, and per row mean and r
 //
 //   with n = (s - mean) r, g = dy + dy2, dn = gain * g, averages over d:
-//   ds = r (dn - avg(dn) - (s - mean) c sum(dn (s - mean))) + ds_in      c = r^2 / d, annotated: r / ((d-1) deviation)
+//   ds = r (dn - avg(dn) - (s - mean) c sum(dn (s - mean))) + ds_in
+//   c = r^2 / d, annotated: r / ((d-1) deviation)
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, dy NULL in backward): ds = ds_in.
 
@@ -2270,7 +2375,8 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
     double var, r;
     int64_t c, d = j->d;
-    for (c = 0; c < d; c += 16)         /* from the first one, so that equal numbers have exactly themselves as mean */
+    /* from the first one, so that equal numbers have exactly themselves as mean */
+    for (c = 0; c < d; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = s[0] + trf__sum(sum) / (trf_real)d;
     mean = trf__set(stats[0]);
@@ -2328,7 +2434,8 @@ TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
 {
     int64_t c, d = j->d, at = row * d;
     double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
-    trf__v16 center = trf__set((trf_real)mean), sum = trf__set(0), dot = trf__set(0), average, pull, factor = trf__set((trf_real)r);
+    trf__v16 center = trf__set((trf_real)mean), sum = trf__set(0), dot = trf__set(0), average, pull,
+        factor = trf__set((trf_real)r);
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
@@ -2380,7 +2487,8 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *arguments, int
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
         for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
             trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
-            trf__v16 normal = trf__mul(trf__sub(trf__load_n(j->s + row * d + c, n), mean), trf__set(j->stats[2 * row + 1]));
+            trf__v16 normal = trf__mul(trf__sub(trf__load_n(j->s + row * d + c, n), mean),
+                                       trf__set(j->stats[2 * row + 1]));
             dgain = trf__fma(g, normal, dgain);
             dbias = trf__add(dbias, g);
         }
@@ -2421,7 +2529,8 @@ TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
     for (; c < n; c++) if (*maximum < z[c]) *maximum = z[c];
     m = trf__set(*maximum);
     for (c = 0; c < whole; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
-    if (whole < n) sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + whole, n - whole), m)), trf__first(n - whole), sum);
+    if (whole < n) sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + whole, n - whole), m)), trf__first(n - whole),
+                                  sum);
     return trf__sum(sum);
 }
 
@@ -2479,7 +2588,8 @@ TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, in
     const trf__loss_job *j = (const trf__loss_job *)arguments;
     const trf__loss *l = j->l;
     int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
-    if (l->dw) trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v, l->x + j->row0 * l->d, j->rows,
+    if (l->dw) trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v,
+                               l->x + j->row0 * l->d, j->rows,
                                n, l->d, j->ld, l->d, l->d);
     if (l->db) trf__column_sums(l->db + v, l->logits + v, j->rows, n, j->ld);
 }
@@ -2493,7 +2603,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         job.tile_rows = trf__min64(128, trf__tile_rows(job.rows));
         trf__tiles(run, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
-        if (l->dx && (l->dw || l->db)) trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
+        if (l->dx && (l->dw || l->db)) trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile,
+                                                  &job);
     }
 }
 
@@ -2514,12 +2625,14 @@ TRF__FN void trf__squares_tile(const trf__run *run, const void *arguments, int64
     int64_t i, n = j->tiles[tile].n;
     int lane;
     (void)run; (void)worker;
-    for (i = 0; i + 8 <= n; i += 8) for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
+    for (i = 0; i + 8 <= n; i += 8) for (lane = 0; lane < 8;
+    lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
     j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-TRF__FN void trf__cpu_sum_squares(const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, int64_t n_tiles)
+TRF__FN void trf__cpu_sum_squares(const trf__run *run, double *partial, const trf_real *x,
+                                  const trf__adam_tile *tiles, int64_t n_tiles)
 {
     trf__squares_job job;
     job.partial = partial; job.x = x; job.tiles = tiles;
@@ -2531,14 +2644,18 @@ TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int6
     const trf__adam *a = (const trf__adam *)arguments;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale = trf__set((trf_real)a->scale), c1 = trf__set((trf_real)(1 - a->beta1)), c2 = trf__set((trf_real)(1 - a->beta2));
-    trf__v16 v_scale = trf__set((trf_real)a->v_scale), inside = trf__set((trf_real)a->epsilon_in), outside = trf__set((trf_real)a->epsilon_out);
+    trf__v16 scale = trf__set((trf_real)a->scale), c1 = trf__set((trf_real)(1 - a->beta1)),
+        c2 = trf__set((trf_real)(1 - a->beta2));
+    trf__v16 v_scale = trf__set((trf_real)a->v_scale), inside = trf__set((trf_real)a->epsilon_in),
+        outside = trf__set((trf_real)a->epsilon_out);
     trf__v16 rate = trf__set((trf_real)-a->rate);
-    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0)), shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
+    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0)),
+        shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
     (void)run; (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
-        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left), step;
+        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left),
+            step;
         trf__v16 g = trf__mul(trf__fma(l2, p, trf__load_n(a->g + i, left)), scale);
         m = trf__fma(c1, trf__sub(g, m), m);
         v = trf__fma(c2, trf__fma(g, g, trf__sub(trf__set(0), v)), v);
@@ -2729,7 +2846,8 @@ extern int openblas_get_parallel(void) __attribute__((weak));
 TRF__FN const trf__ops *trf__choose_ops(void)
 {
 #if defined(TRF_WITH_AVX512)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) return &trf_column_avx512;
 #endif
 #if defined(TRF_WITH_AVX2)
@@ -2739,7 +2857,7 @@ TRF__FN const trf__ops *trf__choose_ops(void)
 }
 
 /* Decides whether large products may go to CBLAS, and tells OpenBLAS to use one thread a call. Its serial build
-   must not be called from several threads, and its OpenMP build ignores the setting: then our product does the work. */
+   must not be called from several threads, and its OpenMP build ignores the setting: then ours does the work. */
 TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hooks)
 {
 #if defined(TRF_NO_CBLAS)
@@ -2754,7 +2872,8 @@ TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hoo
     (void)leave_threads;
 #endif
     if (threads > 1 && parallel != 1) {
-        trf__log(hooks, TRF_LOG_WARNING, "this OpenBLAS cannot be called from several threads: the built-in product is used");
+        trf__log(hooks, TRF_LOG_WARNING,
+                 "this OpenBLAS cannot be called from several threads: the built-in product is used");
         return 0;
     }
     return 1;
@@ -2768,7 +2887,8 @@ TRF__FN void trf__run_close(trf__run *run)
 }
 
 /* Scratch for every worker; OpenBLAS's own buffers are made here too, by a first product. */
-TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_threads, int64_t scratch_numbers, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_threads, int64_t scratch_numbers,
+                                 const trf_hooks *hooks, trf_error *err)
 {
     TRF__ZERO(*run);
 #if defined(_OPENMP)
@@ -2781,7 +2901,8 @@ TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_thre
     run->blas = trf__blas_ready(threads, leave_blas_threads, hooks);
     run->scratch_each = (size_t)trf__round_up(scratch_numbers, 16) * sizeof(trf_real);
     run->scratch = (char *)trf__alloc(hooks, trf__mul_size((size_t)run->threads, run->scratch_each));
-    if (!run->scratch) return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch", run->threads,
+    if (!run->scratch) return trf__fail(err, TRF_E_NOMEM, -1, "scratch",
+                                        "no memory for %d times %llu bytes of scratch", run->threads,
                                         (unsigned long long)run->scratch_each);
 #if !defined(TRF_NO_CBLAS)
     if (run->blas) {
@@ -3881,23 +4002,31 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low, high, value);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
+                     high, value);
 }
 
 /* Lines of checks: leaves the calling function with the first failure. */
-#define TRF__TRY(call) do { trf_status trf__status = (trf_status)(call); if (trf__status != TRF_OK) return trf__status; } while (0)
-#define TRF__RANGE(object, field, low, high) TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
+#define TRF__TRY(call) \
+    do { trf_status trf__status = (trf_status)(call); if (trf__status != TRF_OK) return trf__status; } while (0)
+#define TRF__RANGE(object, field, low, high) \
+    TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
 
 /* A tensor of the caller must have exactly this shape; columns 0: a vector. */
-TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows, int64_t columns, trf_error *err)
+TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows, int64_t columns,
+                                    trf_error *err)
 {
     if (!tensor || !tensor->data)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (columns == 0 ? tensor->rank == 1 && tensor->shape[0] == rows : tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == columns)
+    if (columns == 0 ? tensor->rank == 1 && tensor->shape[0] == rows : tensor->rank == 2 &&
+        tensor->shape[0] == rows && tensor->shape[1] == columns)
         return TRF_OK;
-    if (columns == 0) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld), got rank %d with first extent %lld", name, (long long)rows,
+    if (columns == 0) return trf__fail(err, TRF_E_SHAPE, -1, name,
+                                       "%s must have shape (%lld), got rank %d with first extent %lld", name,
+        (long long)rows,
                                        tensor->rank, (long long)tensor->shape[0]);
-    return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name, (long long)rows, (long long)columns,
+    return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
+                     (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
 
@@ -3905,7 +4034,8 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, 4096, err));
     if (device->kind == TRF_DEVICE_CPU) return TRF_OK;
-    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "this copy of transformer.h was built for the CPU alone, got device kind %d",
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
+                     "this copy of transformer.h was built for the CPU alone, got device kind %d",
                      (int)device->kind);
 }
 
@@ -3920,10 +4050,12 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     TRF__TRY(trf__check_range(field, vocab, 5, 1 << 24, err));
     for (i = 0; i < 4; i++) {
         if (ids[i] < 0 || ids[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "%s must be an id below %s = %d, got %d", names[i], field, vocab, ids[i]);
+            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "%s must be an id below %s = %d, got %d",
+                             names[i], field, vocab, ids[i]);
         for (j = 0; j < i; j++)
             if (ids[i] == ids[j])
-                return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "special ids must differ, but %s and %s are both %d", names[j], names[i], ids[i]);
+                return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
+                                 "special ids must differ, but %s and %s are both %d", names[j], names[i], ids[i]);
     }
     return TRF_OK;
 }
@@ -3935,7 +4067,8 @@ TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
     TRF__RANGE(config, d_model, 1, 65536);
     TRF__RANGE(config, n_heads, 1, config->d_model);
     if (config->d_model % config->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d", config->d_model, config->n_heads);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d",
+                         config->d_model, config->n_heads);
     TRF__RANGE(config, d_ff, 1, 1 << 20);
     TRF__RANGE(config, encoder_layers, source, source ? 256 : 0);
     TRF__RANGE(config, decoder_layers, target, target ? 256 : 0);
@@ -3952,7 +4085,8 @@ TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
     TRF__RANGE(config, scale_embeddings, 0, 1);
     TRF__RANGE(config, tying, 0, config->kind == TRF_ENCODER_DECODER ? 2 : target);
     if (config->tying == TRF_TIED_ALL && config->source_vocab != config->target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab", "one embedding for all needs equal vocabularies, got source %d and target %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
+                         "one embedding for all needs equal vocabularies, got source %d and target %d",
                          config->source_vocab, config->target_vocab);
     TRF__RANGE(config, generator_bias, 0, 1);
     TRF__RANGE(config, init, 0, 1);
@@ -3972,7 +4106,8 @@ TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). */
-enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS };
+enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR,
+      TRF__START_GENERATOR_BIAS };
 
 /* field, only with cross-attention, name inside the layer, rows, columns (0: a vector), first value */
 #define TRF__LAYER_PARAMS(X) \
@@ -3998,11 +4133,15 @@ enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__
 /* field, condition, name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
     X(src_embed,     source,                       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,     target && c->tying != TRF_TIED_ALL, "tgt_embed.weight", c->target_vocab, d, TRF__START_EMBEDDING) \
+    X(tgt_embed,     target && c->tying != TRF_TIED_ALL, "tgt_embed.weight", c->target_vocab, d, \
+      TRF__START_EMBEDDING) \
     X(generator_w,   target && c->tying == TRF_UNTIED, "generator.weight", c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,   target && c->generator_bias,  "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
-    X(src_positions, source && learned,            "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
-    X(tgt_positions, target && learned,            "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+    X(generator_b,   target && c->generator_bias,  "generator.bias",       c->target_vocab, 0, \
+      TRF__START_GENERATOR_BIAS) \
+    X(src_positions, source && learned,            "src_positions.weight", c->max_length + c->position_offset, d, \
+      TRF__START_EMBEDDING) \
+    X(tgt_positions, target && learned,            "tgt_positions.weight", c->max_length + c->position_offset, d, \
+      TRF__START_EMBEDDING) \
     X(encoder_norm_g, source && c->final_norm,     "encoder.norm.weight",  d, 0, TRF__START_ONE) \
     X(encoder_norm_b, source && c->final_norm,     "encoder.norm.bias",    d, 0, TRF__START_ZERO) \
     X(decoder_norm_g, target && c->final_norm,     "decoder.norm.weight",  d, 0, TRF__START_ONE) \
@@ -4036,7 +4175,8 @@ typedef struct trf__layout {
     int64_t n_weights;          /* length of the arena */
 } trf__layout;
 
-TRF__FN int64_t trf__place(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows, int64_t columns, int start)
+TRF__FN int64_t trf__place(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows,
+                           int64_t columns, int start)
 {
     int64_t offset = layout->n_weights;
     if (layout->params) {
@@ -4071,7 +4211,8 @@ TRF__FN void trf__place_all(trf__layout *layout, const trf_config *c)
         int decoder = i >= c->encoder_layers, with_cross = decoder && source;
         trf__layer layer;
 #define X(field, cross, name, rows, columns, start) \
-        layer.field = !(cross) || with_cross ? trf__place(layout, decoder ? "decoder" : "encoder", decoder ? i - c->encoder_layers : i, \
+        layer.field = !(cross) || with_cross ? trf__place(layout, decoder ? "decoder" : "encoder", \
+                                                          decoder ? i - c->encoder_layers : i, \
                                                           name, rows, columns, start) : -1;
         TRF__LAYER_PARAMS(X)
 #undef X
@@ -4085,7 +4226,8 @@ TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
     return ((double)(trf__random64(seed, stream, index) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-/* The first values of parameter number `stream`: a uniform bound or a normal deviation (trf_init, trf_embedding_init). */
+/* The first values of parameter number `stream`: a uniform bound or a normal deviation (trf_init,
+   trf_embedding_init). */
 TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, const trf_config *c)
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0, deviation = 0;
@@ -4132,7 +4274,8 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
     trf__free(&hooks, model->layout.params, (size_t)model->layout.n_params * sizeof(trf__param));
-    trf__free(&hooks, model->layout.layers, (size_t)(model->config.encoder_layers + model->config.decoder_layers) * sizeof(trf__layer));
+    trf__free(&hooks, model->layout.layers,
+              (size_t)(model->config.encoder_layers + model->config.decoder_layers) * sizeof(trf__layer));
     trf__free(&hooks, model, sizeof *model);
 }
 
@@ -4142,7 +4285,8 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
-    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real)) + (size_t)layout.n_params * sizeof(trf__param)
+    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real)) +
+        (size_t)layout.n_params * sizeof(trf__param)
          + (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer);
 }
 
@@ -4161,7 +4305,8 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     model->config = *config;
     model->layout.n_params = count.n_params;
     model->layout.n_weights = count.n_weights;
-    model->layout.params = (trf__param *)trf__alloc_zeroed(&config->hooks, (size_t)count.n_params * sizeof(trf__param));
+    model->layout.params = (trf__param *)trf__alloc_zeroed(&config->hooks,
+                                                           (size_t)count.n_params * sizeof(trf__param));
     model->layout.layers = (trf__layer *)trf__alloc_zeroed(&config->hooks,
         (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer));
     if (!model->layout.params || !model->layout.layers) {
@@ -4176,9 +4321,11 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
 /* Gives it weights, all zero: create, copy and load fill them in. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
-    model->weights = (trf_real *)trf__alloc_zeroed(&model->config.hooks, trf__mul_size((size_t)model->layout.n_weights, sizeof(trf_real)));
+    model->weights = (trf_real *)trf__alloc_zeroed(&model->config.hooks,
+                                                   trf__mul_size((size_t)model->layout.n_weights, sizeof(trf_real)));
     if (model->weights) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights", (long long)model->layout.n_weights);
+    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
+                     (long long)model->layout.n_weights);
 }
 
 TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
@@ -4212,7 +4359,8 @@ TRF_API int64_t trf_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
     int32_t i;
-    for (i = 0; i < model->layout.n_params; i++) total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
+    for (i = 0; i < model->layout.n_params;
+    i++) total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
     return total;
 }
 
@@ -4229,7 +4377,8 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int3
     return tensor;
 }
 
-TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index) { return trf__param_view(model, model->weights, index); }
+TRF_API trf_tensor trf_parameter(const trf_model *model,
+                                 int32_t index) { return trf__param_view(model, model->weights, index); }
 
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
@@ -4241,10 +4390,12 @@ TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field, trf_error *err)
 {
     if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens", field, size, trf_vocab_size(vocab));
+    return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens",
+                     field, size, trf_vocab_size(vocab));
 }
 
-TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target, trf_error *err)
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
+                                        trf_error *err)
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
@@ -4253,10 +4404,12 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     if (c->pad != 0 || c->bos != 1 || c->eos != 2 || c->unk != 3)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pad", "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pad",
+                         "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
                          c->pad, c->bos, c->eos, c->unk);
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
-    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) { trf_vocab_destroy(new_source); return status; }
+    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks,
+                                            err)) != TRF_OK) { trf_vocab_destroy(new_source); return status; }
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     model->source = new_source;
@@ -4280,7 +4433,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 // -----------------------------------------------------------------------------------------------
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
-//   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)       y = inner out_w^T + out_b
+//   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)     y = inner out_w^T + out_b
 //   cross-attention   wide = x W_q^T = q, memory = m [W_k W_v]^T = [k v], the rest the same
 //   feed-forward      wide = x w1^T + b1                    inner = drop(act(wide))          y = inner w2^T + b2
 //
@@ -4293,7 +4446,8 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
 typedef struct trf__sub_acts { trf_real *wide, *memory, *inner, *stats; } trf__sub_acts;
-typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;     /* gradients of the first three */
+/* gradients of the first three */
+typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
 typedef struct trf__sub_shape {
@@ -4339,14 +4493,16 @@ TRF__FN void trf__attention_forward(const trf__run *run, trf_real *y, const trf_
     if (shape->memory_rows < 0) run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, 3 * d, d);
     else {
         run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, d, d);
-        run->ops->linear(run, acts->memory, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows, 2 * d, d);
+        run->ops->linear(run, acts->memory, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows,
+                         2 * d, d);
     }
     a.out = acts->inner;
     run->ops->attention(run, &a);
     run->ops->linear(run, y, acts->inner, w->out_w, w->out_b, shape->rows, d, d);
 }
 
-TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf__sub_weights *w, int64_t rows, int64_t d,
+TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf__sub_weights *w,
+                                       int64_t rows, int64_t d,
                                        int64_t f, int activation, const trf__drop *drop, const trf__sub_acts *acts)
 {
     run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, rows, f, d);
@@ -4357,9 +4513,12 @@ TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const t
 #if !defined(TRF_NO_TRAIN)
 
 /* dx is set; dmemory is set, or added to if add_memory. */
-TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory, const trf__sub_gradients *g,
-                                         const trf_real *dy, const trf_real *x, const trf_real *memory, const trf__sub_weights *w,
-                                         const trf__sub_shape *shape, const trf__sub_acts *acts, const trf__sub_room *room)
+TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory,
+                                         const trf__sub_gradients *g,
+                                         const trf_real *dy, const trf_real *x, const trf_real *memory,
+                                         const trf__sub_weights *w,
+                                         const trf__sub_shape *shape, const trf__sub_acts *acts,
+                                         const trf__sub_room *room)
 {
     trf__attention a = trf__attention_of(shape, acts);
     int64_t d = shape->d, rows = shape->rows, m = shape->memory_rows;
@@ -4378,17 +4537,22 @@ TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_
     products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
     products[1].rows = rows; products[1].out = self ? 3 * d : d; products[1].in = d;
     if (!self) {
-        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d; products[2].dy = room->dmemory_kv; products[2].x = memory;
+        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d; products[2].dy = room->dmemory_kv;
+        products[2].x = memory;
         products[2].rows = m; products[2].out = 2 * d; products[2].in = d;
     }
     run->ops->linear_dw(run, products, self ? 2 : 3);
     run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, self ? 3 * d : d, d, 0);
-    if (!self) run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d, add_memory);
+    if (!self) run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d,
+                                   add_memory);
 }
 
-TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, const trf__sub_gradients *g, const trf_real *dy, const trf_real *x,
-                                            const trf__sub_weights *w, int64_t rows, int64_t d, int64_t f, int activation,
-                                            const trf__drop *drop, const trf__sub_acts *acts, const trf__sub_room *room)
+TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, const trf__sub_gradients *g,
+                                            const trf_real *dy, const trf_real *x,
+                                            const trf__sub_weights *w, int64_t rows, int64_t d, int64_t f,
+                                            int activation,
+                                            const trf__drop *drop, const trf__sub_acts *acts,
+                                            const trf__sub_room *room)
 {
     trf__dw products[2];
     TRF__ZERO(products);
@@ -4435,7 +4599,8 @@ typedef struct trf__step {
 /* The tokens of one side as rows. */
 typedef struct trf__side {
     int64_t rows;
-    int32_t *ids, *positions, *sentence, *targets;  /* ids: what is read (-1: zero vector); targets: what is wanted next */
+    /* ids: what is read (-1: zero vector); targets: what is wanted next */
+    int32_t *ids, *positions, *sentence, *targets;
     trf__span *self, *cross;
     trf_real *embedded;
 } trf__side;
@@ -4451,7 +4616,8 @@ typedef struct trf__stack {
 
 typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
 
-typedef struct trf__dropouts { double embedding, attention, activation, residual; uint64_t seed; int64_t step; } trf__dropouts;
+typedef struct trf__dropouts { double embedding, attention, activation, residual; uint64_t seed; int64_t step;
+} trf__dropouts;
 
 typedef struct trf__pass {
     trf__run run;
@@ -4512,7 +4678,8 @@ TRF__FN int64_t trf__wide(const trf_config *c, int kind)
     return kind == TRF__SELF ? 3 * (int64_t)c->d_model : kind == TRF__CROSS ? c->d_model : c->d_ff;
 }
 
-TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int kind, const trf_config *c, int64_t rows, int64_t memory_rows, trf_real *y)
+TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int kind, const trf_config *c, int64_t rows,
+                            int64_t memory_rows, trf_real *y)
 {
     int64_t d = c->d_model;
     step->acts.wide = trf__take_reals(cursor, rows, trf__wide(c, kind));
@@ -4537,7 +4704,8 @@ TRF__FN int trf__step_kind(const trf_config *c, int decoder, int index)
 TRF__FN void trf__take_stack(trf__cursor *cursor, trf__pass *pass, trf__stack *stack, int decoder)
 {
     const trf_config *c = pass->config;
-    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows, memory_rows = pass->limits.source_rows, d = c->d_model;
+    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows,
+        memory_rows = pass->limits.source_rows, d = c->d_model;
     trf__step shared[3];
     int i, kind;
     trf_real *y[2] = {NULL, NULL};
@@ -4581,7 +4749,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_correct = (int32_t *)trf__take(&cursor, l->target_rows, sizeof(int32_t));
-    pass->logits = trf__has_target(c) ? trf__take_reals(&cursor, trf__loss_group(l->target_rows), trf__round_up(c->target_vocab, 16)) : NULL;
+    pass->logits = trf__has_target(c) ? trf__take_reals(&cursor, trf__loss_group(l->target_rows),
+                                                        trf__round_up(c->target_vocab, 16)) : NULL;
     if (pass->training) {
         pass->ds = trf__take_reals(&cursor, rows, d);
         pass->dsub = trf__take_reals(&cursor, rows, d);
@@ -4605,7 +4774,8 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     int64_t i, half = d / 2;
     for (i = 0; i < d; i++) row[i] = 0;
     for (i = 0; i < half + d % 2; i++) {
-        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(half - 1, 1) : 2 * (double)i / (double)d;
+        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(half - 1, 1)
+            : 2 * (double)i / (double)d;
         double angle = (double)p * pow(10000.0, -exponent);
         if (rule == TRF_POSITIONS_INTERLEAVED) {
             row[2 * i] = (trf_real)sin(angle);
@@ -4632,7 +4802,8 @@ TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
     const trf_config *c = pass->config;
     const trf__outer *o = &pass->layout->outer;
     int i, per = trf__steps_per_layer(c, decoder), pre = c->norm_place == TRF_PRE_NORM;
-    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g, final_bias = decoder ? o->decoder_norm_b : o->encoder_norm_b;
+    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g, final_bias = decoder ? o->decoder_norm_b
+        : o->encoder_norm_b;
     stack->first_gain = stack->first_bias = stack->final_gain = stack->final_bias = -1;
     if (!pre) { stack->final_gain = final_gain; stack->final_bias = final_bias; }
     for (i = 0; i < stack->n_steps; i++) {
@@ -4642,8 +4813,10 @@ TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
         int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
         step->kind = trf__step_kind(c, decoder, i);
         step->site = (uint32_t)(16 + 4 * (i + 4096 * decoder));
-        if (step->kind == TRF__SELF) { step->in_w = p->self_in_w; step->in_b = p->self_in_b; step->out_w = p->self_out_w; step->out_b = p->self_out_b; }
-        else if (step->kind == TRF__CROSS) { step->in_w = p->cross_in_w; step->in_b = p->cross_in_b; step->out_w = p->cross_out_w; step->out_b = p->cross_out_b; }
+        if (step->kind == TRF__SELF) { step->in_w = p->self_in_w; step->in_b = p->self_in_b;
+        step->out_w = p->self_out_w; step->out_b = p->self_out_b; }
+        else if (step->kind == TRF__CROSS) { step->in_w = p->cross_in_w; step->in_b = p->cross_in_b;
+        step->out_w = p->cross_out_w; step->out_b = p->cross_out_b; }
         else { step->in_w = p->w1; step->in_b = p->b1; step->out_w = p->w2; step->out_b = p->b2; }
         if (follows) { follows->gain = gain; follows->bias = bias; }
         else { stack->first_gain = gain; stack->first_bias = bias; }
@@ -4659,25 +4832,30 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf_status status;
     bigger.limits = *limits;
     bigger.arena_bytes = trf__pass_layout(&bigger, NULL);
-    status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads, trf__pass_scratch(pass->config, limits->longest),
+    status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads,
+                           trf__pass_scratch(pass->config, limits->longest),
                            &pass->run.hooks, err);
     if (status != TRF_OK) return status;
     bigger.arena = (char *)trf__alloc(&pass->run.hooks, bigger.arena_bytes);
     if (!bigger.arena) {
         trf__run_close(&bigger.run);
-        return trf__fail(err, TRF_E_NOMEM, -1, "activations", "no memory for the %llu bytes that %lld source and %lld target tokens need",
-                         (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows, (long long)limits->target_rows);
+        return trf__fail(err, TRF_E_NOMEM, -1, "activations",
+                         "no memory for the %llu bytes that %lld source and %lld target tokens need",
+                         (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows,
+                         (long long)limits->target_rows);
     }
     trf__pass_layout(&bigger, bigger.arena);
     for (p = 0; bigger.table && p < limits->longest; p++)
-        trf__position_row(bigger.table + p * pass->config->d_model, p + pass->config->position_offset, pass->config->d_model, (int)pass->config->positions);
+        trf__position_row(bigger.table + p * pass->config->d_model, p + pass->config->position_offset,
+                          pass->config->d_model, (int)pass->config->positions);
     trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
     if (pass->run.scratch) trf__run_close(&pass->run);
     *pass = bigger;
     return TRF_OK;
 }
 
-TRF__FN trf__pass trf__pass_of(const trf_config *config, const trf__layout *layout, const trf__limits *limits, int training)
+TRF__FN trf__pass trf__pass_of(const trf_config *config, const trf__layout *layout, const trf__limits *limits,
+                               int training)
 {
     trf__pass pass;
     TRF__ZERO(pass);
@@ -4699,10 +4877,12 @@ TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *lim
 #if !defined(_OPENMP)
     threads = 1;
 #endif
-    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__mul_size((size_t)threads, scratch)), (size_t)pass.n_steps * sizeof(trf__step));
+    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__mul_size((size_t)threads, scratch)),
+                         (size_t)pass.n_steps * sizeof(trf__step));
 }
 
-TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training, int threads,
+TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training,
+                                  int threads,
                                   int leave_blas_threads, const trf_hooks *hooks, trf_error *err)
 {
     trf_status status;
@@ -4712,38 +4892,46 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     pass->run.threads = threads;
     pass->run.hooks = *hooks;
     pass->steps = (trf__step *)trf__alloc_zeroed(hooks, (size_t)pass->n_steps * sizeof(trf__step));
-    if (!pass->steps) return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
+    if (!pass->steps) return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers",
+                                       pass->n_steps);
     pass->encoder.steps = pass->steps;
     pass->decoder.steps = pass->steps + pass->encoder.n_steps;
     trf__pass_steps(pass, &pass->encoder, 0);
     trf__pass_steps(pass, &pass->decoder, 1);
     status = trf__pass_resize(pass, limits, err);
-    if (status != TRF_OK) { trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step)); pass->steps = NULL; }
+    if (status != TRF_OK) { trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
+    pass->steps = NULL; }
     return status;
 }
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
 
 /* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra, const char *side,
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
+                                   const char *side,
                                    int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
     if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side, x->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
+                         x->count);
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d", side, i, x->lengths[i]);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
+                             side, i, x->lengths[i]);
         if ((int64_t)x->lengths[i] + extra > c->max_length)
-            return trf__fail(err, TRF_E_LIMIT, i, side, "%s sequence %d has %d tokens; with the %d that are added at most max_length = %d are allowed",
+            return trf__fail(err, TRF_E_LIMIT, i, side,
+                             "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
                              side, i, x->lengths[i], extra, c->max_length);
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (id < 0 || id >= vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side, "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
             if (id == c->pad || id == c->bos || id == c->eos)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side, "%s sequence %d, position %d: the special id %d must not appear; the library adds BOS and EOS",
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
                                  side, i, k, id);
         }
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
@@ -4762,7 +4950,8 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS are wanted. */
+/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS are
+   wanted. */
 TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequences *x, int target, int64_t ordinal)
 {
     int64_t row = 0, at = 0;
@@ -4775,7 +4964,8 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
         for (k = 0; k < n; k++, row++) {
-            side->ids[row] = target ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1]) : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
+            side->ids[row] = target ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
+                : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
             side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             side->positions[row] = k;
             side->sentence[row] = span->sentence;
@@ -4785,18 +4975,23 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
     side->rows = row;
 }
 
-/* Checks a batch and turns the sides it should have into rows, growing the arena if need be. On failure nothing has changed. */
-TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int source, int target, int64_t ordinal, trf_error *err)
+/* Checks a batch and turns the sides it should have into rows, growing the arena if need be. On failure nothing
+   has changed. */
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int source, int target, int64_t ordinal,
+                                   trf_error *err)
 {
     const trf_config *c = pass->config;
     trf__limits need = {0, 0, 0, 0}, wanted = pass->limits;
     int32_t i;
     if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
-    if (source) TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source", &need.source_rows, &need.longest, err));
-    if (target) TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target", &need.target_rows, &need.longest, err));
+    if (source) TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
+                                         &need.source_rows, &need.longest, err));
+    if (target) TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target", &need.target_rows,
+                                         &need.longest, err));
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", batch->source.count, batch->target.count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
+                         batch->source.count, batch->target.count);
     wanted.source_rows = trf__max64(wanted.source_rows, need.source_rows);
     wanted.target_rows = trf__max64(wanted.target_rows, need.target_rows);
     wanted.sentences = trf__max64(wanted.sentences, need.sentences);
@@ -4853,7 +5048,8 @@ TRF__FN trf__sub_weights trf__step_weights(const trf__pass *pass, const trf__ste
     return w;
 }
 
-TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *step, int decoder, const trf__dropouts *p)
+TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *step, int decoder,
+                                       const trf__dropouts *p)
 {
     const trf__side *side = decoder ? &pass->target : &pass->source;
     int kind = step->kind == TRF__CROSS ? TRF_DECODER_CROSS : decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
@@ -4869,7 +5065,8 @@ TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *s
     shape.drop = trf__drop_of(p->attention, p->seed, p->step, step->site, side);
     shape.probe = pass->probe_head;
     if (pass->probed && kind == pass->probe_kind &&
-        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder) == pass->probe_layer)
+        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config,
+                decoder) == pass->probe_layer)
         shape.probed = pass->probed;
     return shape;
 }
@@ -4887,7 +5084,8 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, int64_t rows, int64_t gain
     return n;
 }
 
-TRF__FN void trf__norm_alone(const trf__pass *pass, trf_real *y, trf_real *stats, const trf_real *x, int64_t rows, int64_t gain, int64_t bias)
+TRF__FN void trf__norm_alone(const trf__pass *pass, trf_real *y, trf_real *stats, const trf_real *x, int64_t rows,
+                             int64_t gain, int64_t bias)
 {
     trf__norm n = trf__norm_of(pass, rows, gain, bias);
     n.x = x;
@@ -4903,7 +5101,8 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 }
 
 /* One step: y and s from the streams. */
-TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int decoder, const trf_real *in, const trf_real *res, const trf__dropouts *p)
+TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int decoder, const trf_real *in,
+                               const trf_real *res, const trf__dropouts *p)
 {
     const trf_config *c = pass->config;
     const trf__side *side = decoder ? &pass->target : &pass->source;
@@ -4912,7 +5111,8 @@ TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int
     trf__norm n = trf__norm_of(pass, side->rows, step->gain, step->bias);
     if (step->kind == TRF__FEED_FORWARD) {
         trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
-        trf__feed_forward_forward(run, pass->proj, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop, &step->acts);
+        trf__feed_forward_forward(run, pass->proj, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop,
+                                  &step->acts);
     } else {
         trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
         trf__attention_forward(run, pass->proj, in, pass->encoder.out, &w, &shape, &step->acts);
@@ -5040,7 +5240,8 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf__free(&hooks, context, sizeof *context);
 }
 
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+                                      trf_error *err)
 {
     trf_device default_device = trf_device_default();
     trf_hooks none;
@@ -5062,19 +5263,22 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__no_context(trf_error *err) { return trf__fail(err, TRF_E_INVALID_ARG, -1, "context", "context must not be NULL"); }
+TRF__FN trf_status trf__no_context(trf_error *err) { return trf__fail(err, TRF_E_INVALID_ARG, -1, "context",
+                                                                      "context must not be NULL"); }
 
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
 {
-    if (!x || !x->data || x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must be a tensor of rank 2 with data", name);
+    if (!x || !x->data || x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name,
+                                                         "%s must be a tensor of rank 2 with data", name);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
 }
 
 // >>blocks-embedding
 
-TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x, const trf_embedding_options *options, int64_t vocab, int64_t d,
+TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
+                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
                                        int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0, k;
@@ -5082,25 +5286,32 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     *longest = 0;
     *rows = 0;
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0) return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d", i, x->lengths[i]);
+        if (x->lengths[i] < 0) return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
+                                                "length of sequence %d must not be negative, got %d", i,
+            x->lengths[i]);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d", (long long)at, (long long)vocab, x->ids[at]);
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
+                             (long long)at, (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
         TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
         if (k != d || *longest + options->position_offset > options->learned->shape[0])
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)", (long long)*longest + options->position_offset, (long long)d);
+            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
+                             (long long)*longest + options->position_offset, (long long)d);
     }
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->ints, &context->ints_capacity, *rows, sizeof(int32_t), err));
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, *longest * d, sizeof(trf_real), err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->ints, &context->ints_capacity, *rows, sizeof(int32_t),
+                       err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, *longest * d,
+                       sizeof(trf_real), err));
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
     return TRF_OK;
 }
 
-TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x, const trf_tensor *weight,
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
+                                 const trf_tensor *weight,
                                  const trf_embedding_options *options, trf_error *err)
 {
     const trf_real *table = NULL;
@@ -5108,7 +5319,8 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     int64_t d, rows, longest, p;
     trf__clear(err);
     if (!context) return trf__no_context(err);
-    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x", "x and options must not be NULL");
+    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x",
+                                         "x and options must not be NULL");
     TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
@@ -5116,30 +5328,37 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
     if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
     else if (options->positions != TRF_POSITIONS_NONE) {
-        for (p = 0; p < longest; p++) trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
+        for (p = 0; p < longest;
+        p++) trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
         table = context->room;
     }
     TRF__ZERO(none);
-    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d, (trf_real)options->scale, &none);
+    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d,
+                            (trf_real)options->scale, &none);
     return TRF_OK;
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned, const trf_tensor *dy,
-                                          const trf_sequences *x, const trf_embedding_options *options, trf_error *err)
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
+                                          const trf_tensor *dy,
+                                          const trf_sequences *x, const trf_embedding_options *options,
+                                          trf_error *err)
 {
     int64_t d, rows, longest;
     trf_embedding_options plain;
     trf__clear(err);
     if (!context) return trf__no_context(err);
-    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x", "x and options must not be NULL");
+    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x",
+                                         "x and options must not be NULL");
     TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
     plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
     TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
     TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    context->run.ops->embed_backward(&context->run, dweight->data, dlearned ? dlearned->data + options->position_offset * d : NULL, dy->data, x->ids,
+    context->run.ops->embed_backward(&context->run, dweight->data,
+                                     dlearned ? dlearned->data + options->position_offset * d : NULL, dy->data,
+        x->ids,
                                      context->ints, rows, d, (trf_real)options->scale);
     return TRF_OK;
 }
@@ -5155,7 +5374,8 @@ TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
     return m;
 }
 
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight, const trf_tensor *bias, trf_error *err)
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+                              const trf_tensor *bias, trf_error *err)
 {
     int64_t in, k;
     trf__clear(err);
@@ -5165,13 +5385,15 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
     TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], 0, err));
-    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL, x->shape[0], weight->shape[0], in);
+    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
+                             x->shape[0], weight->shape[0], in);
     return TRF_OK;
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight, trf_error *err)
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
+                                       trf_error *err)
 {
     int64_t in, out, rows;
     trf__dw product;
@@ -5196,7 +5418,8 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
 
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain, const trf_tensor *bias,
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
+                                  const trf_tensor *bias,
                                   double epsilon, trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
@@ -5217,8 +5440,10 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias, const trf_tensor *dy,
-                                           const trf_tensor *x, const trf_tensor *gain, double epsilon, const trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
+                                           const trf_tensor *dy,
+                                           const trf_tensor *x, const trf_tensor *gain, double epsilon,
+                                           const trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
     trf__clear(err);
@@ -5244,23 +5469,27 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
 
 /* Turns lengths into spans, and gives every worker scratch for the longest of them. */
-TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d, int64_t *queries, int64_t *keys, trf_error *err)
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
+                                          int64_t *queries, int64_t *keys, trf_error *err)
 {
     int64_t longest = 1, d_head;
     int32_t i;
     *queries = *keys = 0;
     if (!shape) return trf__fail(err, TRF_E_INVALID_ARG, -1, "shape", "shape must not be NULL");
     if (shape->n_heads < 1 || d % shape->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d", (long long)d, shape->n_heads);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
+                         (long long)d, shape->n_heads);
     d_head = d / shape->n_heads;
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->spans, &context->spans_capacity, shape->count, sizeof(trf__span), err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->spans, &context->spans_capacity, shape->count,
+                       sizeof(trf__span), err));
     for (i = 0; i < shape->count; i++) {
         trf__span *span = &context->spans[i];
         TRF__ZERO(*span);
         if (shape->query_lengths[i] < 0 || shape->key_lengths[i] < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
         if (shape->mask == TRF_CAUSAL && shape->query_lengths[i] != shape->key_lengths[i])
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
+                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
                              shape->key_lengths[i], shape->query_lengths[i]);
         span->query = *queries; span->n_query = shape->query_lengths[i];
         span->key = *keys; span->n_key = shape->key_lengths[i];
@@ -5274,7 +5503,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         longest = trf__max64(longest, context->longest);
         d_head = trf__max64(d_head, context->d_head);
         TRF__TRY(trf__run_open(&bigger, context->run.threads, context->leave_blas_threads,
-                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)), &context->run.hooks, err));
+                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)),
+                               &context->run.hooks, err));
         trf__run_close(&context->run);
         context->run = bigger;
         context->longest = longest;
@@ -5283,8 +5513,10 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
-                                       const trf_attention_shape *shape, const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q,
+                                       const trf_tensor *k, const trf_tensor *v,
+                                       const trf_attention_shape *shape, const trf_tensor *saved, int64_t *queries,
+                                       int64_t *keys, trf_error *err)
 {
     int64_t d;
     TRF__TRY(trf__matrix(q, "q", -1, &d, err));
@@ -5302,7 +5534,8 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, 
     return TRF_OK;
 }
 
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
+                                 const trf_tensor *v,
                                  const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
 {
     trf__attention a;
@@ -5317,7 +5550,8 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv, const trf_tensor *dout,
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
+                                          const trf_tensor *dout,
                                           const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
                                           const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
 {
@@ -5353,8 +5587,10 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 }
 
 /* Checks everything the two directions share, and lays `saved` out. */
-TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts, const trf_tensor *x, const trf_tensor *memory,
-                                   const trf_attention_params *params, const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts,
+                                   const trf_tensor *x, const trf_tensor *memory,
+                                   const trf_attention_params *params, const trf_attention_shape *shape,
+                                   const trf_tensor *saved, trf_error *err)
 {
     int64_t d, queries, keys;
     int self = !memory || memory->data == x->data;
@@ -5363,7 +5599,8 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
     TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
     TRF__TRY(trf__shape_check(x, "x", queries, d, err));
     TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), 0, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), 0,
+                              err));
     w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
     w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
     TRF__ZERO(*s);
@@ -5377,8 +5614,10 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
     return TRF_OK;
 }
 
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *memory,
-                                            const trf_attention_params *params, const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                            const trf_tensor *memory,
+                                            const trf_attention_params *params, const trf_attention_shape *shape,
+                                            trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
     trf__sub_shape s;
@@ -5392,9 +5631,12 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory, trf_attention_params *dparams,
-                                                     const trf_tensor *dy, const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
+                                                     trf_attention_params *dparams,
+                                                     const trf_tensor *dy, const trf_tensor *x,
+                                                     const trf_tensor *memory, const trf_attention_params *params,
+                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     trf_error *err)
 {
     trf__sub_weights w;
     trf__sub_shape s;
@@ -5410,12 +5652,15 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
     if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, (4 * s.rows + 2 * keys) * s.d, sizeof(trf_real), err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity,
+                       (4 * s.rows + 2 * keys) * s.d, sizeof(trf_real), err));
     room.dwide = context->room;
     room.dinner = room.dwide + 3 * s.rows * s.d;
     room.dmemory_kv = room.dinner + s.rows * s.d;
-    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data; g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
-    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data, memory ? memory->data : NULL,
+    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data; g.out_w = dparams->out_weight.data;
+    g.out_b = dparams->out_bias.data;
+    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data,
+                                memory ? memory->data : NULL,
                                 &w, &s, &acts, &room);
     return TRF_OK;
 }
@@ -5426,7 +5671,8 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 /* saved: wide, then inner. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
 
-TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x, const trf_feed_forward_params *p,
+TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x,
+                                          const trf_feed_forward_params *p,
                                           trf_activation activation, const trf_tensor *saved, trf_error *err)
 {
     int64_t d, k;
@@ -5447,7 +5693,8 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
     return TRF_OK;
 }
 
-TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_feed_forward_params *params,
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                    const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
@@ -5459,13 +5706,16 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
     TRF__ZERO(none);
-    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation, &none, &acts);
+    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation,
+                              &none, &acts);
     return TRF_OK;
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams, const trf_tensor *dy,
-                                             const trf_tensor *x, const trf_feed_forward_params *params, trf_activation activation,
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+                                             const trf_tensor *dy,
+                                             const trf_tensor *x, const trf_feed_forward_params *params,
+                                             trf_activation activation,
                                              const trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
@@ -5484,13 +5734,15 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
         trf__sub_weights unused;        /* gradients have the shapes of the parameters */
         TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
     }
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, 2 * rows * f, sizeof(trf_real), err));
+    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, 2 * rows * f,
+                       sizeof(trf_real), err));
     room.dwide = context->room;
     room.dinner = room.dwide + rows * f;
     room.dmemory_kv = NULL;
     g.in_w = dparams->w1.data; g.in_b = dparams->b1.data; g.out_w = dparams->w2.data; g.out_b = dparams->b2.data;
     TRF__ZERO(none);
-    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation, &none, &acts, &room);
+    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation,
+                                   &none, &acts, &room);
     return TRF_OK;
 }
 #endif
@@ -5502,7 +5754,8 @@ TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err
     return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
 }
 
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+                                const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
     trf__clear(err);
@@ -5520,7 +5773,8 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy, const trf_dropout *dropout, trf_error *err)
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+                                         const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
     trf__clear(err);
@@ -5546,11 +5800,13 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     if (rows > 0 && !targets) return trf__fail(err, TRF_E_INVALID_ARG, -1, "targets", "targets must not be NULL");
     for (i = 0; i < rows; i++)
         if (targets[i] < 0 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d", (long long)i, (long long)vocab, targets[i]);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d",
+                             (long long)i, (long long)vocab, targets[i]);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
+                                     trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight, const trf_tensor *bias, const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
@@ -5560,7 +5816,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     int pass;
     trf__clear(err);
     if (!context) return trf__no_context(err);
-    if (!loss || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, loss ? "options" : "loss", "loss and options must not be NULL");
+    if (!loss || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, loss ? "options" : "loss",
+                                            "loss and options must not be NULL");
     TRF__ZERO(l);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
@@ -5572,12 +5829,14 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
-    if (options->rule == TRF_SMOOTH_NO_PAD_KL) TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
+    if (options->rule == TRF_SMOOTH_NO_PAD_KL) TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1,
+                                                                         err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, 0, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, 0, err));
-    if ((dweight || dbias) && !dx) return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx", "gradients of weight or bias are only computed together with dx");
+    if ((dweight || dbias) && !dx) return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
+                                                    "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
     cursor.base = NULL;
@@ -5701,14 +5960,17 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     TRF__RANGE(o, n_ranks, 1, 1 << 20);
     TRF__RANGE(o, rank, 0, o->n_ranks - 1);
     if (o->n_ranks > 1 && !o->all_reduce)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
+                         o->n_ranks);
     if (c->kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind", "an encoder-only model has no loss of its own: train it through the blocks, or use it with trf_encode");
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
+                         "an encoder-only model has no loss: train it through the blocks, or use trf_encode");
     return TRF_OK;
 }
 
 // >>slots          what lies behind the gradients in their arena
-enum { TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS, TRF__SLOT_TOKENS_REST,
+enum { TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS,
+      TRF__SLOT_TOKENS_REST,
        TRF__SLOT_CORRECT, TRF__SLOT_CORRECT_REST, TRF__SLOT_SOURCE, TRF__SLOT_SOURCE_REST, TRF__SLOTS = 16 };
 
 /* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
@@ -5748,7 +6010,8 @@ TRF__FN int64_t trf__adam_tiles(trf__adam_tile *tiles, const trf__layout *layout
             if (!tiles) continue;
             tiles[n].begin = p->offset + at;
             tiles[n].n = trf__min64(TRF__ADAM_TILE, size - at);
-            tiles[n].decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV || p->start == TRF__START_GENERATOR;
+            tiles[n].decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
+                p->start == TRF__START_GENERATOR;
         }
     }
     return n;
@@ -5771,7 +6034,8 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf__limits limits;
     size_t weights;
     if (!options) options = &defaults;
-    if (!config || trf__config_check(config, NULL) != TRF_OK || trf__train_check(options, config, NULL) != TRF_OK) return 0;
+    if (!config || trf__config_check(config, NULL) != TRF_OK ||
+        trf__train_check(options, config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
     limits = trf__train_limits(config, options);
@@ -5797,7 +6061,8 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer)
     trf__free(&hooks, trainer, sizeof *trainer);
 }
 
-TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options, trf_error *err)
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
+                                      trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf_trainer *t;
@@ -5823,9 +6088,11 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     t->partial = (double *)trf__alloc(&options->hooks, (size_t)t->n_tiles * sizeof(double));
     status = TRF_OK;
     if (!t->gradients || !t->m || !t->v || !t->tiles || !t->partial)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights", (long long)model->layout.n_weights);
+        status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
+                           (long long)model->layout.n_weights);
     limits = trf__train_limits(&model->config, options);
-    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, options->leave_blas_threads, &options->hooks, err);
+    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 1, options->threads,
+                                                  options->leave_blas_threads, &options->hooks, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     trf__adam_tiles(t->tiles, &model->layout, options->decay_all);
     *trainer = t;
@@ -5834,12 +6101,15 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer->step; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer) { return &trainer->options; }
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model, trainer->model->weights, index); }
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model, trainer->gradients, index); }
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model,
+        trainer->model->weights, index); }
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model,
+        trainer->gradients, index); }
 
 // >>backward       the mirror of >>forward
 
-TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g, const trf_real *in, int add_memory, const trf__dropouts *p)
+TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g,
+                                const trf_real *in, int add_memory, const trf__dropouts *p)
 {
     const trf_config *c = pass->config;
     const trf__side *side = decoder ? &pass->target : &pass->source;
@@ -5848,16 +6118,19 @@ TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, in
     dw.in_w = g + step->in_w; dw.in_b = g + step->in_b; dw.out_w = g + step->out_w; dw.out_b = g + step->out_b;
     if (step->kind == TRF__FEED_FORWARD) {
         trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
-        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop,
+        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model,
+                                       c->d_ff, (int)c->activation, &drop,
                                        &step->acts, &pass->room);
     } else {
         trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
-        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in, pass->encoder.out, &w, &shape,
+        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in,
+                                    pass->encoder.out, &w, &shape,
                                     &step->acts, &pass->room);
     }
 }
 
-TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias, const trf_real *s, trf_real *stats)
+TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias,
+                                        const trf_real *s, trf_real *stats)
 {
     trf__norm n = trf__norm_of(pass, rows, gain, bias);
     n.s = (trf_real *)(uintptr_t)s;     /* backward only reads it */
@@ -5867,15 +6140,18 @@ TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int6
     return n;
 }
 
-/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds. */
-TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout, const trf__dropouts *p, int may_cancel, trf_error *err)
+/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in
+   pass->ds. */
+TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout,
+                                       const trf__dropouts *p, int may_cancel, trf_error *err)
 {
     const trf__side *side = decoder ? &pass->target : &pass->source;
     const trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
     const trf_real *dy = dout, *dy2 = NULL, *ds_in = NULL;
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
     if (stack->final_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias, stack->steps[stack->n_steps - 1].y, stack->final_stats);
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias,
+                                            stack->steps[stack->n_steps - 1].y, stack->final_stats);
         n.dy = dy;
         pass->run.ops->add_norm_backward(&pass->run, &n);
         dy = pass->ds;
@@ -5897,7 +6173,8 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g
         ds_in = pre ? pass->ds : NULL;
     }
     if (stack->first_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded, stack->first_stats);
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded,
+                                            stack->first_stats);
         n.dy = dy;
         n.ds_in = ds_in;
         pass->run.ops->add_norm_backward(&pass->run, &n);
@@ -5914,11 +6191,14 @@ TRF__FN void trf__embed_side_backward(const trf__pass *pass, int decoder, trf_re
     pass->run.ops->drop(&pass->run, pass->ds, pass->ds, side->rows, d, &drop);
     pass->run.ops->embed_backward(&pass->run, g + (decoder ? o->tgt_embed : o->src_embed),
                                   learned >= 0 ? g + learned + pass->config->position_offset * d : NULL,
-                                  pass->ds, side->ids, side->positions, side->rows, d, trf__embedding_scale(pass->config));
+                                  pass->ds, side->ids, side->positions, side->rows, d,
+                                  trf__embedding_scale(pass->config));
 }
 
-/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in this order. */
-TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o, const trf__dropouts *p, int may_cancel, trf_error *err)
+/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in
+   this order. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o,
+                                      const trf__dropouts *p, int may_cancel, trf_error *err)
 {
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     const trf__outer *outer = &pass->layout->outer;
@@ -5952,12 +6232,14 @@ TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, d
 {
     int64_t i;
     *loss = *nll = *correct = 0;
-    for (i = 0; i < pass->target.rows; i++) { *loss += pass->row_loss[i]; *nll += pass->row_nll[i]; *correct += pass->row_correct[i]; }
+    for (i = 0; i < pass->target.rows; i++) { *loss += pass->row_loss[i]; *nll += pass->row_nll[i];
+    *correct += pass->row_correct[i]; }
 }
 
 TRF_API void trf_discard_gradients(trf_trainer *trainer) { trainer->micro = 0; trainer->sentences = 0; }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                        trf_error *err)
 {
     const trf_train_options *o = &trainer->options;
     trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
@@ -5967,11 +6249,13 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     trf__report_clear(report);
     if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, batch->ordinal + trainer->sentences, err));
-    p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout; p.residual = o->residual_dropout;
+    p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout;
+    p.residual = o->residual_dropout;
     p.seed = o->seed;
     p.step = trainer->step + 1;
     TRF__TRY(trf__pass_forward(&trainer->pass, &p, err));
-    if (trainer->micro == 0) memset(trainer->gradients, 0, ((size_t)trainer->model->layout.n_weights + TRF__SLOTS) * sizeof(trf_real));
+    if (trainer->micro == 0) memset(trainer->gradients, 0,
+                                    ((size_t)trainer->model->layout.n_weights + TRF__SLOTS) * sizeof(trf_real));
     TRF__TRY(trf__pass_backward(&trainer->pass, trainer->gradients, o, &p, trainer->micro == 0, err));
     trf__sum_losses(&trainer->pass, &loss, &nll, &correct);
     trf__slot_add(slots, TRF__SLOT_LOSS, loss);
@@ -6000,7 +6284,8 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, trf_error *err)
         begin = i > 0 ? layout->layers[--i].self_in_w : 0;
         if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin), NULL) != 0) {
             trf_discard_gradients(t);
-            return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce", "the all_reduce hook failed; the gradients are discarded, nothing was updated");
+            return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
+                             "the all_reduce hook failed; the gradients are discarded, nothing was updated");
         }
     }
     return TRF_OK;
@@ -6053,14 +6338,17 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__clear(err);
     trf__report_clear(report);
     if (!report) { TRF__ZERO(local); report = &local; }
-    if (trainer->micro == 0) return trf__fail(err, TRF_E_STATE, trainer->step, "gradients", "there are no gradients: call trf_forward_backward first");
+    if (trainer->micro == 0) return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                                              "there are no gradients: call trf_forward_backward first");
     TRF__TRY(trf__reduce(trainer, err));
     tokens = trf__slot(slots, TRF__SLOT_TOKENS);
     if (!(tokens > 0)) {
         trf_discard_gradients(trainer);
-        return trf__fail(err, TRF_E_STATE, trainer->step, "tokens", "the step has no target tokens: nothing to learn from");
+        return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
+                         "the step has no target tokens: nothing to learn from");
     }
-    trf__report_means(report, trf__slot(slots, TRF__SLOT_LOSS), trf__slot(slots, TRF__SLOT_NLL), trf__slot(slots, TRF__SLOT_CORRECT), tokens);
+    trf__report_means(report, trf__slot(slots, TRF__SLOT_LOSS), trf__slot(slots, TRF__SLOT_NLL),
+                      trf__slot(slots, TRF__SLOT_CORRECT), tokens);
     report->source_tokens = (int64_t)(trf__slot(slots, TRF__SLOT_SOURCE) + 0.5);
     norm = trf__gradient_norm(trainer, &blame) / tokens;
     trf_discard_gradients(trainer);
@@ -6080,7 +6368,8 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     return TRF_OK;
 }
 
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                  trf_error *err)
 {
     TRF__TRY(trf_forward_backward(trainer, batch, report, err));
     return trf_optimizer_step(trainer, report, err);
@@ -6632,9 +6921,12 @@ TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, cha
     for (i = 0; i < 2; i++) d->ancestors[i] = (int32_t *)trf__take(&cursor, n * d->length, sizeof(int32_t));
     d->self = (trf__span *)trf__take(&cursor, n, sizeof(trf__span));
     d->cross = (trf__span *)trf__take(&cursor, sentences, sizeof(trf__span));
-    d->candidates = (trf__candidate *)trf__take(&cursor, n, trf__mul_size((size_t)trf__wanted_most(&t->search), sizeof(trf__candidate)));
+    d->candidates = (trf__candidate *)trf__take(&cursor, n,
+                                                trf__mul_size((size_t)trf__wanted_most(&t->search),
+                                                              sizeof(trf__candidate)));
     d->beams = (trf__beam *)trf__take(&cursor, sentences, sizeof(trf__beam));
-    d->beam_memory = (char *)trf__take(&cursor, sentences, trf__beam_layout(&beam, &t->search, (int32_t)d->length, NULL));
+    d->beam_memory = (char *)trf__take(&cursor, sentences, trf__beam_layout(&beam, &t->search, (int32_t)d->length,
+                                                                            NULL));
     return cursor.used;
 }
 
@@ -6651,7 +6943,8 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t length, int64
     bigger.arena_bytes = trf__decoder_layout(&bigger, t, NULL);
     bigger.arena = (char *)trf__alloc(&t->search.hooks, bigger.arena_bytes);
     if (!bigger.arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache", "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                         "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
                          (unsigned long long)bigger.arena_bytes, (long long)bigger.n_rows, (long long)bigger.length);
     trf__decoder_layout(&bigger, t, bigger.arena);
     each = trf__beam_layout(&bigger.beams[0], &t->search, (int32_t)bigger.length, NULL);
@@ -6690,7 +6983,8 @@ TRF__FN void trf__pack_weights(trf_translator *t)
     }
 }
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model, const trf_search *search, trf_error *err)
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
 {
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
@@ -6713,7 +7007,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->packed = (trf_real *)trf__alloc_zeroed(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
-    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, search->leave_blas_threads, &search->hooks, err);
+    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 0, search->threads,
+                                                  search->leave_blas_threads, &search->hooks, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     trf__pack_weights(t);
     t->pass.packed = t->packed;
@@ -6723,8 +7018,10 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one step of the decoder for all live rows
 
-/* The three sublayers of one layer at position `at`: as trf__step_forward, but keys and values come from the caches. */
-TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int layer, int64_t rows, int64_t at, int64_t n_sentences,
+/* The three sublayers of one layer at position `at`: as trf__step_forward, but keys and values come from the
+   caches. */
+TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int layer, int64_t rows, int64_t at,
+                              int64_t n_sentences,
                               const trf_real *in, const trf_real *res)
 {
     const trf_config *c = &t->model->config;
@@ -6743,11 +7040,13 @@ TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int laye
         trf__feed_forward_forward(run, d->proj, in, &w, rows, width, c->d_ff, (int)c->activation, &none, &acts);
     } else {
         int self = step->kind == TRF__SELF;
-        trf_real *cache = self ? d->cache + layer * d->length * d->n_rows * 2 * width : d->memory + layer * d->source_rows * 2 * width;
+        trf_real *cache = self ? d->cache + layer * d->length * d->n_rows * 2 * width
+            : d->memory + layer * d->source_rows * 2 * width;
         trf__attention a;
         TRF__ZERO(a);
         run->ops->linear(run, d->q, in, w.in_w, w.in_b, rows, width, width);
-        if (self) run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width), w.in_b + width, rows, 2 * width, width);
+        if (self) run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width),
+                                   w.in_b + width, rows, 2 * width, width);
         a.out = d->inner;
         a.q = d->q; a.k = cache; a.v = cache + width;
         a.ldq = a.ldo = width; a.ldk = 2 * width;
@@ -6773,7 +7072,8 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
     const trf__stack *stack = &t->pass.decoder;
     trf__decoder *d = &t->decoder;
     const trf_real *in = d->embedded, *res = d->embedded;
-    const trf_real *table = o->tgt_positions >= 0 ? t->model->weights + o->tgt_positions + (int64_t)c->position_offset * c->d_model : t->pass.table;
+    const trf_real *table = o->tgt_positions >= 0 ? t->model->weights + o->tgt_positions +
+        (int64_t)c->position_offset * c->d_model : t->pass.table;
     trf__drop none;
     int64_t r;
     int i;
@@ -6788,7 +7088,8 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
         span->n_key = at + 1;
         span->key_rows = d->ancestors[0] + r * d->length;
     }
-    run->ops->embed(run, d->embedded, t->model->weights + o->tgt_embed, table, d->tokens, d->positions, rows, c->d_model, trf__embedding_scale(c), &none);
+    run->ops->embed(run, d->embedded, t->model->weights + o->tgt_embed, table, d->tokens, d->positions, rows,
+                    c->d_model, trf__embedding_scale(c), &none);
     if (stack->first_gain >= 0) {
         trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->first_gain, stack->first_bias);
         in = d->first_y;
@@ -6803,7 +7104,8 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
         trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->final_gain, stack->final_bias);
         in = d->first_y;
     }
-    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w), o->generator_b >= 0 ? t->model->weights + o->generator_b : NULL,
+    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w), o->generator_b >= 0
+                     ? t->model->weights + o->generator_b : NULL,
                      rows, c->target_vocab, c->d_model);
 }
 
@@ -6836,13 +7138,16 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, trf_error *err)
     for (i = 0; i < c->decoder_layers; i++) {
         const trf__step *step = &t->pass.decoder.steps[3 * i + 1];
         trf__sub_weights w = trf__step_weights(&t->pass, step);
-        t->pass.run.ops->linear(&t->pass.run, t->decoder.memory + i * t->decoder.source_rows * 2 * c->d_model, t->pass.encoder.out,
-                                trf__mat_from(w.in_w, c->d_model, c->d_model), w.in_b + c->d_model, t->pass.source.rows, 2 * c->d_model, c->d_model);
+        t->pass.run.ops->linear(&t->pass.run, t->decoder.memory + i * t->decoder.source_rows * 2 * c->d_model,
+                                t->pass.encoder.out,
+                                trf__mat_from(w.in_w, c->d_model, c->d_model), w.in_b + c->d_model,
+                                t->pass.source.rows, 2 * c->d_model, c->d_model);
     }
     return TRF_OK;
 }
 
-/* Asks for each row's candidates, lets every sentence choose, and lines up the rows of the next step. Returns their number. */
+/* Asks for each row's candidates, lets every sentence choose, and lines up the rows of the next step. Returns
+   their number. */
 TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, int32_t *n_live, int32_t *live)
 {
     trf__decoder *d = &t->decoder;
@@ -6864,10 +7169,13 @@ TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, 
     t->pass.run.ops->top(&t->pass.run, &top);
     for (row = 0, k = 0; k < *n_live; k++) {
         trf__beam *beam = &d->beams[live[k]];
-        int32_t before = beam->live, now = trf__beam_advance(beam, d->candidates + row * stride, stride, trf__beam_wanted(beam).count), j;
+        int32_t before = beam->live, now = trf__beam_advance(beam, d->candidates + row * stride, stride,
+                                                             trf__beam_wanted(beam).count), j;
         for (j = 0; j < now; j++, next++) {
             d->tokens[next] = trf__beam_tokens(beam)[j];
-            memcpy(d->ancestors[1] + next * d->length, d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length, (size_t)(at + 1) * sizeof(int32_t));
+            memcpy(d->ancestors[1] + next * d->length,
+                   d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length,
+                (size_t)(at + 1) * sizeof(int32_t));
         }
         row += before;
         if (now > 0) live[kept++] = live[k];
@@ -6905,7 +7213,9 @@ TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, 
         int64_t room = trf__beam_ids(beam);
         TRF__TRY(trf__grow(hooks, (void **)&t->ids, &t->ids_capacity, t->n_ids + room, sizeof *t->ids, err));
         t->first_id[round->first + i] = t->n_ids;
-        t->n_answers[round->first + i] = trf__beam_finish(beam, t->answers + (int64_t)(round->first + i) * t->search.n_best, t->ids + t->n_ids);
+        t->n_answers[round->first + i] = trf__beam_finish(beam,
+                                                          t->answers + (int64_t)(round->first + i) * t->search.n_best,
+            t->ids + t->n_ids);
         t->n_ids += room;
     }
     return TRF_OK;
@@ -6919,7 +7229,8 @@ TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round,
     int64_t rows = 0, at = 0, from = 0;
     for (i = 0; i < round->n; i++) {
         int32_t n_prefix = round->prefixes ? round->prefixes->lengths[i] : 0;
-        trf__beam_start(&d->beams[i], (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i] : 0, n_prefix),
+        trf__beam_start(&d->beams[i], (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i]
+                                                                 : 0, n_prefix),
                         round->prefixes ? round->prefixes->ids + from : NULL, n_prefix, c->eos, c->target_vocab - 2);
         from += n_prefix;
         if (d->beams[i].live > 0) { live[n_live++] = i; d->tokens[rows++] = trf__start_id(c); }
@@ -6936,16 +7247,19 @@ TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round,
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
 /* Checks the prefixes and finds how long the longest answer may become. */
-TRF__FN trf_status trf__prefix_check(const trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes, int64_t *longest, trf_error *err)
+TRF__FN trf_status trf__prefix_check(const trf_translator *t, const trf_sequences *sources,
+                                     const trf_sequences *prefixes, int64_t *longest, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0;
     int32_t i, n = trf__has_source(c) ? sources->count : prefixes->count;
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, "prefix", &rows, &most, err));
     if (prefixes && prefixes->count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n, prefixes->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
+                         prefixes->count);
     for (i = 0; i < n; i++)
-        *longest = trf__max64(*longest, trf__answer_limit(t, trf__has_source(c) ? sources->lengths[i] : 0, prefixes ? prefixes->lengths[i] : 0));
+        *longest = trf__max64(*longest, trf__answer_limit(t, trf__has_source(c) ? sources->lengths[i] : 0,
+                                                          prefixes ? prefixes->lengths[i] : 0));
     return TRF_OK;
 }
 
@@ -6963,13 +7277,15 @@ TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x,
 {
     int32_t n = 0;
     *tokens = 0;
-    while (first + n < x->count && n < t->search.max_sentences && (n == 0 || *tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
+    while (first + n < x->count && n < t->search.max_sentences &&
+           (n == 0 || *tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
         *tokens += x->lengths[first + n++] + 1;
     return n;
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
-TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes, trf_error *err)
+TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+                                   trf_error *err)
 {
     const trf_config *c = &t->model->config;
     const trf_sequences *leading = trf__has_source(c) ? sources : prefixes;
@@ -6980,13 +7296,17 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
     int64_t longest = 1, at = 0, prefix_at = 0, tokens = 0, rows = 0, most = 0;
     int32_t i, first;
     trf__forget_answers(t);
-    if (trf__has_source(c)) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
+    if (trf__has_source(c)) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows,
+                                                     &most, err));
     TRF__TRY(trf__prefix_check(t, sources, prefixes, &longest, err));
     limits.longest = trf__max64(limits.longest, trf__max64(longest + 1, most));
     if (limits.longest > t->pass.limits.longest) TRF__TRY(trf__pass_resize(&t->pass, &limits, err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->answers, &t->answers_capacity, (int64_t)leading->count * t->search.n_best, sizeof *t->answers, err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->n_answers, &t->n_answers_capacity, leading->count, sizeof *t->n_answers, err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->first_id, &t->first_id_capacity, leading->count, sizeof *t->first_id, err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->answers, &t->answers_capacity, (int64_t)leading->count * t->search.n_best,
+                       sizeof *t->answers, err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->n_answers, &t->n_answers_capacity, leading->count, sizeof *t->n_answers,
+                       err));
+    TRF__TRY(trf__grow(hooks, (void **)&t->first_id, &t->first_id_capacity, leading->count, sizeof *t->first_id,
+                       err));
     for (first = 0; first < leading->count; first += round.n) {
         trf_sequences part, prefix;
         TRF__ZERO(batch);
@@ -6996,7 +7316,8 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
         if (prefixes) prefix = trf__part(prefixes, first, round.n, prefix_at);
         round.sources = trf__has_source(c) ? &part : NULL;
         round.prefixes = prefixes ? &prefix : NULL;
-        TRF__TRY(trf__decoder_reserve(t, longest + 1, trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens) : 0, err));
+        TRF__TRY(trf__decoder_reserve(t, longest + 1, trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens)
+                                      : 0, err));
         if (trf__has_source(c)) {
             batch.source = part;
             TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
@@ -7019,12 +7340,14 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
     return TRF_OK;
 }
 
-TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources, const trf_sequences *prefixes, trf_error *err)
+TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
+                                          const trf_sequences *prefixes, trf_error *err)
 {
     const trf_config *c = &translator->model->config;
     trf__clear(err);
     if (c->kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "forced prefixes need an encoder-decoder model; a decoder-only model takes its beginnings as sources");
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
     if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
     return trf__search_all(translator, sources, prefixes, err);
 }
@@ -7036,10 +7359,12 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     int32_t i, k;
     trf__clear(err);
     if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
-    if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind",
+                                                      "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
     status = trf__search_all(translator, NULL, sources, err);
-    for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)       /* the answer is what follows the beginning */
+    /* the answer is what follows the beginning */
+    for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
             trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
             h->ids += sources->lengths[i];
@@ -7073,24 +7398,29 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
     if (n) *n = best->n;
     if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
-    if (best->n > capacity) return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "the answer has %d tokens, but there is room for %d", best->n, capacity);
+    if (best->n > capacity) return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
+                                             "the answer has %d tokens, but there is room for %d", best->n, capacity);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size, trf_error *err)
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
+                                      trf_error *err)
 {
     const trf_config *c = &translator->model->config;
-    const trf_vocab *from = trf__has_source(c) ? translator->model->source : translator->model->target, *to = translator->model->target;
+    const trf_vocab *from = trf__has_source(c) ? translator->model->source : translator->model->target,
+        *to = translator->model->target;
     const trf_hypothesis *best;
     trf_sequences one;
     int32_t n = 0;
     size_t bytes;
     trf__clear(err);
     if (size > 0) answer[0] = 0;
-    if (!from || !to) return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: translate ids, or set them with trf_model_set_vocabs");
+    if (!from || !to) return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                                       "the model has no vocabularies: see trf_model_set_vocabs");
     TRF__TRY(trf__grow(&translator->search.hooks, (void **)&translator->text_ids, &translator->text_ids_capacity,
                        (int64_t)strlen(text) + 1, sizeof *translator->text_ids, err));
-    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids, (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
+    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
+                              (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
     one.ids = translator->text_ids;
     one.lengths = &n;
     one.count = 1;
@@ -7133,7 +7463,8 @@ TRF__FN trf_status trf__look(trf_translator *t, const trf_batch *batch, trf_erro
     return trf__pass_forward(&t->pass, &none, err);
 }
 
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities, trf_error *err)
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
+                             trf_error *err)
 {
     trf__loss loss;
     int64_t i, r;
@@ -7152,7 +7483,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     return TRF_OK;
 }
 
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out, trf_error *err)
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
+                              trf_error *err)
 {
     trf__pass *pass = &translator->pass;
     const trf_config *c = &translator->model->config;
@@ -7161,7 +7493,8 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     trf__dropouts none;
     trf__clear(err);
     trf__forget_answers(translator);
-    if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder: use trf_logits");
+    if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind",
+                                              "a decoder-only model has no encoder: use trf_logits");
     if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
     TRF__ZERO(none);
     TRF__ZERO(batch);
@@ -7186,7 +7519,8 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     TRF__TRY(trf__look(translator, batch, err));
     TRF__TRY(trf__shape_check(out, "out", pass->target.rows, c->target_vocab, err));
     pass->run.ops->linear(&pass->run, out->data, pass->decoder.out, trf__weight(pass, o->generator_w),
-                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows, c->target_vocab, c->d_model);
+                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows,
+                          c->target_vocab, c->d_model);
     return TRF_OK;
 }
 
@@ -7201,14 +7535,17 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     trf__clear(err);
     trf__forget_answers(translator);
     if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
-    if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) || (kind != TRF_DECODER_SELF && !trf__has_source(c)))
+    if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) ||
+        (kind != TRF_DECODER_SELF && !trf__has_source(c)))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
     TRF__TRY(trf__check_range("layer", layer, 0, (decoder ? c->decoder_layers : c->encoder_layers) - 1, err));
     TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
     if ((trf__has_source(c) ? batch->source.count : batch->target.count) != 1)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "attention weights are looked at one pair at a time, got %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
+                         "attention weights are looked at one pair at a time, got %d",
                          trf__has_source(c) ? batch->source.count : batch->target.count);
-    queries = decoder ? trf_target_rows(translator->model, &batch->target) : trf_source_rows(translator->model, &batch->source);
+    queries = decoder ? trf_target_rows(translator->model, &batch->target)
+        : trf_source_rows(translator->model, &batch->source);
     keys = kind == TRF_DECODER_SELF ? queries : trf_source_rows(translator->model, &batch->source);
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
@@ -8873,7 +9210,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //   tensors            the parameters, with the names and shapes of trf_parameter; a tied matrix once, under
 //                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
 //                      optimizer.m.NAME and optimizer.v.NAME.
-//   __metadata__       trf.format = 1; trf.content = model | checkpoint; trf.config.FIELD, each field of trf_config as
+//   __metadata__       trf.format = 1; trf.content = model | checkpoint; trf.config.FIELD, each field as
 //                      decimal text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab (see >>vocab); trf.crc32 of the data. A checkpoint adds trf.train.FIELD,
 //                      trf.step, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
@@ -8885,20 +9222,29 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 
 /* Every stored field once: type and name. */
 #define TRF__CONFIG_INTS(X) \
-    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) X(int32_t, decoder_layers) \
-    X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) X(int32_t, pad) X(int32_t, bos) X(int32_t, eos) X(int32_t, unk) \
-    X(trf_activation, activation) X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, norm_place) \
-    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) X(int32_t, generator_bias) \
-    X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) X(trf_decoder_start, decoder_start) X(uint64_t, seed)
+    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) X(int32_t, \
+            decoder_layers) \
+    X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) X(int32_t, pad) X(int32_t, \
+            bos) X(int32_t, eos) X(int32_t, unk) \
+    X(trf_activation, activation) X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, \
+            norm_place) \
+    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) X(int32_t, \
+            generator_bias) \
+    X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) X(trf_decoder_start, \
+            decoder_start) X(uint64_t, seed)
 #define TRF__CONFIG_REALS(X) X(double, norm_epsilon)
 
 #define TRF__TRAIN_INTS(X) \
-    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, schedule) X(int64_t, warmup) \
-    X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) X(int32_t, source_tokens) X(int32_t, target_tokens) \
+    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, \
+            schedule) X(int64_t, warmup) \
+    X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) X(int32_t, source_tokens) X(int32_t, \
+            target_tokens) \
     X(int32_t, sequences) X(int32_t, longest) X(int32_t, threads) X(int32_t, leave_blas_threads)
 #define TRF__TRAIN_REALS(X) \
-    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) X(double, initial_rate) \
-    X(double, final_rate) X(double, label_smoothing) X(double, dropout) X(double, attention_dropout) X(double, activation_dropout) \
+    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) X(double, \
+            initial_rate) \
+    X(double, final_rate) X(double, label_smoothing) X(double, dropout) X(double, attention_dropout) X(double, \
+            activation_dropout) \
     X(double, residual_dropout) X(double, clip_norm)
 
 /* Metadata in the making: keys are literals, short values live in `text`, vocabularies in memory of their own. */
@@ -8946,7 +9292,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_int(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a whole number, got \"%.40s\"", key, text);
+    if (!trf__parse_int(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key,
+                                                       "%s must be a whole number, got \"%.40s\"", key, text);
     return TRF_OK;
 }
 
@@ -8954,7 +9301,8 @@ TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double 
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_real(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a number, got \"%.40s\"", key, text);
+    if (!trf__parse_real(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key,
+                                                        "%s must be a number, got \"%.40s\"", key, text);
     return TRF_OK;
 }
 
@@ -8962,30 +9310,36 @@ TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double 
 #define TRF__READ_INT_FIELD(prefix, object, type, field) { \
         TRF__TRY(trf__read_int(file, prefix #field, &integer, err)); \
         if (sizeof(type) == 4 && integer != (int64_t)(int32_t)integer) \
-            return trf__fail(err, TRF_E_FORMAT, integer, prefix #field, "%s must fit into 32 bits, got %lld", prefix #field, (long long)integer); \
+            return trf__fail(err, TRF_E_FORMAT, integer, prefix #field, "%s must fit into 32 bits, got %lld", \
+                             prefix #field, (long long)integer); \
         (object)->field = (type)integer; }
 
 /* What a configuration from a file does wrong is the file's fault, not an argument's. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     if (status != TRF_E_INVALID_ARG) return status;
-    if (err && (!strcmp(err->what, "pad") || !strcmp(err->what, "bos") || !strcmp(err->what, "eos") || !strcmp(err->what, "unk")))
+    if (err && (!strcmp(err->what, "pad") || !strcmp(err->what, "bos") || !strcmp(err->what, "eos") ||
+                !strcmp(err->what, "unk")))
         return (trf_status)(err->status = TRF_E_SHAPE);
     if (err) err->status = TRF_E_FORMAT;
     return TRF_E_FORMAT;
 }
 
-TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c, trf_error *err)
+TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c,
+                                    trf_error *err)
 {
     int64_t integer;
     TRF__ZERO(*c);
     if (!trf_file_metadata(file, "trf.format")) {
         if (!options->config)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, "config", "the file has no trf.format metadata: its configuration must be given in the load options");
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, "config",
+                             "the file has no trf.format: give its configuration in the load options");
         *c = *options->config;
     } else {
         TRF__TRY(trf__read_int(file, "trf.format", &integer, err));
-        if (integer != 1) return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format", "this version reads format 1, the file has format %lld", (long long)integer);
+        if (integer != 1) return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format",
+                                           "this version reads format 1, the file has format %lld",
+            (long long)integer);
 #define X(type, field) TRF__READ_INT_FIELD("trf.config.", c, type, field)
         TRF__CONFIG_INTS(X)
 #undef X
@@ -8995,7 +9349,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     }
     c->device = options->device;
     c->hooks = options->hooks;
-    return trf_file_metadata(file, "trf.format") ? trf__file_fault(trf__config_check(c, err), err) : trf__config_check(c, err);
+    return trf_file_metadata(file, "trf.format") ? trf__file_fault(trf__config_check(c, err), err)
+        : trf__config_check(c, err);
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -9024,15 +9379,20 @@ TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int num
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
     if (strcmp(e->dtype, "F32") && strcmp(e->dtype, "F64") && strcmp(e->dtype, "F16") && strcmp(e->dtype, "BF16"))
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name, "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name, e->dtype);
-    if (e->rank == p->rank && e->shape[0] == p->shape[0] && (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name, "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and (%lld, %lld)",
-                     e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank, (long long)(e->rank > 0 ? e->shape[0] : 1),
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                         "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name, e->dtype);
+    if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
+        (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                     "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and (%lld, %lld)",
+                     e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank,
+                     (long long)(e->rank > 0 ? e->shape[0] : 1),
                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
 /* Every parameter has its tensor (with this prefix), of the right shape; counts the tensors that are of use. */
-TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, int32_t *used, trf_error *err)
+TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, int32_t *used,
+                              trf_error *err)
 {
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++) {
@@ -9047,7 +9407,8 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
             TRF__TRY(trf__match_shape(&entry, p, err));
             found++;
         }
-        if (!found) return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix, p->name,
+        if (!found) return trf__fail(err, TRF_E_SHAPE, -1, p->name,
+                                     "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix, p->name,
                                      (long long)p->shape[0], (long long)p->shape[1]);
         *used += found;
     }
@@ -9081,13 +9442,15 @@ TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, 
     for (i = 0; used != trf_file_count(file) && i < trf_file_count(file); i++) {
         trf_file_entry entry = trf_file_at(file, i);
         if (!trf__is_known(file, model, i, checkpoint))
-            return trf__fail(err, TRF_E_SHAPE, (int64_t)entry.begin, entry.name, "tensor \"%.100s\" belongs to no parameter of this configuration", entry.name);
+            return trf__fail(err, TRF_E_SHAPE, (int64_t)entry.begin, entry.name,
+                             "tensor \"%.100s\" belongs to no parameter of this configuration", entry.name);
     }
     return TRF_OK;
 }
 
 /* Reads one arena; a matrix found under several names must be the same under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena, trf_error *err)
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena,
+                                   trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     int32_t i, n;
@@ -9105,18 +9468,21 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
             if (index < 0) continue;
             if (!have) { TRF__TRY(trf__file_read(file, index, arena + p->offset, count, err)); have = 1; continue; }
             copy = (trf_real *)trf__alloc(hooks, (size_t)count * sizeof *copy);
-            if (!copy) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"", name, p->name);
+            if (!copy) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"", name,
+                                        p->name);
             status = trf__file_read(file, index, copy, count, err);
             same = status == TRF_OK && memcmp(copy, arena + p->offset, (size_t)count * sizeof *copy) == 0;
             trf__free(hooks, copy, (size_t)count * sizeof *copy);
             TRF__TRY(status);
-            if (!same) return trf__fail(err, TRF_E_SHAPE, -1, name, "the configuration ties \"%s\" to \"%s\", but the file has different values for them", name, p->name);
+            if (!same) return trf__fail(err, TRF_E_SHAPE, -1, name,
+                                        "\"%s\" is tied to \"%s\", but its values differ", name, p->name);
         }
     }
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__read_vocab(const trf_file *file, const char *key, trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__read_vocab(const trf_file *file, const char *key, trf_vocab **vocab, const trf_hooks *hooks,
+                                   trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
     return text ? trf__vocab_from_text(vocab, text, hooks, err) : TRF_OK;
@@ -9136,12 +9502,14 @@ TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, cons
     const char *content = trf_file_metadata(file, "trf.content");
     int is_checkpoint = content && !strcmp(content, "checkpoint");
     if (is_checkpoint == checkpoint) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "trf.content", checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
+    return trf__fail(err, TRF_E_STATE, -1, "trf.content",
+                     checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
                      : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
-TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, int checkpoint, trf_error *err)
+TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, int checkpoint,
+                                   trf_error *err)
 {
     trf_config config;
     trf_model *model;
@@ -9158,7 +9526,8 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
+                                  trf_error *err)
 {
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
@@ -9194,9 +9563,11 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
 }
 
 /* Adds the vocabularies to the notes; *memory must be freed after writing. */
-TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, char **memory, size_t *bytes, trf_error *err)
+TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, char **memory, size_t *bytes,
+                                    trf_error *err)
 {
-    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0, target = model->target ? trf__vocab_text_bytes(model->target) : 0;
+    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0, target = model->target
+        ? trf__vocab_text_bytes(model->target) : 0;
     *bytes = source + target;
     *memory = (char *)trf__alloc(&model->config.hooks, *bytes);
     if (!*memory) return trf__fail(err, TRF_E_NOMEM, -1, "vocabulary", "no memory to write the vocabularies");
@@ -9214,7 +9585,8 @@ TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, c
 }
 
 /* Writes the model, and with moments a checkpoint, whose notes have been taken already. */
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes *notes, const char *path, trf_error *err)
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes *notes,
+                                    const char *path, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     int32_t n = model->layout.n_params, all = m ? 3 * n : n;
@@ -9243,7 +9615,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 {
     trf__notes notes;
     trf__clear(err);
-    if (!model || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "path" : "model", "model and path must not be NULL");
+    if (!model || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "path" : "model",
+                                          "model and path must not be NULL");
     notes.n = 0;
     return trf__write_model(model, NULL, NULL, &notes, path, err);
 }
@@ -9252,13 +9625,17 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path, trf_error *err)
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
+                                       trf_error *err)
 {
     trf__notes notes;
     trf__clear(err);
-    if (!trainer || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, trainer ? "path" : "trainer", "trainer and path must not be NULL");
+    if (!trainer || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, trainer ? "path" : "trainer",
+                                            "trainer and path must not be NULL");
     if (trainer->micro > 0)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients", "%lld micro-batches wait for their optimizer step: save after it", (long long)trainer->micro);
+        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                         "%lld micro-batches wait for their optimizer step: save after it",
+            (long long)trainer->micro);
     notes.n = 0;
     trf__note_int(&notes, "trf.step", trainer->step);
     if (corpus) {
@@ -9279,7 +9656,8 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     return trf__write_model(trainer->model, trainer->m, trainer->v, &notes, path, err);
 }
 
-TRF__FN trf_status trf__read_training(const trf_file *file, const trf_hooks *hooks, trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_hooks *hooks, trf_train_options *o,
+                                      trf_error *err)
 {
     int64_t integer;
     *o = trf_train_defaults();
@@ -9299,10 +9677,12 @@ TRF__FN trf_status trf__corpus_resume(trf_corpus *corpus, const trf_file *file, 
     const char *stored = trf_file_metadata(file, "trf.corpus.fingerprint");
     char text[TRF__NOTE_SIZE];
     int64_t epoch, batch;
-    if (!stored) return trf__fail(err, TRF_E_STATE, -1, "corpus", "the checkpoint was written without a corpus: it has no place in the data");
+    if (!stored) return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                                  "the checkpoint was written without a corpus: it has no place in the data");
     snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
     if (strcmp(text, stored))
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "the corpus is not the one of the checkpoint: fingerprint %s, expected %.20s", text, stored);
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "the corpus is not the one of the checkpoint: fingerprint %s, expected %.20s", text, stored);
     TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &epoch, err));
     TRF__TRY(trf__read_int(file, "trf.corpus.batch", &batch, err));
     return trf__corpus_seek(corpus, epoch, batch, err);
@@ -9313,18 +9693,21 @@ TRF__FN trf_status trf__moments_check(const trf_trainer *t, trf_error *err)
     int64_t i, k;
     for (i = 0; i < t->n_tiles; i++)
         for (k = t->tiles[i].begin; k < t->tiles[i].begin + t->tiles[i].n; k++)
-            if (!(t->v[k] >= 0)) return trf__fail(err, TRF_E_STATE, k, "optimizer.v", "a second moment must not be negative, got %g", (double)t->v[k]);
+            if (!(t->v[k] >= 0)) return trf__fail(err, TRF_E_STATE, k, "optimizer.v",
+                                                  "a second moment must not be negative, got %g", (double)t->v[k]);
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file, const trf_train_options *training, trf_error *err)
+TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
+                                     const trf_train_options *training, trf_error *err)
 {
     trf_train_options stored;
     trf_trainer *t;
     trf_status status;
     int64_t step;
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
-    if (step < 0) return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step must not be negative, got %lld", (long long)step);
+    if (step < 0) return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step must not be negative, got %lld",
+                                   (long long)step);
     if (!training) {
         TRF__TRY(trf__read_training(file, &model->config.hooks, &stored, err));
         training = &stored;
@@ -9341,7 +9724,8 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 }
 
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options, trf_error *err)
+                                       const trf_train_options *training, const trf_load_options *options,
+                                       trf_error *err)
 {
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
@@ -9349,7 +9733,8 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_trainer *t = NULL;
     trf_status status;
     trf__clear(err);
-    if (!model || !trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "trainer" : "model", "model and trainer must not be NULL");
+    if (!model || !trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "trainer" : "model",
+                                             "model and trainer must not be NULL");
     *model = NULL;
     *trainer = NULL;
     if (!options) options = &defaults;

@@ -565,7 +565,7 @@ static void grammar_add_relative(grammar_sentence *s, grammar_clause *c)
 /* Sentence number `number`: any number is one, and some are alike. */
 static void grammar_make(uint64_t number, grammar_sentence *s)
 {
-    static const char frames[] = {0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 6};      /* how often each frame comes */
+    static const char frames[] = {0, 0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6};      /* how often each frame comes */
     grammar_clause one, two;
     const grammar_word *word;
     memset(s, 0, sizeof *s);

@@ -1,0 +1,138 @@
+/* What several tests share: random batches, hashes of whatever must not change, and an allocator that counts and fails on
+   demand. Include it after transformer.h. */
+#ifndef KIT_H
+#define KIT_H
+
+#define KIT_UNUSED __attribute__((unused))
+
+/* -----------------------------------------------------------------------------------------------
+   Hashes: FNV-1a of 64 bits, chained. */
+
+static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    size_t i;
+    for (i = 0; i < n; i++) hash = (hash ^ p[i]) * 0x100000001B3u;
+    return hash;
+}
+#define HASH_START 0xCBF29CE484222325u
+
+static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
+{
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        hash = hash_bytes(hash, w.data, (size_t)trf_tensor_count(&w) * sizeof *w.data);
+    }
+    return hash;
+}
+
+#if !defined(TRF_NO_TRAIN)
+static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
+{
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(t->model); i++) {
+        trf_tensor g = trf_gradient(t, i);
+        hash = hash_bytes(hash, g.data, (size_t)trf_tensor_count(&g) * sizeof *g.data);
+    }
+    return hash;
+}
+
+/* Everything that an update changes and a failure must not: weights, moments and the step. */
+static KIT_UNUSED uint64_t hash_state(const trf_trainer *t)
+{
+    size_t bytes = (size_t)t->model->layout.n_weights * sizeof(trf_real);
+    uint64_t hash = hash_bytes(HASH_START, t->model->weights, bytes);
+    hash = hash_bytes(hash, t->m, bytes);
+    hash = hash_bytes(hash, t->v, bytes);
+    return hash_bytes(hash, &t->step, sizeof t->step);
+}
+#endif
+
+/* -----------------------------------------------------------------------------------------------
+   Random pairs of sequences: the same seed, the same pairs. */
+
+enum { KIT_IDS = 16384, KIT_PAIRS = 512 };
+typedef struct kit_pairs {
+    int32_t source[KIT_IDS], target[KIT_IDS], source_lengths[KIT_PAIRS], target_lengths[KIT_PAIRS];
+    trf_batch batch;
+} kit_pairs;
+
+static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shortest, int32_t longest, int32_t vocab, uint64_t seed)
+{
+    uint64_t draw = 0;
+    int32_t i, k, side;
+    memset(p, 0, sizeof *p);
+    for (side = 0; side < 2; side++) {
+        int32_t *ids = side ? p->target : p->source, *lengths = side ? p->target_lengths : p->source_lengths, n = 0;
+        for (i = 0; i < count; i++) {
+            lengths[i] = shortest + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(longest - shortest + 1));
+            for (k = 0; k < lengths[i]; k++) ids[n++] = 3 + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(vocab - 3));
+        }
+    }
+    p->batch.source.ids = p->source; p->batch.source.lengths = p->source_lengths; p->batch.source.count = count;
+    p->batch.target.ids = p->target; p->batch.target.lengths = p->target_lengths; p->batch.target.count = count;
+    return p->batch;
+}
+
+static KIT_UNUSED trf_sequences kit_part(const trf_sequences *x, int32_t first, int32_t count)
+{
+    trf_sequences part;
+    int32_t i, at = 0;
+    for (i = 0; i < first; i++) at += x->lengths[i];
+    part.ids = x->ids + at;
+    part.lengths = x->lengths + first;
+    part.count = count;
+    return part;
+}
+
+/* Pairs first .. first + count - 1 of a batch, as a micro-batch or a rank would get them. */
+static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int32_t count)
+{
+    trf_batch part;
+    part.source = kit_part(&batch->source, first, count);
+    part.target = kit_part(&batch->target, first, count);
+    part.ordinal = first;
+    return part;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   An allocator that counts, and that fails at call number `fail_at` (and, with `for_ever`, at all later ones). */
+
+typedef struct kit_memory {
+    int64_t live, peak, calls, fail_at, limit;  /* limit: larger requests fail too; 0: none */
+    int for_ever;
+} kit_memory;
+
+static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
+{
+    kit_memory *m = (kit_memory *)user;
+    void *memory = NULL;
+    m->calls++;
+    if (m->fail_at && (m->calls == m->fail_at || (m->for_ever && m->calls > m->fail_at))) return NULL;
+    if (m->limit && bytes > (size_t)m->limit) return NULL;
+    if (posix_memalign(&memory, align, bytes)) return NULL;
+    memset(memory, 0x5A, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may count on zeros */
+    m->live += (int64_t)bytes;
+    if (m->live > m->peak) m->peak = m->live;
+    return memory;
+}
+
+static KIT_UNUSED void kit_free(void *user, void *memory, size_t bytes)
+{
+    ((kit_memory *)user)->live -= (int64_t)bytes;
+    free(memory);
+}
+
+static KIT_UNUSED trf_hooks kit_hooks(kit_memory *m)
+{
+    trf_hooks hooks;
+    memset(&hooks, 0, sizeof hooks);
+    memset(m, 0, sizeof *m);
+    hooks.user = m;
+    hooks.alloc = kit_alloc;
+    hooks.free = kit_free;
+    return hooks;
+}
+
+#endif
