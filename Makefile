@@ -16,6 +16,7 @@ COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf
@@ -23,7 +24,7 @@ all: $(EXAMPLES) $(BUILD)/trf
 demo: $(BUILD)/translate
 	$(BUILD)/translate
 
-test: $(TESTS) $(EXAMPLES) $(TOOLS)
+test: $(TESTS) $(DOUBLES) $(EXAMPLES) $(TOOLS)
 	sh tests/run.sh $(BUILD)
 
 help:
@@ -45,6 +46,10 @@ mutate:
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+
+$(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(COMPILE) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
 
 $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)

@@ -115,6 +115,7 @@
 //   >>column           this file's CPU ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table of ops computes, and with how many threads
+//   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //   >>corpus           training pairs in batches, and where we are in them
 //   >>config           presets and checks
@@ -132,7 +133,6 @@
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
 //   >>system           the operating system: files
-//   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
 //                     >>store-match  >>store-write  >>checkpoint
@@ -973,6 +973,17 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
         trf__copy_text(err->message, sizeof err->message, text);
     }
     return status;
+}
+
+TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
+{
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must not be NULL", what);
+}
+
+TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
+{
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must be %lld or more, got %lld",
+                     what, (long long)least, (long long)got);
 }
 
 /* The same for a failed system call. */
@@ -2945,6 +2956,169 @@ TRF_API const char *trf_build_info(void)
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>text           numbers as text, UTF-8, sorting, CRC-32
+//
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
+// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
+// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
+// -----------------------------------------------------------------------------------------------
+
+/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
+TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+{
+    char text[64];
+    size_t n = 0;
+    const char *c;
+    if (size == 0) return;
+    if (x != x) snprintf(text, sizeof text, "nan");
+    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
+    for (c = text; *c && n + 1 < size; c++) {
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
+    }
+    to[n] = 0;
+}
+
+/* -?(0|[1-9][0-9]*), and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
+TRF__FN int trf__parse_int(const char *text, int64_t *x)
+{
+    int negative = *text == '-';
+    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    const char *c = text + negative;
+    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
+    for (; *c; c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
+}
+
+/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
+   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
+   locale can have another one. */
+TRF__FN int trf__parse_real(const char *text, double *x)
+{
+    char plain[96];
+    size_t n = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    const char *c = text;
+    double value;
+    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
+    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
+    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
+    if (*c == '-') plain[n++] = *c++;
+    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
+        if (*c == '.') { point = 1; continue; }
+        if (++digits > 64) return 0;
+        plain[n++] = *c;
+        exponent -= point;
+    }
+    if (!digits || c[-1] == '.') return 0;
+    if (*c == 'e' || *c == 'E') {
+        int negative = c[1] == '-';
+        int64_t written = 0;
+        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
+        if (!*c) return 0;
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
+        exponent += negative ? -written : written;
+    }
+    if (*c) return 0;
+    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
+    value = strtod(plain, NULL);
+    if (!trf__is_finite(value)) return 0;
+    *x = value;
+    return 1;
+}
+
+/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
+   beyond U+10FFFF are not (Unicode, table 3-7). */
+TRF__FN int trf__utf8_at(const char *p, size_t n)
+{
+    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    if (bytes == 0 || (size_t)bytes > n) return 0;
+    if (c == 0xE0) low = 0xA0;
+    if (c == 0xED) high = 0x9F;
+    if (c == 0xF0) low = 0x90;
+    if (c == 0xF4) high = 0x8F;
+    for (i = 1; i < bytes; i++) {
+        unsigned char d = (unsigned char)p[i];
+        if (d < low || d > high) return 0;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return bytes;
+}
+
+/* Offset of the first byte that is not UTF-8, or -1. */
+TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        int bytes = trf__utf8_at(text + i, n - i);
+        if (bytes == 0) return (int64_t)i;
+        i += (size_t)bytes;
+    }
+    return -1;
+}
+
+/* Sorts pointers by compare(a, b) < 0. */
+TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *))
+{
+    size_t first = n / 2, end = n;
+    while (end > 1) {
+        const void *item;
+        size_t hole, child;
+        if (first > 0) item = items[--first];           /* build the heap ... */
+        else {                                          /* ... then take the largest off, again and again */
+            item = items[--end];
+            items[end] = items[0];
+        }
+        hole = first;
+        while ((child = 2 * hole + 1) < end) {
+            if (child + 1 < end && compare(items[child], items[child + 1]) < 0) child++;
+            if (compare(item, items[child]) >= 0) break;
+            items[hole] = items[child];
+            hole = child;
+        }
+        items[hole] = item;
+    }
+}
+
+/* Four bytes at a time: table[k][b] is what byte b does k bytes further on. */
+typedef struct trf__crc { uint32_t table[4][256], value; } trf__crc;
+
+TRF__FN void trf__crc_begin(trf__crc *crc)
+{
+    uint32_t i, k, bits;
+    for (i = 0; i < 256; i++) {
+        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
+        crc->table[0][i] = bits;
+    }
+    for (k = 1; k < 4; k++)
+        for (i = 0; i < 256; i++)
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
+    crc->value = 0;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value;
+    for (; n >= 4; n -= 4, p += 4) {
+        c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+        c = crc->table[3][c & 255] ^ crc->table[2][c >> 8 & 255]
+          ^ crc->table[1][c >> 16 & 255] ^ crc->table[0][c >> 24];
+    }
+    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
+    crc->value = ~c;
+}
+
+// -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
 //
 // A vocabulary learns by counting, is finished once, and is a constant from then on. All tokens stand in
@@ -2984,17 +3158,6 @@ struct trf_vocab {
     int64_t n_slots;        /* 0 or a power of two */
 };
 
-TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
-{
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must not be NULL", what);
-}
-
-TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
-{
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must be %lld or more, got %lld",
-                     what, (long long)least, (long long)got);
-}
-
 TRF__FN trf_status trf__fail_learning(trf_error *err)
 {
     return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a finished vocabulary, got one that still learns");
@@ -3025,37 +3188,12 @@ TRF__FN int trf__is_special(const char *token, size_t length)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Bytes of the code point at text (1 to 4), or 0 if it is not one. Reads no further than the first wrong
-   byte, so never past a NUL. The second byte has a smaller range after E0, ED, F0 and F4: that shuts out
-   overlong forms, surrogates and numbers beyond U+10FFFF (Unicode, table 3-7). */
-TRF__FN size_t trf__utf8_bytes(const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    unsigned char low = 0x80, high = 0xBF;
-    size_t n, i;
-    if (s[0] < 0x80) return 1;
-    if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-    n = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    if (s[0] == 0xE0) low = 0xA0;
-    if (s[0] == 0xED) high = 0x9F;
-    if (s[0] == 0xF0) low = 0x90;
-    if (s[0] == 0xF4) high = 0x8F;
-    if (s[1] < low || s[1] > high) return 0;
-    for (i = 2; i < n; i++) if (s[i] < 0x80 || s[i] > 0xBF) return 0;
-    return n;
-}
-
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
-    const char *at = text;
-    while (*at) {
-        size_t n = trf__utf8_bytes(at);
-        if (!n)
-            return trf__fail(err, TRF_E_FORMAT, at - text, what, "expected UTF-8, got the byte 0x%02X at offset %lld",
-                             (unsigned)(unsigned char)*at, (long long)(at - text));
-        at += n;
-    }
-    return TRF_OK;
+    int64_t fault = trf__utf8_fault(text, strlen(text));
+    if (fault < 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, fault, what, "expected UTF-8, got the byte 0x%02X at offset %lld",
+                     (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the token. */
@@ -3065,7 +3203,7 @@ TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char 
     if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
     *token = end = *at;
     if (!*end) return 0;
-    if (kind == TRF_CHARACTERS) end += trf__utf8_bytes(end);
+    if (kind == TRF_CHARACTERS) end += trf__utf8_at(end, 4);     /* stops at a NUL */
     else while (*end && !trf__is_blank(*end)) end++;
     *at = end;
     return (size_t)(end - *token);
@@ -3453,7 +3591,7 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 {
     size_t i;
     if (!length) return "expected a token, got an empty line";
-    if (v->kind == TRF_CHARACTERS && trf__utf8_bytes(token) != length) return "expected one character, got several";
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length) return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
@@ -4296,7 +4434,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     trf_model *model;
     trf__layout count;
     *out = NULL;
-    if (!config) return trf__fail(err, TRF_E_INVALID_ARG, -1, "config", "config must not be NULL");
+    if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf__config_check(config, err));
     TRF__ZERO(count);
     trf__place_all(&count, config);
@@ -4341,7 +4479,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 {
     int32_t i;
     trf__clear(err);
-    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__model_new(model, config, err));
     for (i = 0; i < (*model)->layout.n_params; i++) {
         const trf__param *p = &(*model)->layout.params[i];
@@ -4421,7 +4559,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 {
     trf_status status;
     trf__clear(err);
-    if (!copy) return trf__fail(err, TRF_E_INVALID_ARG, -1, "copy", "copy must not be NULL");
+    if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__model_new(copy, &model->config, err));
     memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
     if (!model->source && !model->target) return TRF_OK;
@@ -4983,7 +5121,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     const trf_config *c = pass->config;
     trf__limits need = {0, 0, 0, 0}, wanted = pass->limits;
     int32_t i;
-    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    if (!batch) return trf__fail_null(err, "batch");
     if (source) TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
                                          &need.source_rows, &need.longest, err));
     if (target) TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target", &need.target_rows,
@@ -5248,7 +5386,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_context *c;
     trf_status status;
     trf__clear(err);
-    if (!context) return trf__fail(err, TRF_E_INVALID_ARG, -1, "context", "context must not be NULL");
+    if (!context) return trf__fail_null(err, "context");
     *context = NULL;
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
@@ -5262,9 +5400,6 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     *context = c;
     return TRF_OK;
 }
-
-TRF__FN trf_status trf__no_context(trf_error *err) { return trf__fail(err, TRF_E_INVALID_ARG, -1, "context",
-                                                                      "context must not be NULL"); }
 
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
@@ -5318,9 +5453,8 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     trf__drop none;
     int64_t d, rows, longest, p;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
-    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x",
-                                         "x and options must not be NULL");
+    if (!context) return trf__fail_null(err, "context");
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
@@ -5347,9 +5481,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     int64_t d, rows, longest;
     trf_embedding_options plain;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
-    if (!x || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, x ? "options" : "x",
-                                         "x and options must not be NULL");
+    if (!context) return trf__fail_null(err, "context");
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
     plain = *options;
     plain.learned = dlearned;
@@ -5379,7 +5512,7 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
 {
     int64_t in, k;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
     TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
@@ -5398,7 +5531,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     int64_t in, out, rows;
     trf__dw product;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     rows = x->shape[0];
     TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
@@ -5424,7 +5557,7 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 {
     trf__norm n;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__ZERO(n);
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
     n.rows = x->shape[0];
@@ -5447,7 +5580,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 {
     trf__norm n;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__ZERO(n);
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
     n.rows = x->shape[0];
@@ -5475,7 +5608,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     int64_t longest = 1, d_head;
     int32_t i;
     *queries = *keys = 0;
-    if (!shape) return trf__fail(err, TRF_E_INVALID_ARG, -1, "shape", "shape must not be NULL");
+    if (!shape) return trf__fail_null(err, "shape");
     if (shape->n_heads < 1 || d % shape->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
                          (long long)d, shape->n_heads);
@@ -5541,7 +5674,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     trf__attention a;
     int64_t queries, keys;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
     TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
     a.out = out->data;
@@ -5558,7 +5691,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     trf__attention a;
     int64_t queries, keys;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
     TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
     TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
@@ -5579,7 +5712,7 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
 {
-    if (!p) return trf__fail(err, TRF_E_INVALID_ARG, -1, "params", "params must not be NULL");
+    if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
     TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, 0, err));
     TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
@@ -5623,7 +5756,7 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     trf__sub_shape s;
     trf__sub_acts acts;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
     TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
     trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
@@ -5645,7 +5778,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     trf__sub_room room;
     int64_t keys;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
     keys = s.memory_rows < 0 ? 0 : s.memory_rows;
     TRF__TRY(trf__params_check(dparams, s.d, err));
@@ -5677,7 +5810,7 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
 {
     int64_t d, k;
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    if (!p) return trf__fail(err, TRF_E_INVALID_ARG, -1, "params", "params must not be NULL");
+    if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
     TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
     *f = p->w1.shape[0];
@@ -5702,7 +5835,7 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     trf__drop none;
     int64_t f;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
     TRF__ZERO(none);
@@ -5725,7 +5858,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     trf__drop none;
     int64_t f, df, rows, d;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
     rows = x->shape[0]; d = x->shape[1];
     TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
@@ -5759,7 +5892,7 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 {
     trf__norm n;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
@@ -5778,7 +5911,7 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 {
     trf__norm n;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
+    if (!context) return trf__fail_null(err, "context");
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
     TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
@@ -5797,7 +5930,7 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
 {
     int64_t i;
-    if (rows > 0 && !targets) return trf__fail(err, TRF_E_INVALID_ARG, -1, "targets", "targets must not be NULL");
+    if (rows > 0 && !targets) return trf__fail_null(err, "targets");
     for (i = 0; i < rows; i++)
         if (targets[i] < 0 || targets[i] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d",
@@ -5815,9 +5948,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     int64_t vocab, d, k, i;
     int pass;
     trf__clear(err);
-    if (!context) return trf__no_context(err);
-    if (!loss || !options) return trf__fail(err, TRF_E_INVALID_ARG, -1, loss ? "options" : "loss",
-                                            "loss and options must not be NULL");
+    if (!context) return trf__fail_null(err, "context");
+    if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
     TRF__ZERO(l);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
@@ -6070,9 +6202,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     trf_status status;
     size_t bytes;
     trf__clear(err);
-    if (!trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, "trainer", "trainer must not be NULL");
+    if (!trainer) return trf__fail_null(err, "trainer");
     *trainer = NULL;
-    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!model) return trf__fail_null(err, "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__train_check(options, &model->config, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
@@ -6247,7 +6379,7 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     double loss, nll, correct;
     trf__clear(err);
     trf__report_clear(report);
-    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    if (!batch) return trf__fail_null(err, "batch");
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, batch->ordinal + trainer->sentences, err));
     p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout;
     p.residual = o->residual_dropout;
@@ -6991,9 +7123,9 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf__limits limits;
     trf_status status;
     trf__clear(err);
-    if (!translator) return trf__fail(err, TRF_E_INVALID_ARG, -1, "translator", "translator must not be NULL");
+    if (!translator) return trf__fail_null(err, "translator");
     *translator = NULL;
-    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
     TRF__TRY(trf__search_check(search, err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
@@ -7348,7 +7480,7 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
     if (c->kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
-    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    if (!sources) return trf__fail_null(err, "sources");
     return trf__search_all(translator, sources, prefixes, err);
 }
 
@@ -7358,7 +7490,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     trf_status status;
     int32_t i, k;
     trf__clear(err);
-    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    if (!sources) return trf__fail_null(err, "sources");
     if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind",
                                                       "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
@@ -7495,7 +7627,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     trf__forget_answers(translator);
     if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind",
                                               "a decoder-only model has no encoder: use trf_logits");
-    if (!sources) return trf__fail(err, TRF_E_INVALID_ARG, -1, "sources", "sources must not be NULL");
+    if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(none);
     TRF__ZERO(batch);
     batch.source = *sources;
@@ -7534,7 +7666,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     trf_status status;
     trf__clear(err);
     trf__forget_answers(translator);
-    if (!batch) return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch", "batch must not be NULL");
+    if (!batch) return trf__fail_null(err, "batch");
     if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) ||
         (kind != TRF_DECODER_SELF && !trf__has_source(c)))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
@@ -7948,169 +8080,6 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     TRF__ZERO(*saving);
     saving->fd = -1;
     return status;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>text           numbers as text, UTF-8, sorting, CRC-32
-//
-// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
-// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
-// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
-// -----------------------------------------------------------------------------------------------
-
-/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
-TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
-{
-    char text[64];
-    size_t n = 0;
-    const char *c;
-    if (size == 0) return;
-    if (x != x) snprintf(text, sizeof text, "nan");
-    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
-    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
-    for (c = text; *c && n + 1 < size; c++) {
-        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
-    }
-    to[n] = 0;
-}
-
-/* -?(0|[1-9][0-9]*), and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
-TRF__FN int trf__parse_int(const char *text, int64_t *x)
-{
-    int negative = *text == '-';
-    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    const char *c = text + negative;
-    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
-    for (; *c; c++) {
-        uint64_t digit = (uint64_t)(*c - '0');
-        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
-        value = value * 10 + digit;
-    }
-    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
-    return 1;
-}
-
-/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
-   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
-   locale can have another one. */
-TRF__FN int trf__parse_real(const char *text, double *x)
-{
-    char plain[96];
-    size_t n = 0, digits = 0;
-    int64_t exponent = 0;
-    int point = 0;
-    const char *c = text;
-    double value;
-    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
-    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
-    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
-    if (*c == '-') plain[n++] = *c++;
-    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
-        if (*c == '.') { point = 1; continue; }
-        if (++digits > 64) return 0;
-        plain[n++] = *c;
-        exponent -= point;
-    }
-    if (!digits || c[-1] == '.') return 0;
-    if (*c == 'e' || *c == 'E') {
-        int negative = c[1] == '-';
-        int64_t written = 0;
-        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
-        if (!*c) return 0;
-        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
-        exponent += negative ? -written : written;
-    }
-    if (*c) return 0;
-    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
-    value = strtod(plain, NULL);
-    if (!trf__is_finite(value)) return 0;
-    *x = value;
-    return 1;
-}
-
-/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
-   beyond U+10FFFF are not (Unicode, table 3-7). */
-TRF__FN int trf__utf8_at(const char *p, size_t n)
-{
-    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
-    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
-    if (bytes == 0 || (size_t)bytes > n) return 0;
-    if (c == 0xE0) low = 0xA0;
-    if (c == 0xED) high = 0x9F;
-    if (c == 0xF0) low = 0x90;
-    if (c == 0xF4) high = 0x8F;
-    for (i = 1; i < bytes; i++) {
-        unsigned char d = (unsigned char)p[i];
-        if (d < low || d > high) return 0;
-        low = 0x80;
-        high = 0xBF;
-    }
-    return bytes;
-}
-
-/* Offset of the first byte that is not UTF-8, or -1. */
-TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
-{
-    size_t i = 0;
-    while (i < n) {
-        int bytes = trf__utf8_at(text + i, n - i);
-        if (bytes == 0) return (int64_t)i;
-        i += (size_t)bytes;
-    }
-    return -1;
-}
-
-/* Sorts pointers by compare(a, b) < 0. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *))
-{
-    size_t first = n / 2, end = n;
-    while (end > 1) {
-        const void *item;
-        size_t hole, child;
-        if (first > 0) item = items[--first];           /* build the heap ... */
-        else {                                          /* ... then take the largest off, again and again */
-            item = items[--end];
-            items[end] = items[0];
-        }
-        hole = first;
-        while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(items[child], items[child + 1]) < 0) child++;
-            if (compare(item, items[child]) >= 0) break;
-            items[hole] = items[child];
-            hole = child;
-        }
-        items[hole] = item;
-    }
-}
-
-/* Four bytes at a time: table[k][b] is what byte b does k bytes further on. */
-typedef struct trf__crc { uint32_t table[4][256], value; } trf__crc;
-
-TRF__FN void trf__crc_begin(trf__crc *crc)
-{
-    uint32_t i, k, bits;
-    for (i = 0; i < 256; i++) {
-        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
-        crc->table[0][i] = bits;
-    }
-    for (k = 1; k < 4; k++)
-        for (i = 0; i < 256; i++)
-            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
-    crc->value = 0;
-}
-
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value;
-    for (; n >= 4; n -= 4, p += 4) {
-        c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-        c = crc->table[3][c & 255] ^ crc->table[2][c >> 8 & 255]
-          ^ crc->table[1][c >> 16 & 255] ^ crc->table[0][c >> 24];
-    }
-    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
-    crc->value = ~c;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -9222,30 +9191,24 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 
 /* Every stored field once: type and name. */
 #define TRF__CONFIG_INTS(X) \
-    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) X(int32_t, \
-            decoder_layers) \
-    X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) X(int32_t, pad) X(int32_t, \
-            bos) X(int32_t, eos) X(int32_t, unk) \
-    X(trf_activation, activation) X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, \
-            norm_place) \
-    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) X(int32_t, \
-            generator_bias) \
-    X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) X(trf_decoder_start, \
-            decoder_start) X(uint64_t, seed)
+    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) \
+    X(int32_t, decoder_layers) X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) \
+    X(int32_t, pad) X(int32_t, bos) X(int32_t, eos) X(int32_t, unk) X(trf_activation, activation) \
+    X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, norm_place) \
+    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) \
+    X(int32_t, generator_bias) X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) \
+    X(trf_decoder_start, decoder_start) X(uint64_t, seed)
 #define TRF__CONFIG_REALS(X) X(double, norm_epsilon)
 
 #define TRF__TRAIN_INTS(X) \
-    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, \
-            schedule) X(int64_t, warmup) \
-    X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) X(int32_t, source_tokens) X(int32_t, \
-            target_tokens) \
-    X(int32_t, sequences) X(int32_t, longest) X(int32_t, threads) X(int32_t, leave_blas_threads)
+    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, schedule) \
+    X(int64_t, warmup) X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) \
+    X(int32_t, source_tokens) X(int32_t, target_tokens) X(int32_t, sequences) X(int32_t, longest) \
+    X(int32_t, threads) X(int32_t, leave_blas_threads)
 #define TRF__TRAIN_REALS(X) \
-    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) X(double, \
-            initial_rate) \
-    X(double, final_rate) X(double, label_smoothing) X(double, dropout) X(double, attention_dropout) X(double, \
-            activation_dropout) \
-    X(double, residual_dropout) X(double, clip_norm)
+    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) \
+    X(double, initial_rate) X(double, final_rate) X(double, label_smoothing) X(double, dropout) \
+    X(double, attention_dropout) X(double, activation_dropout) X(double, residual_dropout) X(double, clip_norm)
 
 /* Metadata in the making: keys are literals, short values live in `text`, vocabularies in memory of their own. */
 enum { TRF__NOTES = 80, TRF__NOTE_SIZE = 40 };
@@ -9533,7 +9496,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     trf_file *file;
     trf_status status;
     trf__clear(err);
-    if (!model) return trf__fail(err, TRF_E_INVALID_ARG, -1, "model", "model must not be NULL");
+    if (!model) return trf__fail_null(err, "model");
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
@@ -9615,8 +9578,7 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 {
     trf__notes notes;
     trf__clear(err);
-    if (!model || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "path" : "model",
-                                          "model and path must not be NULL");
+    if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     notes.n = 0;
     return trf__write_model(model, NULL, NULL, &notes, path, err);
 }
@@ -9630,8 +9592,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 {
     trf__notes notes;
     trf__clear(err);
-    if (!trainer || !path) return trf__fail(err, TRF_E_INVALID_ARG, -1, trainer ? "path" : "trainer",
-                                            "trainer and path must not be NULL");
+    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
     if (trainer->micro > 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                          "%lld micro-batches wait for their optimizer step: save after it",
@@ -9733,8 +9694,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_trainer *t = NULL;
     trf_status status;
     trf__clear(err);
-    if (!model || !trainer) return trf__fail(err, TRF_E_INVALID_ARG, -1, model ? "trainer" : "model",
-                                             "model and trainer must not be NULL");
+    if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     *model = NULL;
     *trainer = NULL;
     if (!options) options = &defaults;

@@ -346,11 +346,11 @@ static void strict_utf8(void **state)
     (void)state;
     for (a = 0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 256; c++) {
         s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = (unsigned char)c; s[3] = 0;
-        if (trf__utf8_bytes((char *)s) != oracle_utf8(s)) fail_msg("%02X %02X %02X", a, b, c);
+        if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s)) fail_msg("%02X %02X %02X", a, b, c);
     }
     for (a = 0xE0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 8; c++) for (d = 0; d < 256; d++) {
         s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = third[c]; s[3] = (unsigned char)d;
-        if (trf__utf8_bytes((char *)s) != oracle_utf8(s)) fail_msg("%02X %02X %02X %02X", a, b, third[c], d);
+        if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s)) fail_msg("%02X %02X %02X %02X", a, b, third[c], d);
         valid += oracle_utf8(s) == 4;
     }
     assert_true(valid > 10000);
