@@ -1620,7 +1620,7 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
-#elif TRF__GNU
+#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc does not know it */
 #define TRF__UNROLL _Pragma("GCC unroll 16")
 #else
 #define TRF__UNROLL
