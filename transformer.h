@@ -4965,11 +4965,13 @@ TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
 /* Gives the pass an arena for the given limits. On failure the old one stays. */
 TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
 {
-    trf__pass bigger = *pass;
+    trf__pass bigger = *pass, size;
     int64_t p;
     trf_status status;
     bigger.limits = *limits;
-    bigger.arena_bytes = trf__pass_layout(&bigger, NULL);
+    size = bigger;
+    size.encoder.steps = size.decoder.steps = NULL;     /* only counting: the steps keep their old places */
+    bigger.arena_bytes = trf__pass_layout(&size, NULL);
     status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads,
                            trf__pass_scratch(pass->config, limits->longest),
                            &pass->run.hooks, err);
@@ -5062,6 +5064,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
             return trf__fail(err, TRF_E_LIMIT, i, side,
                              "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
                              side, i, x->lengths[i], extra, c->max_length);
+        if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (id < 0 || id >= vocab)
@@ -7525,6 +7528,9 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     one.lengths = &n_source;
     one.count = 1;
     if (n) *n = 0;
+    trf__clear(err);
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (capacity > 0 && !target) return trf__fail_null(err, "target");
     TRF__TRY(trf_translate_batch(translator, &one, err));
     best = trf_hypothesis_at(translator, 0, 0);
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");

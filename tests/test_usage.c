@@ -1,0 +1,1578 @@
+/* The programs that the interface was drawn for, each as a small function that runs; then what a caller of search may rely
+   on, with loops over trf_logits and exhaustive search as oracles. C99 and C++11. */
+#if !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
+#endif
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#include <cmocka.h>
+#if defined(__cplusplus)
+}
+#endif
+#include "kit.h"
+
+#define OK(call) check_ok((call), &err, #call, __LINE__)
+#define FAILS(status, call) check_fails((status), (call), &err, #call, __LINE__)
+
+static void check_ok(trf_status status, const trf_error *err, const char *call, int line)
+{
+    if (status != TRF_OK) fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
+}
+
+static void check_fails(trf_status wanted, trf_status status, const trf_error *err, const char *call, int line)
+{
+    if (status != wanted || err->status != wanted || !err->message[0])
+        fail_msg("line %d: %s: expected %s, got %s with %s \"%s\"", line, call, trf_status_name(wanted),
+                 trf_status_name(status), trf_status_name((trf_status)err->status), err->message);
+}
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Small models, and the tasks they learn. */
+
+enum { SYMBOLS = 8, FIRST = 4, VOCAB = FIRST + SYMBOLS, SHORT = 1, LONG = 7, PAIRS = 24 };
+
+static trf_config small_config(void)
+{
+    trf_config config = trf_config_tiny();
+    config.d_model = 32;
+    config.n_heads = 4;
+    config.d_ff = 64;
+    config.encoder_layers = config.decoder_layers = 2;
+    config.source_vocab = config.target_vocab = VOCAB;
+    config.max_length = 48;
+    config.device.threads = 1;
+    return config;
+}
+
+static trf_train_options small_training(void)
+{
+    trf_train_options o = trf_train_defaults();
+    o.schedule = TRF_INVERSE_SQRT;
+    o.learning_rate = 3e-3;
+    o.warmup = 60;
+    o.source_tokens = o.target_tokens = 512;
+    o.sequences = 64;
+    o.longest = 48;
+    o.threads = 1;
+    trf_train_set_dropout(&o, 0);
+    return o;
+}
+
+static trf_search small_search(int32_t beam, int32_t n_best)
+{
+    trf_search search = trf_search_defaults();
+    search.beam = beam;
+    search.n_best = n_best;
+    search.threads = 1;
+    return search;
+}
+
+static trf_translator *translator_of(const trf_model *model, const trf_search *search)
+{
+    trf_error err;
+    trf_translator *t = NULL;
+    trf_search greedy = small_search(1, 1);
+    OK(trf_translator_create(&t, model, search ? search : &greedy, &err));
+    assert_non_null(t);
+    return t;
+}
+
+static uint64_t draws;
+static int32_t pick(int32_t n) { return (int32_t)(trf__random64(31, 9, draws++) % (uint64_t)n); }
+
+/* Pairs whose target is the source backwards. */
+typedef struct pairs { int32_t source[PAIRS * LONG], target[PAIRS * LONG], lengths[PAIRS]; trf_batch batch; } pairs;
+
+static const trf_batch *backwards(pairs *p)
+{
+    int32_t i, k, at = 0;
+    memset(p, 0, sizeof *p);
+    for (i = 0; i < PAIRS; i++) {
+        int32_t n = p->lengths[i] = SHORT + pick(LONG - SHORT + 1);
+        for (k = 0; k < n; k++) p->source[at + k] = p->target[at + n - 1 - k] = FIRST + pick(SYMBOLS);
+        at += n;
+    }
+    p->batch.source.ids = p->source;
+    p->batch.target.ids = p->target;
+    p->batch.source.lengths = p->batch.target.lengths = p->lengths;
+    p->batch.source.count = p->batch.target.count = PAIRS;
+    return &p->batch;
+}
+
+/* The model that most tests look at: it has learnt the task in part, so that alternatives are close. */
+static trf_model *learnt;
+
+static int learn(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    pairs p;
+    int step;
+    (void)state;
+    strcpy(folder, "/tmp/trf-usage-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    if (trf_model_create(&learnt, &config, &err) || trf_trainer_create(&trainer, learnt, &training, &err)) return -1;
+    for (step = 0; step < 250; step++) if (trf_train_step(trainer, backwards(&p), &report, &err)) return -1;
+    trf_trainer_destroy(trainer);
+    return report.nll > 0.02 && report.nll < 1.5 ? 0 : -1;
+}
+
+static int forget(void **state)
+{
+    char command[96];
+    (void)state;
+    trf_model_destroy(learnt);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static trf_sequences sequences_of(const int32_t *ids, const int32_t *lengths, int32_t count)
+{
+    trf_sequences x;
+    x.ids = ids;
+    x.lengths = lengths;
+    x.count = count;
+    return x;
+}
+
+static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const int32_t *target, const int32_t *n_target)
+{
+    trf_batch batch;
+    batch.source = sequences_of(source, n_source, 1);
+    batch.target = sequences_of(target, n_target, 1);
+    batch.ordinal = 0;
+    return batch;
+}
+
+/* Log-softmax in double of every row of a pair's logits. */
+static void log_probabilities(trf_translator *t, const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target,
+                              int32_t vocab, double *out)
+{
+    trf_error err;
+    trf_real logits[64 * VOCAB];
+    trf_batch batch = pair_of(source, &n_source, target, &n_target);
+    trf_tensor view = trf_tensor_of(logits, 2, n_target + 1, vocab, 1);
+    int32_t r, w;
+    assert_true((n_target + 1) * vocab <= 64 * VOCAB);
+    OK(trf_logits(t, &batch, &view, &err));
+    for (r = 0; r <= n_target; r++) {
+        double most = -HUGE_VAL, sum = 0;
+        for (w = 0; w < vocab; w++) if ((double)logits[r * vocab + w] > most) most = (double)logits[r * vocab + w];
+        for (w = 0; w < vocab; w++) sum += exp((double)logits[r * vocab + w] - most);
+        for (w = 0; w < vocab; w++) out[r * vocab + w] = (double)logits[r * vocab + w] - most - log(sum);
+    }
+}
+
+static double close_enough(void) { return sizeof(trf_real) == 8 ? 1e-10 : 2e-5; }
+
+/* -----------------------------------------------------------------------------------------------
+   1. The front page, with a smaller model */
+
+static trf_batch next_copy_task(void)
+{
+    static int32_t ids[32 * 10], lengths[32];
+    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+    int i, j, n = 0;
+    for (i = 0; i < 32; i++) {
+        lengths[i] = 3 + pick(4);
+        for (j = 0; j < lengths[i]; j++) ids[n++] = 4 + pick(8);
+    }
+    return batch;
+}
+
+static void front_page(void **state)
+{
+    trf_error err;
+    trf_model *model = NULL, *again = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+    int32_t source[] = {5, 9, 7}, target[16], n = -1;
+    int step;
+    double first = 0;
+
+    trf_config config = trf_config_tiny();
+    trf_train_options training = trf_train_defaults();
+    config.source_vocab = config.target_vocab = 12;
+    config.d_model = 32; config.n_heads = 4; config.d_ff = 64; config.encoder_layers = config.decoder_layers = 1;
+    training.warmup = 100;
+    training.learning_rate = 0.6;
+    training.threads = config.device.threads = 1;
+    trf_train_set_dropout(&training, 0);
+    (void)state;
+
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    for (step = 1; step <= 400; step++) {
+        trf_batch batch = next_copy_task();
+        trf_step_report report;
+        OK(trf_train_step(trainer, &batch, &report, &err));
+        assert_int_equal(report.step, step);
+        assert_true(fabs(report.learning_rate - trf_learning_rate(&training, 32, step)) < 1e-15);
+        if (step == 1) first = report.loss;
+        if (step == 400) assert_true(report.loss < first / 2 && report.nll < report.loss);
+    }
+    OK(trf_model_save(model, in_folder("copy.safetensors"), &err));
+    translator = translator_of(model, NULL);
+    OK(trf_translate(translator, source, 3, target, 16, &n, &err));
+    assert_int_equal(n, 3);
+    assert_memory_equal(target, source, sizeof source);
+    trf_translator_destroy(translator); trf_trainer_destroy(trainer);
+
+    OK(trf_model_load(&again, in_folder("copy.safetensors"), NULL, &err));
+    translator = translator_of(again, NULL);
+    OK(trf_translate(translator, source, 3, target, 16, &n, &err));
+    assert_int_equal(n, 3);
+    assert_memory_equal(target, source, sizeof source);
+    trf_translator_destroy(translator); trf_model_destroy(again); trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   2. Strings in, strings out, from one file: an article, a noun and a verb, answered in another order */
+
+static const char *const german[3][4] = { { "ein", "der", "kein", "unser" }, { "Hund", "B\xC3\xA4r", "Vogel", "Fu\xC3\x9Fg\xC3\xA4nger" },
+                                          { "schl\xC3\xA4" "ft", "l\xC3\xA4uft", "tr\xC3\xA4umt", "singt" } };
+static const char *const french[3][4] = { { "un", "le", "aucun", "notre" }, { "chien", "ours", "oiseau", "pi\xC3\xA9ton" },
+                                          { "dort", "court", "r\xC3\xAAve", "chante" } };
+
+static void sentence(int number, char *from, char *to, size_t size)
+{
+    int a = number % 4, b = number / 4 % 4, c = number / 16;
+    snprintf(from, size, "%s %s %s", german[0][a], german[1][b], german[2][c]);
+    snprintf(to, size, "%s %s %s", french[2][c], french[1][b], french[0][a]);     /* the verb first */
+}
+
+static void make_vocabs(trf_vocab **source, trf_vocab **target)
+{
+    trf_error err;
+    char from[64], to[64];
+    int i;
+    OK(trf_vocab_create(source, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_create(target, TRF_WORDS, NULL, &err));
+    for (i = 0; i < 64; i++) {
+        sentence(i, from, to, sizeof from);
+        OK(trf_vocab_learn(*source, from, &err));
+        OK(trf_vocab_learn(*target, to, &err));
+    }
+    OK(trf_vocab_finish(*source, 1000, 1, &err));
+    OK(trf_vocab_finish(*target, 1000, 1, &err));
+    assert_int_equal(trf_vocab_size(*source), 16);
+}
+
+static void strings(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_search search = small_search(5, 3);
+    trf_vocab *source = NULL, *target = NULL;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    char from[64], to[64], buffer[128];
+    int32_t ids[2][32 * 3], lengths[32], n;
+    int i, step;
+    (void)state;
+    make_vocabs(&source, &target);
+    config.source_vocab = trf_vocab_size(source);
+    config.target_vocab = trf_vocab_size(target);
+    config.encoder_layers = config.decoder_layers = 1;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_set_vocabs(model, source, target, &err));
+    trf_vocab_destroy(source);
+    trf_vocab_destroy(target);
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    for (step = 0; step < 250; step++) {
+        trf_batch batch;
+        for (i = 0; i < 32; i++) {
+            sentence(pick(63), from, to, sizeof from);      /* the last one is never seen */
+            OK(trf_vocab_encode(trf_model_source_vocab(model), from, ids[0] + 3 * i, 3, &n, &err));
+            OK(trf_vocab_encode(trf_model_target_vocab(model), to, ids[1] + 3 * i, 3, &n, &err));
+            lengths[i] = n;
+        }
+        batch.source = sequences_of(ids[0], lengths, 32);
+        batch.target = sequences_of(ids[1], lengths, 32);
+        batch.ordinal = 0;
+        OK(trf_train_step(trainer, &batch, &report, &err));
+    }
+    trf_trainer_destroy(trainer);
+    OK(trf_model_save(model, in_folder("de-fr.safetensors"), &err));
+    trf_model_destroy(model);
+
+    OK(trf_model_load(&model, in_folder("de-fr.safetensors"), NULL, &err));         /* configuration and vocabularies are inside */
+    OK(trf_translator_create(&translator, model, &search, &err));
+    OK(trf_translate_text(translator, "kein B\xC3\xA4r tr\xC3\xA4umt", buffer, sizeof buffer, &err));
+    assert_string_equal(buffer, "r\xC3\xAAve ours aucun");
+    assert_int_equal(trf_hypothesis_count(translator, 0), 3);
+    sentence(63, from, to, sizeof from);
+    OK(trf_translate_text(translator, from, buffer, sizeof buffer, &err));
+    assert_string_equal(buffer, to);
+    FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, buffer, 16, &err));
+    assert_string_equal(buffer, "chante pi\xC3\xA9ton");        /* 14 bytes: cut at a whole token */
+    FAILS(TRF_E_FORMAT, trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
+    assert_int_equal(err.where, 5);
+    assert_string_equal(buffer, "");
+    OK(trf_translate_text(translator, "ein Drache singt", buffer, sizeof buffer, &err));    /* an unknown word is unk */
+    assert_true(strncmp(buffer, "chante ", 7) == 0);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+
+    translator = translator_of(learnt, NULL);
+    FAILS(TRF_E_STATE, trf_translate_text(translator, "ein", buffer, sizeof buffer, &err));
+    trf_translator_destroy(translator);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   3. Many sentences, with everything known about each answer */
+
+/* Everything that can be said of an answer is what it should be: sums, scores, order, endings. */
+static void check_hypotheses(trf_translator *translator, const trf_search *search, const trf_sequences *sources)
+{
+    int32_t i, k, j, at = 0;
+    trf_translator *look = translator_of(translator->model, NULL);
+    double p[64 * VOCAB];
+    for (i = 0; i < sources->count; at += sources->lengths[i], i++) {
+        assert_in_range(trf_hypothesis_count(translator, i), 1, search->n_best);
+        assert_null(trf_hypothesis_at(translator, i, trf_hypothesis_count(translator, i)));
+        for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
+            double sum = 0, length = h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0);
+            log_probabilities(look, sources->ids + at, sources->lengths[i], h->ids, h->n, VOCAB, p);
+            for (j = 0; j < h->n; j++) {
+                assert_true(h->ids[j] == 3 || (h->ids[j] >= FIRST && h->ids[j] < VOCAB));     /* nothing after EOS, no BOS, no pad */
+                sum += p[j * VOCAB + h->ids[j]];
+            }
+            if (h->ended == TRF_ENDED_EOS) sum += p[h->n * VOCAB + 2];
+            assert_true(fabs(sum - h->log_probability) < close_enough() * (1 + h->n));
+            assert_true(fabs(h->log_probability / pow((5 + length) / 6, search->alpha) - h->score) < 1e-12 * (1 - h->score));
+            assert_true(h->proven == 0 || h->proven == 1);
+            if (k > 0) {
+                const trf_hypothesis *before = trf_hypothesis_at(translator, i, k - 1);
+                assert_true(h->score <= before->score && h->proven <= before->proven);
+                assert_false(h->n == before->n && memcmp(h->ids, before->ids, (size_t)h->n * sizeof *h->ids) == 0);
+            }
+        }
+    }
+    trf_translator_destroy(look);
+}
+
+static void many_sentences(void **state)
+{
+    trf_error err;
+    pairs p;
+    const trf_sequences *sources = &backwards(&p)->source;
+    trf_search search = small_search(4, 4);
+    trf_translator *translator;
+    int32_t i, right = 0, at = 0;
+    (void)state;
+    search.max_sentences = 7;       /* several rounds */
+    translator = translator_of(learnt, &search);
+    OK(trf_translate_batch(translator, sources, &err));
+    check_hypotheses(translator, &search, sources);
+    for (i = 0; i < sources->count; at += p.lengths[i], i++) {
+        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        assert_int_equal(h->ended, TRF_ENDED_EOS);
+        right += h->n == p.lengths[i] && memcmp(h->ids, p.target + at, (size_t)h->n * sizeof *h->ids) == 0;
+    }
+    assert_true(right > sources->count / 2);
+    assert_null(trf_hypothesis_at(translator, sources->count, 0));
+    assert_null(trf_hypothesis_at(translator, -1, 0));
+    assert_null(trf_hypothesis_at(translator, 0, -1));
+    search.max_length_a = 0;        /* answers that end at the limit */
+    search.max_length_b = 3;
+    search.at_limit = TRF_LIMIT_KEEP_LIVE;
+    trf_translator_destroy(translator);
+    translator = translator_of(learnt, &search);
+    OK(trf_translate_batch(translator, sources, &err));
+    check_hypotheses(translator, &search, sources);
+    trf_translator_destroy(translator);
+}
+
+/* Scores of pairs are those of trf_logits, in any batch. */
+static void scoring(void **state)
+{
+    trf_error err;
+    pairs p;
+    const trf_batch *batch = backwards(&p);
+    trf_translator *translator = translator_of(learnt, NULL);
+    double scores[PAIRS], lp[64 * VOCAB];
+    int32_t i, k, at = 0;
+    (void)state;
+    OK(trf_score(translator, batch, scores, &err));
+    for (i = 0; i < PAIRS; at += p.lengths[i], i++) {
+        double sum = 0;
+        log_probabilities(translator, p.source + at, p.lengths[i], p.target + at, p.lengths[i], VOCAB, lp);
+        for (k = 0; k < p.lengths[i]; k++) sum += lp[k * VOCAB + p.target[at + k]];
+        sum += lp[k * VOCAB + 2];
+        assert_true(fabs(sum - scores[i]) < close_enough() * (1 + k));
+    }
+    trf_translator_destroy(translator);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   4. Inside somebody's program: hooks, and threads on one const model */
+
+typedef struct game {
+    pthread_mutex_t lock;
+    int64_t bytes, blocks, largest, logged, asked, quit_at;
+} game;
+
+static void *game_alloc(void *user, size_t align, size_t bytes)
+{
+    game *g = (game *)user;
+    void *memory = NULL;
+    assert_true(align <= 64 && (align & (align - 1)) == 0 && bytes > 0);
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
+    memset(memory, 0xA5, bytes);
+    pthread_mutex_lock(&g->lock);
+    g->bytes += (int64_t)bytes;
+    g->blocks++;
+    if ((int64_t)bytes > g->largest) g->largest = (int64_t)bytes;
+    pthread_mutex_unlock(&g->lock);
+    return memory;
+}
+
+static void game_free(void *user, void *memory, size_t bytes)
+{
+    game *g = (game *)user;
+    pthread_mutex_lock(&g->lock);
+    g->bytes -= (int64_t)bytes;
+    g->blocks--;
+    pthread_mutex_unlock(&g->lock);
+    free(memory);
+}
+
+static void game_log(void *user, int level, const char *message)
+{
+    game *g = (game *)user;
+    assert_true(level == TRF_LOG_INFO || level == TRF_LOG_WARNING);
+    assert_non_null(message);
+    g->logged++;
+}
+
+static int player_quits(void *user) { game *g = (game *)user; return ++g->asked == g->quit_at; }
+
+static trf_hooks game_hooks(game *g)
+{
+    trf_hooks hooks = {NULL, game_alloc, game_free, game_log, player_quits};
+    memset(g, 0, sizeof *g);
+    pthread_mutex_init(&g->lock, NULL);
+    hooks.user = g;
+    return hooks;
+}
+
+static void own_memory_and_cancel(void **state)
+{
+    trf_error err;
+    game g;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_search search = small_search(4, 1);
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    pairs p;
+    const trf_batch *batch = backwards(&p);
+    int64_t at, before;
+    int32_t i;
+    uint64_t hash;
+    (void)state;
+    config.hooks = training.hooks = search.hooks = game_hooks(&g);
+    OK(trf_model_create(&model, &config, &err));
+    assert_true(g.blocks > 0 && g.bytes <= (int64_t)trf_model_memory(&config));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    OK(trf_translator_create(&translator, model, &search, &err));
+    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_translate_batch(translator, &batch->source, &err));
+    before = g.blocks;
+    OK(trf_train_step(trainer, batch, &report, &err));
+    OK(trf_translate_batch(translator, &batch->source, &err));
+    assert_int_equal(g.blocks, before);                 /* nothing new in steady state */
+
+    g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
+    OK(trf_train_step(trainer, batch, &report, &err));
+    before = g.asked;
+    assert_true(before >= 2 * (config.encoder_layers + config.decoder_layers));     /* per layer, both ways */
+    hash = hash_state(trainer);
+    for (at = 1; at <= before; at++) {
+        g.asked = 0;
+        g.quit_at = at;
+        FAILS(TRF_E_CANCELLED, trf_train_step(trainer, batch, &report, &err));
+        assert_true(hash_state(trainer) == hash);
+    }
+    g.asked = g.quit_at = 0;
+    OK(trf_translate_batch(translator, &batch->source, &err));
+    before = g.asked;
+    assert_true(before > LONG);                         /* per decoded token */
+    for (at = 1; at <= before; at++) {
+        g.asked = 0;
+        g.quit_at = at;
+        FAILS(TRF_E_CANCELLED, trf_translate_batch(translator, &batch->source, &err));
+        assert_null(trf_hypothesis_at(translator, 0, 0));
+    }
+    g.quit_at = 0;
+    for (i = 0; i < 2; i++) OK(trf_translate_batch(translator, &batch->source, &err));
+    OK(trf_train_step(trainer, batch, &report, &err));
+    assert_int_equal(report.step, 4);                   /* the cancelled ones do not count */
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(g.blocks, 0);
+    assert_int_equal(g.bytes, 0);
+    assert_int_equal(g.logged, 0);                      /* nothing to say */
+    pthread_mutex_destroy(&g.lock);
+}
+
+/* Each thread has a translator of its own; the model is const to all of them. */
+typedef struct worker { const trf_model *model; const trf_sequences *sources; trf_status status; uint64_t hash; } worker;
+
+static uint64_t hash_answers(const trf_translator *t, int32_t count)
+{
+    uint64_t hash = HASH_START;
+    int32_t i, k;
+    for (i = 0; i < count; i++)
+        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+            hash = hash_bytes(hash, &h->score, sizeof h->score);
+        }
+    return hash;
+}
+
+static void *work(void *argument)
+{
+    worker *w = (worker *)argument;
+    trf_translator *t = NULL;
+    trf_search search = small_search(4, 4);
+    int repeat;
+    w->status = trf_translator_create(&t, w->model, &search, NULL);
+    for (repeat = 0; w->status == TRF_OK && repeat < 4; repeat++) {
+        uint64_t hash;
+        w->status = trf_translate_batch(t, w->sources, NULL);
+        hash = hash_answers(t, w->sources->count);
+        if (repeat > 0 && hash != w->hash) w->status = TRF_E_INTERNAL;
+        w->hash = hash;
+    }
+    trf_translator_destroy(t);
+    return NULL;
+}
+
+static void threads_share_a_model(void **state)
+{
+    enum { THREADS = 6 };
+    pthread_t threads[THREADS];
+    worker serial[THREADS], parallel[THREADS];
+    static pairs p[THREADS];
+    int i;
+    (void)state;
+    for (i = 0; i < THREADS; i++) {
+        serial[i].model = learnt;
+        serial[i].sources = &backwards(&p[i])->source;
+        serial[i].hash = 0;
+        parallel[i] = serial[i];
+        work(&serial[i]);
+        assert_int_equal(serial[i].status, TRF_OK);
+        assert_true(i == 0 || serial[i].hash != serial[0].hash);
+    }
+    for (i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &parallel[i]), 0);
+    for (i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (i = 0; i < THREADS; i++) {
+        assert_int_equal(parallel[i].status, TRF_OK);
+        assert_true(parallel[i].hash == serial[i].hash);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   5. A data set, and going on after a kill */
+
+static trf_corpus *filled_corpus(void)
+{
+    trf_error err;
+    trf_corpus *corpus = NULL;
+    trf_corpus_options options = trf_corpus_defaults();
+    int32_t ids[LONG], back[LONG], i, k, n;
+    uint64_t draw = 0;
+    options.batch_tokens = 30;
+    options.epochs = 3;
+    OK(trf_corpus_create(&corpus, &options, &err));
+    for (i = 0; i < 50; i++) {
+        n = 1 + (int32_t)(trf__random64(8, 8, draw++) % LONG);
+        for (k = 0; k < n; k++) ids[k] = back[n - 1 - k] = FIRST + (int32_t)(trf__random64(8, 8, draw++) % SYMBOLS);
+        OK(trf_corpus_add(corpus, ids, n, back, n, &err));
+    }
+    return corpus;
+}
+
+static void corpus_and_checkpoint(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_corpus *corpus = filled_corpus();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_batch batch;
+    trf_step_report report;
+    trf_status status;
+    uint64_t whole;
+    int64_t steps = 0, sentences = 0;
+    (void)state;
+    trf_train_set_dropout(&training, 0.1);
+    config.encoder_layers = config.decoder_layers = 1;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) {
+        OK(trf_train_step(trainer, &batch, &report, &err));
+        sentences += batch.source.count;
+        if (++steps == 13) OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), &err));
+    }
+    assert_int_equal(status, TRF_E_END);
+    assert_int_equal(err.status, TRF_E_END);
+    assert_int_equal(sentences, 3 * trf_corpus_size(corpus));
+    assert_int_equal(trf_corpus_epoch(corpus), 3);
+    assert_true(steps > 20);
+    whole = hash_state(trainer);
+    trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
+
+    corpus = filled_corpus();           /* another life */
+    OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL, &err));
+    assert_int_equal(trf_trainer_step(trainer), 13);
+    assert_true(hash_state(trainer) != whole);
+    while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) OK(trf_train_step(trainer, &batch, &report, &err));
+    assert_int_equal(status, TRF_E_END);
+    assert_int_equal(trf_trainer_step(trainer), steps);
+    assert_true(hash_state(trainer) == whole);
+    trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   6. My own loop: gradients are looked at and changed, and the optimizer is somebody else's */
+
+static void own_loop(void **state)
+{
+    trf_error err;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_train_options training = small_training();
+    trf_step_report report, after;
+    pairs p;
+    const trf_batch *batch = backwards(&p);
+    double squares = 0, rate, expected, first = 0, tokens;
+    int32_t i, round, frozen;
+    int64_t k;
+    uint64_t kept;
+    (void)state;
+    OK(trf_model_copy(&model, learnt, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    frozen = trf_parameter_index(model, "encoder.layers.0.linear1.weight");
+    assert_true(frozen >= 0);
+    assert_int_equal(trf_parameter_index(model, "encoder.layers.7.linear1.weight"), -1);
+    kept = hash_bytes(HASH_START, trf_parameter(model, frozen).data, 64 * 32 * sizeof(trf_real));
+
+    for (round = 0; round < 30; round++) {              /* plain gradient descent */
+        OK(trf_forward_backward(trainer, batch, &report, &err));
+        tokens = (double)report.target_tokens;
+        squares = 0;
+        for (i = 0; i < trf_parameter_count(model); i++) {
+            trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_gradient(trainer, i);
+            assert_string_equal(w.name, g.name);
+            assert_int_equal(w.rank, g.rank);
+            assert_int_equal(trf_tensor_count(&w), trf_tensor_count(&g));
+            assert_ptr_equal(w.data, trf_parameter(model, i).data);
+            if (i == frozen) continue;
+            for (k = 0; k < trf_tensor_count(&g); k++) squares += (double)g.data[k] * (double)g.data[k] / tokens / tokens;
+        }
+        assert_true(squares > 0);
+        rate = (round ? 0.02 : 0.002) / sqrt(squares);  /* steps of fixed length */
+        for (i = 0; i < trf_parameter_count(model); i++) {
+            trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_gradient(trainer, i);
+            for (k = 0; i != frozen && k < trf_tensor_count(&w); k++) w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
+        }
+        trf_discard_gradients(trainer);
+        OK(trf_evaluate(trainer, batch, &after, &err));
+        if (round == 0) {                               /* the loss falls by what the gradient promises */
+            first = report.loss;
+            expected = rate * squares;
+            assert_true(fabs((report.loss - after.loss) / expected - 1) < 0.15);
+        }
+    }
+    assert_true(after.loss < first - 0.05);
+    assert_true(kept == hash_bytes(HASH_START, trf_parameter(model, frozen).data, 64 * 32 * sizeof(trf_real)));
+    FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* there are none left */
+    assert_int_equal(trf_trainer_step(trainer), 0);
+    assert_null(trf_gradient(trainer, -1).data);
+    assert_null(trf_trainer_parameter(trainer, trf_parameter_count(model)).data);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
+/* A gradient that was set to zero between the halves freezes its tensor under Adam too. */
+static void changed_gradients(void **state)
+{
+    trf_error err;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_train_options training = small_training();
+    trf_step_report report;
+    pairs p;
+    uint64_t before, all;
+    trf_tensor g, w;
+    (void)state;
+    OK(trf_model_copy(&model, learnt, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    OK(trf_forward_backward(trainer, backwards(&p), &report, &err));
+    w = trf_parameter(model, 0);
+    g = trf_gradient(trainer, 0);
+    before = hash_bytes(HASH_START, w.data, (size_t)trf_tensor_count(&w) * sizeof *w.data);
+    all = hash_weights(HASH_START, model);
+    memset(g.data, 0, (size_t)trf_tensor_count(&g) * sizeof *g.data);
+    OK(trf_optimizer_step(trainer, &report, &err));
+    assert_true(before == hash_bytes(HASH_START, w.data, (size_t)trf_tensor_count(&w) * sizeof *w.data));
+    assert_true(all != hash_weights(HASH_START, model));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   7. Parts alone: a causal attention and a layer norm in somebody else's architecture */
+
+enum { ROWS = 7, WIDTH = 8, HEADS = 2 };
+
+typedef struct two_blocks {
+    trf_context *ctx;
+    trf_real x[3][ROWS * WIDTH], gain[WIDTH], bias[WIDTH];          /* q, k, v */
+    trf_real mixed[ROWS * WIDTH], y[ROWS * WIDTH], saved_a[64 * ROWS * HEADS], saved_n[64 * ROWS];
+} two_blocks;
+
+static const int32_t part_lengths[3] = {4, 1, 2};
+
+static trf_tensor matrix(trf_real *data) { return trf_tensor_of(data, 2, ROWS, WIDTH, 1); }
+static trf_tensor vector(trf_real *data, int64_t n) { return trf_tensor_of(data, 1, n, 1, 1); }
+
+static trf_attention_shape part_shape(void)
+{
+    trf_attention_shape shape = {part_lengths, part_lengths, 3, HEADS, TRF_CAUSAL};
+    return shape;
+}
+
+/* y = layer_norm(attention(q, k, v)); returns sum y * c for fixed numbers c. */
+static double part_forward(two_blocks *m)
+{
+    trf_error err;
+    trf_attention_shape shape = part_shape();
+    trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]), mixed = matrix(m->mixed), y = matrix(m->y);
+    trf_tensor gain = vector(m->gain, WIDTH), bias = vector(m->bias, WIDTH);
+    trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(ROWS, HEADS)), saved_n = vector(m->saved_n, trf_layer_norm_saved(ROWS));
+    double sum = 0;
+    int i;
+    assert_true(saved_a.shape[0] <= 64 * ROWS * HEADS && saved_n.shape[0] <= 64 * ROWS);
+    OK(trf_attention(m->ctx, &mixed, &q, &k, &v, &shape, &saved_a, &err));
+    OK(trf_layer_norm(m->ctx, &y, &mixed, &gain, &bias, 1e-5, &saved_n, &err));
+    for (i = 0; i < ROWS * WIDTH; i++) sum += (double)m->y[i] * cos(i);
+    return sum;
+}
+
+/* The same by the book, in double. */
+static double part_by_hand(const two_blocks *m)
+{
+    double mixed[ROWS][WIDTH], sum = 0;
+    int s, i, j, h, c, row = 0, d = WIDTH / HEADS;
+    memset(mixed, 0, sizeof mixed);
+    for (s = 0; s < 3; row += part_lengths[s], s++)
+        for (i = 0; i < part_lengths[s]; i++)
+            for (h = 0; h < HEADS; h++) {
+                double e[ROWS], total = 0;
+                for (j = 0; j <= i; j++) {
+                    double dot = 0;
+                    for (c = h * d; c < (h + 1) * d; c++) dot += (double)m->x[0][(row + i) * WIDTH + c] * (double)m->x[1][(row + j) * WIDTH + c];
+                    total += e[j] = exp(dot / sqrt(d));
+                }
+                for (j = 0; j <= i; j++)
+                    for (c = h * d; c < (h + 1) * d; c++) mixed[row + i][c] += e[j] / total * (double)m->x[2][(row + j) * WIDTH + c];
+            }
+    for (i = 0; i < ROWS; i++) {
+        double mean = 0, var = 0;
+        for (c = 0; c < WIDTH; c++) mean += mixed[i][c] / WIDTH;
+        for (c = 0; c < WIDTH; c++) var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / WIDTH;
+        for (c = 0; c < WIDTH; c++)
+            sum += cos(i * WIDTH + c) * ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
+    }
+    return sum;
+}
+
+static void parts_alone(void **state)
+{
+    trf_error err;
+    trf_device device = trf_device_default();
+    static two_blocks m;
+    static trf_real dy[ROWS * WIDTH], dmixed[ROWS * WIDTH], dx[3][ROWS * WIDTH], dgain[WIDTH], dbias[WIDTH];
+    trf_attention_shape shape = part_shape();
+    trf_tensor tensor[3], dtensor[3], tdy = matrix(dy), tdmixed = matrix(dmixed), mixed = matrix(m.mixed);
+    trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH), tdbias = vector(dbias, WIDTH), wrong = vector(m.bias, WIDTH - 1);
+    trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(ROWS, HEADS)), saved_n = vector(m.saved_n, trf_layer_norm_saved(ROWS));
+    int side, i;
+    (void)state;
+    device.threads = 2;
+    for (side = 0; side < 3; side++) for (i = 0; i < ROWS * WIDTH; i++) m.x[side][i] = (trf_real)(sin(side + 3.7 * i) * 1.5);
+    for (i = 0; i < WIDTH; i++) { m.gain[i] = (trf_real)(1 + 0.1 * i); m.bias[i] = (trf_real)(0.3 * i - 1); dgain[i] = 10; dbias[i] = -10; }
+    for (side = 0; side < 3; side++) { tensor[side] = matrix(m.x[side]); dtensor[side] = matrix(dx[side]); }
+    OK(trf_context_create(&m.ctx, &device, NULL, &err));
+    assert_true(fabs(part_forward(&m) - part_by_hand(&m)) < close_enough() * 10);
+    FAILS(TRF_E_SHAPE, trf_layer_norm(m.ctx, &tdy, &mixed, &gain, &wrong, 1e-5, &saved_n, &err));
+    assert_string_equal(err.what, "bias");
+
+    for (i = 0; i < ROWS * WIDTH; i++) dy[i] = (trf_real)cos(i);
+    OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5, &saved_n, &err));
+    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &tensor[0], &tensor[1], &tensor[2], &shape, &saved_a, &err));
+    for (side = 0; side < 3; side++)
+        for (i = 0; i < ROWS * WIDTH; i++) {
+            trf_real kept = m.x[side][i];
+            double up, down, step = 1e-3, difference;
+            volatile trf_real high = kept + (trf_real)step, low = kept - (trf_real)step;
+            m.x[side][i] = high; up = part_by_hand(&m);
+            m.x[side][i] = low; down = part_by_hand(&m);
+            m.x[side][i] = kept;
+            difference = (up - down) / ((double)high - (double)low);
+            assert_true(fabs(difference - (double)dx[side][i]) < 1e-3 * (1 + fabs(difference)));
+        }
+    for (i = 0; i < WIDTH; i++) {           /* parameter gradients are added to */
+        double sum = 0;
+        int r;
+        for (r = 0; r < ROWS; r++) sum += cos(r * WIDTH + i);
+        assert_true(fabs((double)dbias[i] + 10 - sum) < 1e-4);
+        assert_true((double)dgain[i] != 10);
+    }
+    trf_context_destroy(m.ctx);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   8. Two machines: each rank has half of the sentences, a hook sums the gradients */
+
+typedef struct network { pthread_barrier_t barrier; trf_real *buffer[2]; size_t count[2]; } network;
+typedef struct rank_of_two {
+    network *cluster;
+    int32_t rank;
+    const trf_batch *batch;         /* the whole of it */
+    trf_status status;
+    uint64_t hash;
+    trf_step_report report;
+    trf_model *model;
+} rank_of_two;
+
+enum { RANK_STEPS = 3 };
+
+static int sum_over_ranks(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    rank_of_two *r = (rank_of_two *)user;
+    network *c = r->cluster;
+    size_t i;
+    int same;
+    c->buffer[r->rank] = gradients;
+    c->count[r->rank] = count;
+    pthread_barrier_wait(&c->barrier);
+    same = c->count[0] == c->count[1] && stream == NULL;
+    if (r->rank == 0)
+        for (i = 0; same && i < count; i++) c->buffer[0][i] = c->buffer[1][i] = c->buffer[0][i] + c->buffer[1][i];
+    pthread_barrier_wait(&c->barrier);
+    return !same;
+}
+
+static void *train_rank(void *argument)
+{
+    rank_of_two *r = (rank_of_two *)argument;
+    trf_train_options training = small_training();
+    trf_trainer *trainer = NULL;
+    trf_batch part = kit_slice(r->batch, r->rank ? 10 : 0, r->rank ? PAIRS - 10 : 10);
+    int step;
+    trf_train_set_dropout(&training, 0.1);
+    training.rank = r->rank;
+    training.n_ranks = 2;
+    training.epsilon = 1e-3;            /* gradients that are nothing but rounding must not move a weight */
+    training.all_reduce = sum_over_ranks;
+    training.user = r;
+    r->status = trf_model_copy(&r->model, learnt, NULL);
+    if (r->status == TRF_OK) r->status = trf_trainer_create(&trainer, r->model, &training, NULL);
+    for (step = 0; r->status == TRF_OK && step < RANK_STEPS; step++) r->status = trf_train_step(trainer, &part, &r->report, NULL);
+    if (r->status == TRF_OK) r->hash = hash_state(trainer);
+    trf_trainer_destroy(trainer);
+    return NULL;
+}
+
+static void two_machines(void **state)
+{
+    trf_error err;
+    network c;
+    rank_of_two ranks[2];
+    pthread_t threads[2];
+    trf_train_options training = small_training();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    pairs p;
+    int32_t i, k;
+    double worst = 0, moved = 0;
+    (void)state;
+    memset(ranks, 0, sizeof ranks);
+    pthread_barrier_init(&c.barrier, NULL, 2);
+    for (i = 0; i < 2; i++) { ranks[i].cluster = &c; ranks[i].rank = i; ranks[i].batch = i ? ranks[0].batch : backwards(&p); }
+    for (i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, train_rank, &ranks[i]), 0);
+    for (i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    for (i = 0; i < 2; i++) assert_int_equal(ranks[i].status, TRF_OK);
+    assert_true(ranks[0].hash == ranks[1].hash);
+
+    trf_train_set_dropout(&training, 0.1);
+    training.epsilon = 1e-3;
+    OK(trf_model_copy(&model, learnt, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor a = trf_parameter(model, i), b = trf_parameter(ranks[0].model, i), before = trf_parameter(learnt, i);
+        for (k = 0; k < trf_tensor_count(&a); k++) {
+            worst = fmax(worst, fabs((double)(a.data[k] - b.data[k])));
+            moved = fmax(moved, fabs((double)(a.data[k] - before.data[k])));
+        }
+    }
+    assert_true(moved > 1e-4);
+    assert_true(worst < moved / 20);
+    for (i = 0; i < 2; i++) {           /* both ranks report the whole step */
+        assert_true(fabs(ranks[i].report.loss - report.loss) < 1e-5 * report.loss);
+        assert_true(fabs(ranks[i].report.accuracy - report.accuracy) < 1e-6);
+        assert_true(fabs(ranks[i].report.gradient_norm - report.gradient_norm) < 1e-3 * report.gradient_norm);
+        assert_int_equal(ranks[i].report.target_tokens, report.target_tokens);
+        assert_int_equal(ranks[i].report.source_tokens, report.source_tokens);
+    }
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    for (i = 0; i < 2; i++) trf_model_destroy(ranks[i].model);
+    pthread_barrier_destroy(&c.barrier);
+}
+
+static int broken_cable(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    (void)gradients; (void)count; (void)stream;
+    return --*(int *)user < 0;
+}
+
+static void broken_network(void **state)
+{
+    trf_error err;
+    trf_train_options training = small_training();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    pairs p;
+    int good, calls;
+    (void)state;
+    training.n_ranks = 2;
+    training.user = &good;
+    OK(trf_model_copy(&model, learnt, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_trainer_create(&trainer, model, &training, &err));
+    assert_string_equal(err.what, "all_reduce");
+    assert_null(trainer);
+    training.all_reduce = broken_cable;
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    for (calls = 0; calls < 5; calls++) {           /* four layers, and the embeddings */
+        uint64_t before = hash_state(trainer);
+        good = calls;
+        FAILS(TRF_E_BACKEND, trf_train_step(trainer, backwards(&p), &report, &err));
+        assert_true(hash_state(trainer) == before);
+        FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* discarded */
+    }
+    good = 5;
+    OK(trf_train_step(trainer, backwards(&p), &report, &err));
+    assert_int_equal(good, 0);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Other kinds of models */
+
+/* A language model of 4 5 6 7 8 9 4 5 ...: learns it, and goes on with it. */
+static void decoder_only(void **state)
+{
+    enum { CYCLE = 6, N = 16, LENGTH = 12 };
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_search search = small_search(1, 1);
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    trf_batch batch;
+    int32_t ids[N * LENGTH], lengths[N], answer[32], n, i, k;
+    int step;
+    (void)state;
+    config.kind = TRF_DECODER_ONLY;
+    config.encoder_layers = 0;
+    config.decoder_layers = 1;
+    config.max_length = 24;
+    OK(trf_model_create(&model, &config, &err));
+    assert_int_equal(trf_parameter_index(model, "src_embed.weight"), -1);
+    assert_int_equal(trf_parameter_index(model, "decoder.layers.0.norm3.weight"), -1);
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    memset(&batch, 0, sizeof batch);
+    batch.target = sequences_of(ids, lengths, N);
+    for (step = 0; step < 150; step++) {
+        for (i = 0; i < N; i++) {
+            int32_t start = pick(CYCLE);
+            lengths[i] = LENGTH;
+            for (k = 0; k < LENGTH; k++) ids[i * LENGTH + k] = FIRST + (start + k) % CYCLE;
+        }
+        OK(trf_train_step(trainer, &batch, &report, &err));
+    }
+    assert_true(report.accuracy > 0.9);         /* all but the first */
+    trf_trainer_destroy(trainer);
+
+    search.max_length_a = 0;
+    search.max_length_b = 7;
+    search.min_length = 23;                     /* never an EOS */
+    translator = translator_of(model, &search);
+    for (i = 0; i < CYCLE; i++) {
+        int32_t beginning[2];
+        beginning[0] = FIRST + i;
+        beginning[1] = FIRST + (i + 1) % CYCLE;
+        OK(trf_translate(translator, beginning, 2, answer, 32, &n, &err));
+        assert_int_equal(n, 7);
+        for (k = 0; k < n; k++) assert_int_equal(answer[k], FIRST + (i + 2 + k) % CYCLE);
+    }
+    trf_translator_destroy(translator);
+
+    search.min_length = 0;                      /* and now to where it usually ends */
+    search.max_length_b = 100;
+    translator = translator_of(model, &search);
+    ids[0] = FIRST + 2;
+    OK(trf_translate(translator, ids, 1, answer, 32, &n, &err));
+    assert_in_range(n, LENGTH - 2, LENGTH);
+    OK(trf_translate(translator, NULL, 0, answer, 32, &n, &err));
+    assert_in_range(n, LENGTH - 1, LENGTH + 1);
+    FAILS(TRF_E_STATE, trf_encode(translator, &batch.target, NULL, &err));
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+}
+
+/* Hidden states of a stack of its own: those of the same encoder inside an encoder-decoder model. */
+static void encoder_only(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_model *model = NULL, *whole = NULL;
+    trf_translator *translator = NULL, *other = NULL;
+    trf_trainer *trainer = NULL;
+    pairs p;
+    const trf_sequences *sources = &backwards(&p)->source;
+    int64_t rows;
+    trf_real *states[2], logits[VOCAB];
+    trf_tensor out[2], wrong, little = trf_tensor_of(logits, 2, 1, VOCAB, 1);
+    int32_t i;
+    (void)state;
+    OK(trf_model_create(&whole, &config, &err));
+    config.kind = TRF_ENCODER_ONLY;
+    config.decoder_layers = 0;
+    OK(trf_model_create(&model, &config, &err));
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor to = trf_parameter(model, i), from = trf_parameter(whole, trf_parameter_index(whole, to.name));
+        assert_int_equal(trf_tensor_count(&to), trf_tensor_count(&from));
+        memcpy(to.data, from.data, (size_t)trf_tensor_count(&to) * sizeof *to.data);
+    }
+    rows = trf_source_rows(model, sources);
+    for (i = 0; i < 2; i++) {
+        states[i] = (trf_real *)calloc((size_t)rows * 32, sizeof(trf_real));
+        out[i] = trf_tensor_of(states[i], 2, rows, 32, 1);
+    }
+    translator = translator_of(model, NULL);
+    other = translator_of(whole, NULL);
+    OK(trf_encode(translator, sources, &out[0], &err));
+    OK(trf_encode(other, sources, &out[1], &err));
+    assert_memory_equal(states[0], states[1], (size_t)rows * 32 * sizeof(trf_real));
+    for (i = 0; i < rows * 32; i++) assert_true(fabs((double)states[0][i]) < 10);
+    assert_true(fabs((double)states[0][0]) > 0);
+    wrong = trf_tensor_of(states[0], 2, rows - 1, 32, 1);
+    FAILS(TRF_E_SHAPE, trf_encode(translator, sources, &wrong, &err));
+    FAILS(TRF_E_STATE, trf_translate_batch(translator, sources, &err));
+    FAILS(TRF_E_STATE, trf_logits(translator, &p.batch, &little, &err));
+    FAILS(TRF_E_UNSUPPORTED, trf_trainer_create(&trainer, model, NULL, &err));
+    trf_translator_destroy(translator);
+    trf_translator_destroy(other);
+    trf_model_destroy(model);
+    trf_model_destroy(whole);
+    for (i = 0; i < 2; i++) free(states[i]);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What a caller of search may rely on */
+
+static const int32_t question[5] = {4, 9, 6, 11, 5};
+
+static void forced_prefix(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(3, 3);
+    trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
+    int32_t sources[10], lengths[2] = {5, 5}, prefix[3] = {8, 8, 10}, prefix_lengths[2] = {3, 0}, k, j;
+    trf_sequences x = sequences_of(sources, lengths, 2), forced = sequences_of(prefix, prefix_lengths, 2);
+    double p[64 * VOCAB];
+    (void)state;
+    memcpy(sources, question, sizeof question);
+    memcpy(sources + 5, question, sizeof question);
+    OK(trf_translate_prefixed(translator, &x, &forced, &err));
+    for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
+        const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+        double sum = 0;
+        assert_true(h->n >= 3);
+        assert_memory_equal(h->ids, prefix, sizeof prefix);
+        log_probabilities(look, question, 5, h->ids, h->n, VOCAB, p);
+        for (j = 0; j < h->n; j++) sum += p[j * VOCAB + h->ids[j]];
+        if (h->ended == TRF_ENDED_EOS) sum += p[h->n * VOCAB + 2];
+        assert_true(fabs(sum - h->log_probability) < close_enough() * (1 + h->n));      /* forced tokens count */
+    }
+    {   /* an empty prefix is none */
+        const trf_hypothesis *free_one = trf_hypothesis_at(translator, 1, 0);
+        int32_t kept[64], n = free_one->n;
+        double score = free_one->score;
+        memcpy(kept, free_one->ids, (size_t)n * sizeof *kept);
+        OK(trf_translate_batch(translator, &x, &err));
+        assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, n);
+        assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept, (size_t)n * sizeof *kept);
+        assert_true(fabs(trf_hypothesis_at(translator, 0, 0)->score - score) < 1e-5);
+    }
+    forced.count = 1;
+    FAILS(TRF_E_INVALID_ARG, trf_translate_prefixed(translator, &x, &forced, &err));
+    forced.count = 2;
+    prefix[1] = 2;
+    FAILS(TRF_E_INVALID_ARG, trf_translate_prefixed(translator, &x, &forced, &err));
+    assert_int_equal(err.where, 1);
+    assert_int_equal(trf_hypothesis_count(translator, 0), 0);
+    trf_translator_destroy(translator);
+    trf_translator_destroy(look);
+}
+
+static void length_limits(void **state)
+{
+    trf_error err;
+    int32_t least, most, n, answer[64];
+    (void)state;
+    for (least = 0; least <= 9; least += 3)
+        for (most = 1; most <= 13; most += 4) {
+            trf_search search = small_search(4, 4);
+            trf_translator *translator;
+            int32_t five = 5, k;
+            trf_sequences x = sequences_of(question, &five, 1);
+            if (most < least) continue;
+            search.min_length = least;
+            search.max_length_a = 0;
+            search.max_length_b = most;
+            translator = translator_of(learnt, &search);
+            OK(trf_translate_batch(translator, &x, &err));
+            for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
+                const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+                assert_in_range(h->n, least, most);
+                if (h->ended == TRF_ENDED_MAX_LENGTH) assert_int_equal(h->n, most);
+            }
+            OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+            if (least <= 5 && most >= 9) {          /* not in the way: the right answer */
+                assert_int_equal(n, 5);
+                assert_int_equal(answer[0], question[4]);
+            }
+            trf_translator_destroy(translator);
+        }
+    {   /* a * source + b, and never more than max_length - 1 */
+        trf_search search = small_search(1, 1);
+        trf_translator *translator;
+        search.max_length_a = 1.5;
+        search.max_length_b = 1;
+        search.min_length = 1000;
+        search.at_limit = TRF_LIMIT_KEEP_LIVE;
+        translator = translator_of(learnt, &search);
+        OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+        assert_int_equal(n, 8);         /* floor(7.5 + 1) */
+        trf_translator_destroy(translator);
+        search.max_length_a = 100;
+        translator = translator_of(learnt, &search);
+        OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+        assert_int_equal(n, 47);
+        trf_translator_destroy(translator);
+    }
+}
+
+static void small_capacity(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(1, 1);
+    trf_translator *translator = translator_of(learnt, &search);
+    int32_t whole[16], part[16], n = 0, m = 0, capacity;
+    (void)state;
+    OK(trf_translate(translator, question, 5, whole, 16, &n, &err));
+    assert_true(n > 2);
+    for (capacity = 0; capacity < n; capacity++) {
+        memset(part, 0x77, sizeof part);
+        FAILS(TRF_E_LIMIT, trf_translate(translator, question, 5, part, capacity, &m, &err));
+        assert_int_equal(m, n);
+        assert_memory_equal(part, whole, (size_t)capacity * sizeof *part);
+        assert_int_equal(part[capacity], 0x77777777);
+    }
+    OK(trf_translate(translator, question, 5, part, n, &m, &err));
+    assert_memory_equal(part, whole, (size_t)n * sizeof *part);
+    FAILS(TRF_E_INVALID_ARG, trf_translate(translator, question, 5, part, -1, &m, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate(translator, question, -1, part, 16, &m, &err));
+    trf_translator_destroy(translator);
+}
+
+/* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every token: so the cache is right too. */
+static void greedy_is_a_loop_over_logits(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(1, 1);
+    trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
+    pairs p;
+    const trf_sequences *x = &backwards(&p)->source;
+    int32_t i, w, at = 0, n;
+    double lp[64 * VOCAB];
+    (void)state;
+    OK(trf_translate_batch(translator, x, &err));
+    for (i = 0; i < x->count; at += x->lengths[i], i++) {
+        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        int32_t ids[64], best = -1;
+        double sum = 0;
+        for (n = 0; n < 2 * x->lengths[i] + 20; n++) {
+            log_probabilities(look, x->ids + at, x->lengths[i], ids, n, VOCAB, lp);
+            for (best = 2, w = 3; w < VOCAB; w++) if (lp[n * VOCAB + w] > lp[n * VOCAB + best]) best = w;     /* no pad, no BOS */
+            sum += lp[n * VOCAB + best];
+            if (best == 2) break;
+            ids[n] = best;
+        }
+        assert_int_equal(h->n, n);
+        assert_memory_equal(h->ids, ids, (size_t)n * sizeof *ids);
+        assert_int_equal(h->ended, best == 2 ? TRF_ENDED_EOS : TRF_ENDED_MAX_LENGTH);
+        assert_true(fabs(h->log_probability - sum) < close_enough() * (1 + n));
+    }
+    trf_translator_destroy(translator);
+    trf_translator_destroy(look);
+}
+
+/* All answers of at most `limit` tokens, each with its score; the best first. */
+typedef struct possible { int32_t ids[4], n, ended; double score; } possible;
+
+static int compare_possible(const void *a, const void *b)
+{
+    double x = ((const possible *)a)->score, y = ((const possible *)b)->score;
+    return x > y ? -1 : x < y;
+}
+
+static int32_t all_answers(trf_translator *look, const trf_search *search, int32_t limit, int32_t vocab, possible *out)
+{
+    int32_t count = 0, kinds = vocab - 3, n, total, number, k;
+    double lp[8 * VOCAB];
+    for (n = 0, total = 1; n <= limit; n++, total *= kinds)
+        for (number = 0; number < total; number++) {
+            possible *one = &out[count];
+            int32_t rest = number;
+            double sum = 0;
+            for (k = 0; k < n; k++, rest /= kinds) one->ids[k] = 3 + rest % kinds;
+            log_probabilities(look, question, 2, one->ids, n, vocab, lp);
+            for (k = 0; k < n; k++) sum += lp[k * vocab + one->ids[k]];
+            if (n == limit && search->at_limit == TRF_LIMIT_KEEP_LIVE) {
+                one->n = n;
+                one->ended = TRF_ENDED_MAX_LENGTH;
+                one->score = trf__search_score(search, sum, n);
+                count++;
+                one++;
+                memcpy(one->ids, out[count - 1].ids, sizeof one->ids);
+            }
+            one->n = n;
+            one->ended = TRF_ENDED_EOS;
+            one->score = trf__search_score(search, sum + lp[n * vocab + 2], n + search->count_eos);
+            if (n < limit || search->at_limit != TRF_LIMIT_KEEP_LIVE) count++;
+        }
+    qsort(out, (size_t)count, sizeof *out, compare_possible);
+    return count;
+}
+
+/* A trained model with 7 ids: four tokens that can be said. A beam that holds everything is exhaustive search. */
+static void wide_beam_is_exhaustive(void **state)
+{
+    enum { TINY = 7, LIMIT = 3, WIDE = 300, BEST = 10 };
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = small_training();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator, *look;
+    trf_step_report report;
+    static possible all[256];
+    int32_t ids[2 * 32], targets[3 * 32], lengths[32], longer[32], two = 2, i, k, rule, n;
+    trf_sequences x = sequences_of(question, &two, 1);
+    trf_batch batch;
+    int step;
+    (void)state;
+    config.source_vocab = VOCAB;
+    config.target_vocab = TINY;
+    config.d_model = 16;
+    config.n_heads = 2;
+    config.d_ff = 32;
+    config.encoder_layers = config.decoder_layers = 1;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    for (step = 0; step < 60; step++) {
+        for (n = 0, i = 0; i < 32; i++) {
+            lengths[i] = 2;
+            longer[i] = pick(4);
+            for (k = 0; k < 2; k++) ids[2 * i + k] = FIRST + pick(SYMBOLS);
+            for (k = 0; k < longer[i]; k++) targets[n++] = 3 + (ids[2 * i] + k * pick(2)) % 4;
+        }
+        batch.source = sequences_of(ids, lengths, 32);
+        batch.target = sequences_of(targets, longer, 32);
+        batch.ordinal = 0;
+        OK(trf_train_step(trainer, &batch, &report, &err));
+    }
+    trf_trainer_destroy(trainer);
+    look = translator_of(model, NULL);
+    for (rule = 0; rule < 6; rule++) {
+        trf_search search = small_search(WIDE, BEST);
+        int32_t count;
+        search.length_rule = (trf_length_rule)(rule % 3);
+        search.alpha = 0.8;
+        search.candidates = 1;
+        search.eos_in_top_beam = 0;
+        search.stop = TRF_STOP_NONE_ALIVE;
+        search.at_limit = rule < 3 ? TRF_LIMIT_FORCE_EOS : TRF_LIMIT_KEEP_LIVE;
+        search.max_length_a = 0;
+        search.max_length_b = LIMIT;
+        search.max_sentences = 1;
+        count = all_answers(look, &search, LIMIT, TINY, all);
+        assert_int_equal(count, 1 + 4 + 16 + 64);
+        translator = translator_of(model, &search);
+        OK(trf_translate_batch(translator, &x, &err));
+        assert_int_equal(trf_hypothesis_count(translator, 0), BEST);
+        for (k = 0; k < BEST; k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
+            assert_true(fabs(h->score - all[k].score) < close_enough() * 10);
+            assert_int_equal(h->proven, 1);
+            if (all[k].score - all[k + 1].score < 1e-4 || (k > 0 && all[k - 1].score - all[k].score < 1e-4)) continue;      /* a tie */
+            assert_int_equal(h->n, all[k].n);
+            assert_int_equal((int)h->ended, all[k].ended);
+            assert_memory_equal(h->ids, all[k].ids, (size_t)h->n * sizeof *h->ids);
+        }
+        trf_translator_destroy(translator);
+    }
+    trf_translator_destroy(look);
+    trf_model_destroy(model);
+}
+
+/* A beam wider than the vocabulary finds no more than there is. */
+static void beam_wider_than_vocabulary(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(3 * VOCAB, 3 * VOCAB);
+    trf_translator *translator;
+    int32_t five = 5, one = 1;
+    trf_sequences x = sequences_of(question, &five, 1);
+    (void)state;
+    search.max_sentences = 2;
+    translator = translator_of(learnt, &search);
+    OK(trf_translate_batch(translator, &x, &err));
+    check_hypotheses(translator, &search, &x);
+    assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, 5);
+    trf_translator_destroy(translator);
+    search.max_length_a = 0;
+    search.max_length_b = one;          /* nine tokens alone, or nothing */
+    search.at_limit = TRF_LIMIT_KEEP_LIVE;
+    translator = translator_of(learnt, &search);
+    OK(trf_translate_batch(translator, &x, &err));
+    check_hypotheses(translator, &search, &x);
+    assert_int_equal(trf_hypothesis_count(translator, 0), 1 + SYMBOLS + 1);     /* "", eight symbols, unk */
+    trf_translator_destroy(translator);
+}
+
+/* A sentence does not see its neighbours. */
+static void alone_as_in_a_batch(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(4, 4);
+    trf_translator *many = translator_of(learnt, &search), *single = translator_of(learnt, &search);
+    pairs p;
+    const trf_sequences *x = &backwards(&p)->source;
+    int32_t i, k, at = 0;
+    (void)state;
+    OK(trf_translate_batch(many, x, &err));
+    for (i = 0; i < x->count; at += x->lengths[i], i++) {
+        trf_sequences one = sequences_of(x->ids + at, x->lengths + i, 1);
+        OK(trf_translate_batch(single, &one, &err));
+        assert_int_equal(trf_hypothesis_count(single, 0), trf_hypothesis_count(many, i));
+        for (k = 0; k < trf_hypothesis_count(single, 0); k++) {
+            const trf_hypothesis *a = trf_hypothesis_at(single, 0, k), *b = trf_hypothesis_at(many, i, k);
+#if defined(TRF_NO_CBLAS)
+            assert_true(a->score == b->score && a->log_probability == b->log_probability);      /* the same bits */
+#else
+            assert_true(fabs(a->score - b->score) < 1e-5);
+#endif
+            assert_int_equal(a->n, b->n);
+            assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
+        }
+    }
+    trf_translator_destroy(many);
+    trf_translator_destroy(single);
+}
+
+/* The order in which sentences stand, and the size of rounds, do not matter. */
+static void rounds_do_not_matter(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(3, 3);
+    trf_translator *t = translator_of(learnt, &search);
+    pairs p;
+    const trf_sequences *x = &backwards(&p)->source;
+    int32_t most, i;
+    static int32_t ids[PAIRS][64], n[PAIRS];
+    (void)state;
+    OK(trf_translate_batch(t, x, &err));
+    for (i = 0; i < PAIRS; i++) {
+        n[i] = trf_hypothesis_at(t, i, 0)->n;
+        memcpy(ids[i], trf_hypothesis_at(t, i, 0)->ids, (size_t)n[i] * sizeof **ids);
+    }
+    trf_translator_destroy(t);
+    for (most = 1; most < PAIRS; most += 6) {
+        search.max_sentences = most;
+        search.max_tokens = most == 7 ? 3 : 4096;
+        t = translator_of(learnt, &search);
+        OK(trf_translate_batch(t, x, &err));
+        for (i = 0; i < PAIRS; i++) {
+            assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
+            assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, ids[i], (size_t)n[i] * sizeof **ids);
+        }
+        trf_translator_destroy(t);
+    }
+}
+
+/* Rows that each step computed, seen through the op that looks for the best tokens. */
+static int64_t rows_of_step[64];
+static int n_steps;
+static const trf__ops *true_ops;
+static void spy_top(const trf__run *run, const trf__top *t)
+{
+    if (n_steps < 64) rows_of_step[n_steps++] = t->rows;
+    true_ops->top(run, t);
+}
+
+/* A short sentence beside a long one is not searched on when it is done. */
+static void finished_sentences_leave(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(1, 1);
+    trf_translator *translator = translator_of(learnt, &search);
+    trf__ops spy;
+    int32_t ids[10] = {7, 4, 5, 6, 7, 8, 9, 10, 11, 4}, lengths[2] = {1, 9}, i, k, steps[2];
+    trf_sequences x = sequences_of(ids, lengths, 2);
+    (void)state;
+    true_ops = translator->pass.run.ops;
+    spy = *true_ops;
+    spy.top = spy_top;
+    translator->pass.run.ops = &spy;
+    n_steps = 0;
+    OK(trf_translate_batch(translator, &x, &err));
+    for (i = 0; i < 2; i++) {
+        const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
+        assert_int_equal(h->ended, TRF_ENDED_EOS);
+        for (k = 0; k < h->n; k++) assert_true(h->ids[k] >= 3);
+        steps[i] = h->n + 1;
+    }
+    assert_int_equal(steps[0], 2);
+    assert_true(steps[1] > steps[0] + 2);
+    assert_int_equal(n_steps, steps[1]);
+    for (k = 0; k < n_steps; k++) assert_int_equal(rows_of_step[k], (k < steps[0]) + (k < steps[1]));
+    trf_translator_destroy(translator);
+}
+
+/* Ids, lengths and options at their edges. */
+static void edges(void **state)
+{
+    static const int32_t bad[] = {-1, VOCAB, INT32_MIN, INT32_MAX, 0, 1, 2};
+    trf_error err;
+    trf_search search = small_search(2, 1);
+    trf_translator *translator = translator_of(learnt, &search), *none = NULL;
+    int32_t ids[64], answer[64], n, i, lengths[2] = {1, -1};
+    trf_sequences x = sequences_of(ids, lengths, 2);
+    (void)state;
+    for (i = 0; i < (int32_t)(sizeof bad / sizeof bad[0]); i++) {
+        ids[0] = 5; ids[1] = bad[i];
+        FAILS(TRF_E_INVALID_ARG, trf_translate(translator, ids, 2, answer, 64, &n, &err));
+        assert_int_equal(err.where, 1);
+        assert_string_equal(err.what, "source");
+    }
+    for (i = 0; i < 64; i++) ids[i] = 3 + i % (VOCAB - 3);      /* unk is allowed */
+    OK(trf_translate(translator, ids, 47, answer, 64, &n, &err));
+    FAILS(TRF_E_LIMIT, trf_translate(translator, ids, 48, answer, 64, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate_batch(translator, &x, &err));
+    x.count = 0;
+    OK(trf_translate_batch(translator, &x, &err));
+    assert_int_equal(trf_hypothesis_count(translator, 0), 0);
+    OK(trf_translate(translator, NULL, 0, answer, 64, &n, &err));       /* an empty source is legal */
+    assert_int_equal(trf_hypothesis_count(translator, 0), 1);
+    search.n_best = 3;
+    FAILS(TRF_E_INVALID_ARG, trf_translator_create(&none, learnt, &search, &err));
+    assert_string_equal(err.what, "n_best");
+    assert_null(none);
+    trf_translator_destroy(translator);
+    trf_translator_destroy(NULL);
+    trf_trainer_destroy(NULL);
+    trf_model_destroy(NULL);
+    trf_corpus_destroy(NULL);
+    trf_vocab_destroy(NULL);
+    trf_context_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(front_page),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(many_sentences),
+        cmocka_unit_test(scoring),
+        cmocka_unit_test(own_memory_and_cancel),
+        cmocka_unit_test(threads_share_a_model),
+        cmocka_unit_test(corpus_and_checkpoint),
+        cmocka_unit_test(own_loop),
+        cmocka_unit_test(changed_gradients),
+        cmocka_unit_test(parts_alone),
+        cmocka_unit_test(two_machines),
+        cmocka_unit_test(broken_network),
+        cmocka_unit_test(decoder_only),
+        cmocka_unit_test(encoder_only),
+        cmocka_unit_test(forced_prefix),
+        cmocka_unit_test(length_limits),
+        cmocka_unit_test(small_capacity),
+        cmocka_unit_test(greedy_is_a_loop_over_logits),
+        cmocka_unit_test(wide_beam_is_exhaustive),
+        cmocka_unit_test(beam_wider_than_vocabulary),
+        cmocka_unit_test(alone_as_in_a_batch),
+        cmocka_unit_test(rounds_do_not_matter),
+        cmocka_unit_test(finished_sentences_leave),
+        cmocka_unit_test(edges),
+    };
+    return cmocka_run_group_tests(tests, learn, forget);
+}
