@@ -2443,6 +2443,9 @@ TRF__INLINE trf__v16 trf__norm_dy(const trf__norm *j, int64_t at, int64_t n)
 
 TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
 {
+    static const trf_real nothing[TRF__WIDE] = {0};
+    const trf_real *more;
+    int64_t more_step;
     int64_t c, d = j->d, at = row * d;
     double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
     trf__v16 center = trf__set((trf_real)mean), sum = trf__set(0), dot = trf__set(0), average, pull,
@@ -2457,13 +2460,16 @@ TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
         deviation = 1 / r - j->epsilon;
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
+    /* Without ds_in zeros are added: a branch would let compilers share the product, which then is not fused. */
+    more = j->ds_in ? j->ds_in + at : nothing;
+    more_step = j->ds_in != NULL;
     average = trf__set((trf_real)(-(double)trf__sum(sum) / (double)d));
     pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
-        ds = j->ds_in ? trf__fma(ds, factor, trf__load_n(j->ds_in + at + c, d - c)) : trf__mul(ds, factor);
+        ds = trf__fma(ds, factor, trf__load_n(more + c * more_step, d - c));
         trf__store_n(j->ds + at + c, ds, d - c);
     }
 }

@@ -3,6 +3,8 @@
 #ifndef KIT_H
 #define KIT_H
 
+#include <unistd.h>
+
 #define KIT_UNUSED __attribute__((unused))
 
 /* -----------------------------------------------------------------------------------------------
@@ -133,6 +135,15 @@ static KIT_UNUSED trf_hooks kit_hooks(kit_memory *m)
     hooks.alloc = kit_alloc;
     hooks.free = kit_free;
     return hooks;
+}
+
+/* Tests ask for more threads than there may be processors: those that wait should sleep, not spin. OpenMP reads this
+   only once, so the program starts itself again. */
+static KIT_UNUSED void kit_sleep_while_waiting(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY")) return;
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    execv(argv[0], argv);           /* if that fails, all is only slower */
 }
 
 #endif

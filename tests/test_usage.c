@@ -816,8 +816,9 @@ static double part_by_hand(const two_blocks *m)
             }
     for (i = 0; i < ROWS; i++) {
         double mean = 0, var = 0;
-        for (c = 0; c < WIDTH; c++) mean += mixed[i][c] / WIDTH;
-        for (c = 0; c < WIDTH; c++) var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / WIDTH;
+        for (c = 0; c < WIDTH; c++) mean += mixed[i][c];
+        mean /= (double)WIDTH;
+        for (c = 0; c < WIDTH; c++) var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / (double)WIDTH;
         for (c = 0; c < WIDTH; c++)
             sum += cos(i * WIDTH + c) * ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
     }

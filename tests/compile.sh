@@ -1,0 +1,228 @@
+#!/bin/sh
+# The header and the examples through every compiler that is here: sh tests/compile.sh BUILD
+#
+# No warning in any language standard or option; linking in parts, in C and in C++; what must be refused is refused; what
+# the object file shows to the outside; and the words of the header and of the README against the examples.
+# Compilers: gcc, g++, clang, clang++ and nvcc, as far as they are there. Two jobs run at a time.
+
+work=${1:?usage: compile.sh BUILD}/compile
+root=$(cd "$(dirname "$0")/.." && pwd)
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+c_compilers= cxx_compilers= cblas='-DTRF_NO_CBLAS'
+for c in gcc clang; do command -v $c >/dev/null && c_compilers="$c_compilers $c"; done
+for c in g++ clang++; do command -v $c >/dev/null && cxx_compilers="$cxx_compilers $c -x c++ ;"; done
+gcc_like=${c_compilers# }
+gcc_like=${gcc_like%% *}
+[ -n "$gcc_like" ] || { echo "neither gcc nor clang is here"; exit 1; }
+echo '#include <cblas.h>' >has_cblas.c
+$gcc_like -fsyntax-only has_cblas.c 2>/dev/null && cblas=
+
+cat >all.c <<'END'
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include "transformer.h"        /* a second time changes nothing */
+END
+printf '#define TRF_COLUMN wide\n#include "transformer.h"\n' >column.c
+printf '#define TRF_COLUMN avx2\n#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >both.c
+printf '#include "transformer.h"\n#include "transformer.h"\n' >public.c
+cat >caller.c <<'END'
+#include "transformer.h"
+#include <stdio.h>
+#include <string.h>
+int main(void)
+{
+    trf_error err;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_config config = trf_config_tiny();
+    trf_train_options training = trf_train_defaults();
+    config.source_vocab = config.target_vocab = 9;
+    config.d_model = config.d_ff = 8;
+    config.device.threads = training.threads = 1;
+    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) puts(err.message);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return !model || !trainer || strncmp(trf_build_info(), "transformer.h ", 14);
+}
+END
+
+# --- jobs --------------------------------------------------------------------------------------------------
+# job NAME SHELL_CODE: passes if the code exits with 0. `no` turns a command's result round.
+jobs=0
+job()
+{
+    jobs=$((jobs + 1))
+    printf '%s\n' "$1" >job$jobs.name
+    printf 'no() { if "$@"; then return 1; else return 0; fi; }\n%s\n' "$2" >job$jobs.sh
+}
+
+# clean COMPILER_AND_LANGUAGE OPTIONS FILE: no warning
+clean()
+{
+    job "$1 $2 ${3##*/}" "$1 $warnings -I'$root' $cblas $2 $4 '$3' -o /dev/null"
+}
+
+# each C++ compiler is a word list ended by a semicolon: "g++ -x c++ ; clang++ -x c++ ;"
+for_cxx()
+{
+    rest=$cxx_compilers
+    while [ -n "$rest" ]; do
+        compiler=${rest%%;*}
+        compiler=$(echo $compiler)
+        rest=${rest#*;}
+        "$@"
+    done
+}
+
+# --- standards and options -----------------------------------------------------------------------------------
+# The long ones first: optimisers see what the front end does not.
+job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=c99 $warnings -O3 -I'$root' $cblas -c all.c -o o3.o"
+job "gcc -O2"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O2 -march=native -fopenmp -I'$root' $cblas -c all.c -o o2.o"
+job "clang -O2"  "! command -v clang >/dev/null || clang -std=c11 $warnings -O2 -I'$root' $cblas -c all.c -o clang.o"
+job "g++ -O2"    "! command -v g++ >/dev/null || g++ -x c++ -std=c++17 $warnings -O2 -I'$root' $cblas -c all.c -o cxx2.o"
+command -v nvcc >/dev/null &&
+    job "nvcc" "nvcc -x cu -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+                cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
+
+options='-DTRF_NO_CBLAS -DTRF_DOUBLE -DTRF_NO_TRAIN -DTRF_STATIC -DTRF_SCALAR -fopenmp'
+standards()
+{
+    for standard in $1; do
+        clean "$compiler" "-std=$standard" all.c -fsyntax-only
+        clean "$compiler" "-std=$standard" public.c -fsyntax-only
+        clean "$compiler" "-std=$standard" column.c -fsyntax-only
+    done
+    for option in $options; do
+        clean "$compiler" "-std=$2 $option" all.c -fsyntax-only
+        case $option in *DOUBLE|*SCALAR|*TRAIN) clean "$compiler" "-std=$2 $option" column.c -fsyntax-only ;; esac
+    done
+    clean "$compiler" "-std=$2 -DTRF_DOUBLE -DTRF_SCALAR -DTRF_NO_CBLAS -DTRF_NO_TRAIN -DTRF_STATIC" all.c -fsyntax-only
+    clean "$compiler" "-std=$2 -DNDEBUG -funsigned-char" all.c -fsyntax-only
+    clean "$compiler" "-std=$2 -D_FILE_OFFSET_BITS=64" all.c -fsyntax-only
+    [ -n "$cblas" ] || clean "$compiler" "-std=$2 '-DTRF_CBLAS_HEADER=<cblas.h>'" all.c -fsyntax-only
+    for flags in $3; do clean "$compiler" "-std=$2 $flags" all.c -fsyntax-only; done
+}
+case $(uname -m) in x86_64|amd64) vectors='-mavx2 -mavx512f' ;; *) vectors= ;; esac
+for compiler in $c_compilers; do standards 'c99 gnu99 c11 c17' c99 "$vectors"; done
+for_cxx standards 'c++11 c++20' c++11 "$vectors"
+
+# --- examples and tools ----------------------------------------------------------------------------------------
+for file in "$root"/examples/*.c; do
+    for compiler in $c_compilers; do clean "$compiler" -std=c99 "$file" -fsyntax-only; done
+    example_in_cxx() { clean "$compiler" -std=c++11 "$file" -fsyntax-only; }
+    for_cxx example_in_cxx
+done
+for file in "$root"/tools/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
+echo '#include <cmocka.h>' >has_cmocka.c
+if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
+    clean "$gcc_like" "-std=c99 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only
+    usage_in_cxx() { clean "$compiler" "-std=c++11 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only; }
+    for_cxx usage_in_cxx
+fi
+
+# --- linking -----------------------------------------------------------------------------------------------------
+# Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too.
+alone="-O0 -fno-pie -DTRF_NO_CBLAS -I'$root'"
+two_units="-c all.c -o \$name.all.o && \$compile -c caller.c -o \$name.caller.o && \$compile -no-pie \$name.caller.o \$name.all.o -lm -o \$name && ./\$name"
+job "two files in C" "name=two_c; compile() { $gcc_like $alone \"\$@\"; }; compile=compile
+    $gcc_like $warnings -std=c99 $alone $two_units"
+link_cxx()
+{
+    id=$(echo "$compiler" | tr -dc 'a-z')
+    job "two files in C++ ($compiler)" "name=two_$id; compile() { $compiler $alone \"\$@\"; }
+        compile -c all.c -o \$name.all.o && compile -c caller.c -o \$name.caller.o &&
+        ${compiler%% *} -no-pie \$name.caller.o \$name.all.o -lm -o \$name && ./\$name"
+    job "C++ caller, C implementation ($compiler)" "$gcc_like $alone -c all.c -o mix_$id.all.o && $compiler $alone -c caller.c -o mix_$id.o &&
+        ${compiler%% *} -no-pie mix_$id.o mix_$id.all.o -lm -o mix_$id && ./mix_$id"
+}
+for_cxx link_cxx
+job "double caller, float implementation" "$gcc_like $alone -c all.c -o float.o && $gcc_like $alone -DTRF_DOUBLE -c caller.c -o wants_double.o &&
+    no $gcc_like -no-pie wants_double.o float.o -lm -o mixed1 2>mixed1.txt && grep -q trf_model_create_double mixed1.txt"
+job "float caller, double implementation" "$gcc_like $alone -DTRF_DOUBLE -c all.c -o double.o && $gcc_like $alone -c caller.c -o wants_float.o &&
+    no $gcc_like -no-pie wants_float.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
+job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
+    printf '#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >static2.c &&
+    $gcc_like $warnings $alone static1.c static2.c -no-pie -lm -o static && ./static"
+
+# --- what the object file shows ------------------------------------------------------------------------------------
+seen()
+{
+    job "symbols: $1" "$2 -c $3 -o $4.o && nm $4.o >$4.txt &&
+        no awk '\$2 ~ /^[A-Z]\$/ && \$2 != \"U\" && \$3 !~ /^$5/ { print \"exported: \" \$3; bad = 1 } END { exit !bad }' $4.txt &&
+        no awk '\$2 ~ /^[bBdDsSgGcC]\$/ { print \"writable: \" \$3; bad = 1 } END { exit !bad }' $4.txt &&
+        no grep -w -E 'U (exit|_exit|abort|printf|fprintf|vfprintf|puts|putchar|perror|signal|rand|srand|random|setlocale|time|__assert_fail|longjmp)' $4.txt"
+}
+seen "C" "$gcc_like $alone" all.c seen_c trf_
+seen "C, double" "$gcc_like $alone -DTRF_DOUBLE" all.c seen_double trf_
+seen "C, no training" "$gcc_like $alone -DTRF_NO_TRAIN" all.c seen_run trf_
+seen "C, a column" "$gcc_like $alone" column.c seen_column trf_column_wide
+seen "C, static" "$gcc_like $alone -DTRF_STATIC" all.c seen_static 'nothing'
+seen_cxx() { seen "$compiler" "$compiler $alone" all.c "seen_$(echo "$compiler" | tr -dc 'a-z')" trf_; }
+for_cxx seen_cxx
+
+# --- what must be refused ------------------------------------------------------------------------------------------
+for compiler in $c_compilers; do
+    for flag in -Ofast -ffast-math -ffinite-math-only; do
+        job "$compiler $flag is refused" "no $compiler $flag -I'$root' -DTRF_NO_CBLAS -fsyntax-only all.c 2>fast_$compiler$flag.txt &&
+            grep -q 'without -ffast-math' fast_$compiler$flag.txt"
+        job "$compiler $flag is refused for columns" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
+    done
+done
+job "a column and the implementation in one file" "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'not both' both.txt"
+
+# --- words -----------------------------------------------------------------------------------------------------------
+job "the header's contents are its marks" "
+    sed -n '/^\/\/ CONTENTS/,/^\/\/ NOTATION/p' '$root/transformer.h' | grep -o '>>[a-z_-]*' >contents.txt
+    sed -n 's/^\/\/ \(>>[a-z_-]*\).*/\1/p' '$root/transformer.h' >marks.txt
+    [ -s marks.txt ] && diff contents.txt marks.txt"
+job "the first page's program is examples/copy.c" "
+    sed -n '/^\/\/ A COMPLETE PROGRAM/,/^\/\/ OPTIONS/p' '$root/transformer.h' | sed '1,2d;\$d' | sed 's/^\/\/     //;s/^\/\/\$//' | sed '\$d' >page.txt
+    sed -n '/^#define/,\$p' '$root/examples/copy.c' >copy.txt
+    [ -s copy.txt ] && diff page.txt copy.txt"
+job "no line is longer than 118 columns" "
+    no awk 'length > 118 { print FILENAME \": \" FNR; bad = 1 } END { exit !bad }' '$root/transformer.h'"
+job "the README's programs are in the examples" "
+    [ -f '$root/README.md' ] || exit 0
+    cat '$root'/examples/*.c >examples.txt
+    awk -v readme='$root/README.md' '
+        { all = all \$0 \"\n\" }
+        END {
+            while ((getline line <readme) > 0) {
+                if (line ~ /^\`\`\`c\$/) { inside = 1; block = \"\"; continue }
+                if (inside && line ~ /^\`\`\`/) { inside = 0; blocks++; if (!index(all, block)) { print \"not in any example:\n\" block; bad = 1 } continue }
+                if (inside) block = block line \"\n\"
+            }
+            if (!blocks) print \"no C in the README\"
+            exit bad || !blocks
+        }' examples.txt"
+
+# --- run them, two at a time -----------------------------------------------------------------------------------------
+worker()
+{
+    i=1
+    while [ $i -le $jobs ]; do
+        if mkdir job$i.taken 2>/dev/null; then
+            if sh job$i.sh >job$i.out 2>&1; then echo passed >job$i.result; else echo failed >job$i.result; fi
+        fi
+        i=$((i + 1))
+    done
+}
+worker & first=$!
+worker
+wait $first
+
+passed=0 failed=0 i=1
+while [ $i -le $jobs ]; do
+    if [ "$(cat job$i.result)" = passed ]; then passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $(cat job$i.name)"
+        head -n 12 job$i.out | cut -c1-200 | sed 's/^/    /'
+    fi
+    i=$((i + 1))
+done
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

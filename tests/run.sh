@@ -1,0 +1,100 @@
+#!/bin/sh
+# Every test: sh tests/run.sh BUILD
+#
+# BUILD holds the test programs (test_*, double_test_*), the examples and trf. Two jobs run at a time; each shows one line
+# when it is done, and all it has said if it failed. The last line counts test cases.
+
+build=${1:?usage: run.sh BUILD}
+build=$(cd "$build" && pwd) || exit 1
+cd "$(dirname "$0")/.." || exit 1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+OMP_WAIT_POLICY=passive         # threads that wait must not take the other job's core
+export OMP_WAIT_POLICY
+
+limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
+
+# job NAME KIND SECONDS COMMAND: KIND is cmocka, count (its last line is "N passed, M failed") or status (the exit status)
+jobs=0
+job()
+{
+    jobs=$((jobs + 1))
+    printf '%s\n' "$1" >"$work/$jobs.name"
+    printf '%s\n' "$2" >"$work/$jobs.kind"
+    printf '%s\n' "$3" >"$work/$jobs.limit"
+    printf '%s\n' "$4" >"$work/$jobs.command"
+}
+
+# Number of tests in cmocka's line "[  PASSED  ] 12 test(s)."
+cmocka_count() { sed -n "s/^\[  $1  \] \([0-9]*\) test(s).*/\1/p" "$2" | tail -n 1; }
+
+report()
+{
+    name=$(cat "$work/$1.name") kind=$(cat "$work/$1.kind") status=$(cat "$work/$1.status") out=$work/$1.out
+    passed= failed=
+    case $kind in
+    cmocka) passed=$(cmocka_count PASSED "$out") failed=$(cmocka_count FAILED "$out") ;;
+    count)  passed=$(tail -n 1 "$out" | sed -n 's/^\([0-9]*\) passed, [0-9]* failed$/\1/p')
+            failed=$(tail -n 1 "$out" | sed -n 's/^[0-9]* passed, \([0-9]*\) failed$/\1/p') ;;
+    status) [ "$status" -eq 0 ] && passed=1 ;;
+    esac
+    passed=${passed:-0} failed=${failed:-0}
+    if [ "$status" -ne 0 ] || [ $((passed + failed)) -eq 0 ]; then
+        [ "$failed" -gt 0 ] || failed=1         # it crashed, hung, or tested nothing
+    fi
+    echo "$passed $failed" >"$work/$1.counts"
+    if [ "$failed" -eq 0 ]; then printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
+    else
+        printf 'FAILED  %-24s %4d of %d tests, exit status %d, %d s\n' "$name" "$failed" $((passed + failed)) "$status" "$(cat "$work/$1.time")"
+        if [ "$kind" = cmocka ]; then grep -v -e '^\[ RUN      \]' -e '^\[       OK \]' "$out"; else cat "$out"; fi | tail -n 60 | sed 's/^/    /'
+    fi
+}
+
+worker()
+{
+    i=1
+    while [ $i -le $jobs ]; do
+        if mkdir "$work/$i.taken" 2>/dev/null; then
+            began=$(date +%s)
+            limit "$(cat "$work/$i.limit")" sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1
+            echo $? >"$work/$i.status"
+            echo $(($(date +%s) - began)) >"$work/$i.time"
+            report $i >"$work/$i.report"
+            cat "$work/$i.report"
+        fi
+        i=$((i + 1))
+    done
+}
+
+# The long ones first, so that both workers end together.
+[ -f tests/columns.sh ] && job columns.sh count 120 "sh tests/columns.sh '$build'"
+job test_trf.sh count 120 "sh tests/test_trf.sh '$build/trf'"
+mkdir "$work/copy" "$work/embed"
+job "example copy" status 120 "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
+job "example reverse" status 120 "'$build/reverse' 1"
+job "example embed" status 120 "cd '$work/embed' && '$build/embed'"
+for source in tests/test_*.c; do        # a suite that was not built fails
+    suite=${source##*/} suite=${suite%.c}
+    job "$suite" cmocka 120 "'$build/$suite'"
+done
+for suite in "$build"/double_test_*; do
+    [ -f "$suite" ] && job "${suite##*/}" cmocka 120 "'$suite'"
+done
+worker & second=$!
+worker
+wait $second
+
+# This one runs two compilers at a time itself.
+job compile.sh count 150 "sh tests/compile.sh '$build'"
+worker
+
+total_passed=0 total_failed=0 i=1
+while [ $i -le $jobs ]; do
+    read -r passed failed <"$work/$i.counts"
+    total_passed=$((total_passed + passed))
+    total_failed=$((total_failed + failed))
+    i=$((i + 1))
+done
+echo "$total_passed passed, $total_failed failed"
+[ $total_failed -eq 0 ]

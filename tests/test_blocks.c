@@ -1,0 +1,1385 @@
+/* The public blocks, each alone: forward against plain loops, backward against finite differences of a random
+   linear function of the output, what is set and what is added to, and every wrong argument. Built twice: in
+   double the gradients must agree to 1e-6. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include "plain.h"
+
+#if defined(TRF_DOUBLE)
+#define FORMULA  1e-12          /* of the largest number of a tensor */
+#define GRADIENT 1e-6           /* length of the difference by length of the gradient, tensor by tensor */
+#define NUDGE    1e-5
+#else
+#define FORMULA  1e-5
+#define GRADIENT 1e-2
+#define NUDGE    2e-3
+#endif
+
+/* -----------------------------------------------------------------------------------------------
+   A job: one call of a block. Its tensors in the order of the call, outputs first; their names as errors call
+   them; which of them may be NULL; which of them decide the shapes that the others must have. */
+
+enum { MOST = 16 };
+typedef struct job job;
+typedef trf_status job_call(job *j, trf_error *err);
+struct job {
+    job_call *call;
+    trf_context *context;
+    int n;
+    trf_tensor *arg[MOST];
+    const char *name[MOST];
+    unsigned optional, leads;
+    const trf_attention_shape *shape;
+    trf_activation activation;
+    double epsilon;
+    const trf_sequences *ids;
+    trf_embedding_options embedding;
+    const trf_dropout *dropout;
+    const int32_t *targets;
+    trf_cross_entropy_options smoothing;
+    double loss;
+};
+
+static trf_context *context_of(int threads, const trf_hooks *hooks)
+{
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    device.threads = threads;
+    assert_int_equal(trf_context_create(&context, &device, hooks, NULL), TRF_OK);
+    assert_non_null(context);
+    return context;
+}
+
+static trf_context *shared;         /* of the running test */
+static int setup(void **state) { (void)state; shared = context_of(1, NULL); return 0; }
+static int teardown(void **state)
+{
+    trf_context_destroy(shared);
+    return plain_teardown(state);
+}
+
+/* Tensors: random ones, and unwritten ones (NaN) for results. columns 0: rank 1. */
+static trf_tensor *shaped(trf_real *data, int64_t rows, int64_t columns)
+{
+    trf_tensor *t = (trf_tensor *)plain_room(sizeof *t);
+    *t = trf_tensor_of(data, columns ? 2 : 1, rows, columns, 1);
+    return t;
+}
+static trf_tensor *random_tensor(int64_t rows, int64_t columns)
+{
+    return shaped(plain_random(rows * (columns ? columns : 1), 1), rows, columns);
+}
+static trf_tensor *empty_tensor(int64_t rows, int64_t columns)
+{
+    return shaped(plain_empty(rows * (columns ? columns : 1)), rows, columns);
+}
+static trf_tensor value_of(const trf_tensor *t)
+{
+    trf_tensor none;
+    TRF__ZERO(none);
+    return t ? *t : none;
+}
+static double *doubles_of(const trf_tensor *t) { return plain_doubles(t->data, trf_tensor_count(t)); }
+
+static job job_of(job_call *call, unsigned optional, unsigned leads)
+{
+    job j;
+    TRF__ZERO(j);
+    j.call = call;
+    j.context = shared;
+    j.optional = optional;
+    j.leads = leads;
+    j.epsilon = 1e-5;
+    return j;
+}
+static void give(job *j, const char *name, trf_tensor *t) { j->arg[j->n] = t; j->name[j->n++] = name; }
+static void runs(job *j)
+{
+    trf_error err;
+    memset(&err, 0x5A, sizeof err);
+    if (j->call(j, &err) != TRF_OK) fail_msg("%s", err.message);
+    assert_int_equal(err.status, TRF_OK);
+}
+
+static trf_status call_embedding(job *j, trf_error *err)
+{
+    j->embedding.learned = j->arg[2];
+    return trf_embedding(j->context, j->arg[0], j->ids, j->arg[1], &j->embedding, err);
+}
+static trf_status call_embedding_backward(job *j, trf_error *err)
+{
+    return trf_embedding_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->ids, &j->embedding, err);
+}
+static trf_status call_linear(job *j, trf_error *err)
+{
+    return trf_linear(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], err);
+}
+static trf_status call_linear_backward(job *j, trf_error *err)
+{
+    return trf_linear_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5], err);
+}
+static trf_status call_norm(job *j, trf_error *err)
+{
+    return trf_layer_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->epsilon, j->arg[4], err);
+}
+static trf_status call_norm_backward(job *j, trf_error *err)
+{
+    return trf_layer_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
+                                   j->epsilon, j->arg[6], err);
+}
+static trf_status call_attention(job *j, trf_error *err)
+{
+    return trf_attention(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->shape, j->arg[4], err);
+}
+static trf_status call_attention_backward(job *j, trf_error *err)
+{
+    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
+                                  j->arg[6], j->shape, j->arg[7], err);
+}
+static trf_attention_params attention_params(trf_tensor *const *t)
+{
+    trf_attention_params p;
+    p.in_weight = value_of(t[0]); p.in_bias = value_of(t[1]);
+    p.out_weight = value_of(t[2]); p.out_bias = value_of(t[3]);
+    return p;
+}
+static trf_status call_heads(job *j, trf_error *err)
+{
+    trf_attention_params p = attention_params(j->arg + 3);
+    return trf_multi_head_attention(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape, j->arg[7], err);
+}
+static trf_status call_heads_backward(job *j, trf_error *err)
+{
+    trf_attention_params d = attention_params(j->arg + 2), p = attention_params(j->arg + 9);
+    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[6], j->arg[7], j->arg[8],
+                                             &p, j->shape, j->arg[13], err);
+}
+static trf_feed_forward_params feed_forward_params(trf_tensor *const *t)
+{
+    trf_feed_forward_params p;
+    p.w1 = value_of(t[0]); p.b1 = value_of(t[1]); p.w2 = value_of(t[2]); p.b2 = value_of(t[3]);
+    return p;
+}
+static trf_status call_feed_forward(job *j, trf_error *err)
+{
+    trf_feed_forward_params p = feed_forward_params(j->arg + 2);
+    return trf_feed_forward(j->context, j->arg[0], j->arg[1], &p, j->activation, j->arg[6], err);
+}
+static trf_status call_feed_forward_backward(job *j, trf_error *err)
+{
+    trf_feed_forward_params d = feed_forward_params(j->arg + 1), p = feed_forward_params(j->arg + 7);
+    return trf_feed_forward_backward(j->context, j->arg[0], &d, j->arg[5], j->arg[6], &p, j->activation, j->arg[11],
+                                     err);
+}
+static trf_status call_residual(job *j, trf_error *err)
+{
+    return trf_residual(j->context, j->arg[0], j->arg[1], j->arg[2], j->dropout, err);
+}
+static trf_status call_residual_backward(job *j, trf_error *err)
+{
+    return trf_residual_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->dropout, err);
+}
+static trf_status call_cross_entropy(job *j, trf_error *err)
+{
+    return trf_cross_entropy(j->context, &j->loss, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
+                             j->targets, &j->smoothing, err);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Gradients. The function that is differentiated is the sum of dy * output 0, over one job or a chain of them. */
+
+typedef struct chain { job *jobs[8]; int n; const trf_tensor *dy; } chain;
+
+static double value_along(const chain *c)
+{
+    const trf_tensor *y = c->jobs[c->n - 1]->arg[0];
+    double sum = 0;
+    int64_t i;
+    int k;
+    for (k = 0; k < c->n; k++) runs(c->jobs[k]);
+    if (!c->dy) return c->jobs[c->n - 1]->loss;
+    for (i = 0; i < trf_tensor_count(y); i++) sum += (double)y->data[i] * (double)c->dy->data[i];
+    return sum;
+}
+
+/* Differentiates by every element of x, and compares with `gradient`, less what was there `before` (NULL: zero). */
+static void check_gradient(const char *name, const chain *c, trf_tensor *x, const trf_tensor *gradient,
+                           const trf_real *before)
+{
+    double reference = 0, difference = 0;
+    int64_t i;
+    for (i = 0; i < trf_tensor_count(x); i++) {
+        trf_real old = x->data[i], up = old + (trf_real)NUDGE, down = old - (trf_real)NUDGE;
+        double rise, slope, got = (double)gradient->data[i] - (before ? (double)before[i] : 0);
+        x->data[i] = up;
+        rise = value_along(c);
+        x->data[i] = down;
+        rise -= value_along(c);
+        x->data[i] = old;
+        slope = rise / ((double)up - (double)down);
+        reference += slope * slope;
+        difference += (slope - got) * (slope - got);
+    }
+    if (!(sqrt(reference) > 1e-3)) fail_msg("%s: its gradient is %g, too small to be checked", name, sqrt(reference));
+    if (!(sqrt(difference) <= GRADIENT * sqrt(reference)))
+        fail_msg("%s: off by %g of %g", name, sqrt(difference), sqrt(reference));
+}
+
+/* A parameter gradient that already holds something, and what it holds. */
+typedef struct sum { trf_tensor *t; trf_real *before; } sum;
+static sum sum_like(const trf_tensor *x)
+{
+    sum s;
+    s.t = random_tensor(x->shape[0], x->rank == 2 ? x->shape[1] : 0);
+    s.before = plain_copy(s.t->data, trf_tensor_count(s.t));
+    return s;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Wrong arguments. Each tensor in turn is missing, without data, of another rank, longer, shorter, wider: the call
+   must name it, say so with and without a trf_error, and change nothing at all. */
+
+static uint64_t hash_of_args(const job *j)
+{
+    uint64_t hash = hash_bytes(HASH_START, &j->loss, sizeof j->loss);
+    int i;
+    for (i = 0; i < j->n; i++)
+        if (j->arg[i])
+            hash = hash_bytes(hash, j->arg[i]->data, (size_t)trf_tensor_count(j->arg[i]) * sizeof(trf_real));
+    return hash;
+}
+
+/* what: NULL where any argument may be blamed, as one that decides the others' shapes cannot be wrong itself. */
+static void refused(job *j, trf_status status, const char *what, int64_t where, const char *doing)
+{
+    trf_error err;
+    memset(&err, 0x5A, sizeof err);
+    if (j->call(j, &err) == TRF_OK) fail_msg("%s: accepted", doing);
+    if (what && (err.status != (int32_t)status || strcmp(err.what, what) || err.where != where))
+        fail_msg("%s: %s, what \"%s\", where %lld: %s", doing, trf_status_name((trf_status)err.status), err.what,
+                 (long long)err.where, err.message);
+    if (!what && err.status != TRF_E_SHAPE && err.status != TRF_E_INVALID_ARG)
+        fail_msg("%s: %s", doing, trf_status_name((trf_status)err.status));
+    assert_true(err.message[0] != 0);
+    assert_int_equal(err.sys_errno, 0);
+    assert_int_equal(j->call(j, NULL), err.status);
+}
+
+static void refuses_bent_tensors(job *good, const char *block)
+{
+    uint64_t before;
+    int i, bend;
+    runs(good);
+    before = hash_of_args(good);
+    for (i = 0; i < good->n; i++)
+        for (bend = 0; bend < 8; bend++) {
+            job j = *good;
+            trf_tensor bent;
+            char doing[96];
+            int missing = bend < 2, lead = good->leads >> i & 1;
+            if (!good->arg[i]) continue;
+            bent = *good->arg[i];
+            j.arg[i] = &bent;
+            if (bend == 0) { j.arg[i] = NULL; if (good->optional >> i & 1) continue; }
+            if (bend == 1) bent.data = NULL;
+            if (bend == 2) bent.rank = 3 - bent.rank;
+            if (bend == 3) bent.rank = 3;
+            if (bend == 4) bent.shape[0]++;
+            if (bend == 5) bent.shape[0]--;
+            if (bend == 6) bent.shape[bent.rank - 1]++;
+            if (bend == 7) bent.shape[bent.rank - 1]--;
+            snprintf(doing, sizeof doing, "%s: argument %d, %s, bend %d", block, i, good->name[i], bend);
+            refused(&j, missing ? TRF_E_INVALID_ARG : TRF_E_SHAPE, lead && bend > 3 ? NULL : good->name[i], -1,
+                    doing);
+            if (hash_of_args(good) != before) fail_msg("%s: something has changed", doing);
+        }
+    {
+        job j = *good;
+        j.context = NULL;
+        refused(&j, TRF_E_INVALID_ARG, "context", -1, block);
+    }
+    assert_true(hash_of_args(good) == before);
+}
+
+/* Whatever allocation fails, the status says so, nothing has changed, and the same call works afterwards. */
+static void survives_no_memory(const job *good, int asks)
+{
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    job j = *good;
+    uint64_t before = hash_of_args(good);
+    int64_t first;
+    trf_status status;
+    trf_error err;
+    int fail, failed = 0;
+    j.context = context_of(1, &hooks);
+    first = memory.calls;
+    for (fail = 1; ; fail++) {
+        memory.fail_at = first + fail;
+        memory.calls = first;
+        status = j.call(&j, &err);
+        if (status == TRF_OK) break;
+        failed++;
+        assert_int_equal(status, TRF_E_NOMEM);
+        assert_int_equal(err.status, TRF_E_NOMEM);
+        assert_true(hash_of_args(&j) == before);
+        trf_context_destroy(j.context);
+        assert_int_equal(memory.live, 0);
+        memory.fail_at = 0;
+        j.context = context_of(1, &hooks);
+    }
+    if (failed < asks) fail_msg("only %d of at least %d allocations were seen", failed, asks);
+    trf_context_destroy(j.context);
+    assert_int_equal(memory.live, 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The context */
+
+static void test_context(void **state)
+{
+    trf_device device = trf_device_default();
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    trf_context *context = (trf_context *)&device;
+    trf_error err;
+    int fail;
+    (void)state;
+    assert_int_equal(trf_context_create(NULL, &device, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "context");
+    device.threads = 0;
+    assert_int_equal(trf_context_create(&context, &device, NULL, &err), TRF_E_INVALID_ARG);
+    assert_null(context);
+    assert_string_equal(err.what, "device.threads");
+    device.threads = 1;
+    device.kind = (trf_device_kind)7;
+    context = (trf_context *)&device;
+    assert_int_not_equal(trf_context_create(&context, &device, NULL, &err), TRF_OK);
+    assert_null(context);
+    assert_string_equal(err.what, "device.kind");
+    device.kind = TRF_DEVICE_CPU;
+    for (fail = 1; fail <= 2; fail++) {
+        memory.calls = 0;
+        memory.fail_at = fail;
+        context = (trf_context *)&device;
+        assert_int_equal(trf_context_create(&context, &device, &hooks, &err), TRF_E_NOMEM);
+        assert_null(context);
+        assert_int_equal(memory.live, 0);
+    }
+    memory.fail_at = 0;
+    assert_int_equal(trf_context_create(&context, NULL, &hooks, NULL), TRF_OK);     /* the default device */
+    assert_true(memory.live > 0);
+    trf_context_destroy(context);
+    assert_int_equal(memory.live, 0);
+    trf_context_destroy(NULL);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Embedding */
+
+enum { E_VOCAB = 7, E_ROWS = 9 };
+static const int32_t e_ids[E_ROWS] = {3, 0, 6, 3, 3, 1, 2, 6, 0}, e_lengths[4] = {4, 0, 3, 2};
+static const trf_sequences e_sequences = {e_ids, e_lengths, 4};
+
+static double sinusoid(int rule, int64_t p, int64_t i, int64_t d)
+{
+    int64_t half = d / 2, pair = rule == TRF_POSITIONS_INTERLEAVED ? i / 2 : i % half;
+    int cosine = rule == TRF_POSITIONS_INTERLEAVED ? i % 2 == 1 : i >= half;
+    double power = rule == TRF_POSITIONS_HALVES_N1 ? (double)pair / (double)(half - 1) : 2.0 * (double)pair / (double)d;
+    double angle = (double)p / pow(10000, power);
+    return cosine ? cos(angle) : sin(angle);
+}
+
+/* Arguments of the backward: dweight, dlearned or NULL, dy. */
+static job embedding_job(int64_t d, int rule, int32_t offset, int learned_rows)
+{
+    job j = job_of(call_embedding, rule == TRF_POSITIONS_LEARNED ? 0 : 1u << 2, 0);
+    j.ids = &e_sequences;
+    j.embedding.positions = (trf_positions)rule;
+    j.embedding.position_offset = offset;
+    j.embedding.scale = 1.5;
+    give(&j, "y", empty_tensor(E_ROWS, d));
+    give(&j, "weight", random_tensor(E_VOCAB, d));
+    give(&j, "learned", rule == TRF_POSITIONS_LEARNED ? random_tensor(learned_rows, d) : NULL);
+    return j;
+}
+
+static void test_embedding(void **state)
+{
+    int rule, i;
+    int32_t offset;
+    int64_t d, r, c, p;
+    (void)state;
+    for (rule = TRF_POSITIONS_INTERLEAVED; rule <= TRF_POSITIONS_NONE; rule++)
+        for (d = 6; d <= 34; d += 14)
+            for (offset = 0; offset <= 2; offset += 2) {
+                job j = embedding_job(d, rule, offset, 4 + offset), back = job_of(call_embedding_backward, 2, 0);
+                double *want = plain_zeros(E_ROWS * d);
+                sum dweight = sum_like(j.arg[1]), dlearned;
+                chain c1;
+                for (i = 0, r = 0; i < 4; i++)
+                    for (p = 0; p < e_lengths[i]; p++, r++)
+                        for (c = 0; c < d; c++) {
+                            want[r * d + c] = 1.5 * (double)j.arg[1]->data[e_ids[r] * d + c];
+                            if (rule == TRF_POSITIONS_LEARNED)
+                                want[r * d + c] += (double)j.arg[2]->data[(p + offset) * d + c];
+                            else if (rule != TRF_POSITIONS_NONE) want[r * d + c] += sinusoid(rule, p + offset, c, d);
+                        }
+                runs(&j);
+                assert_all_near("y", j.arg[0]->data, want, E_ROWS * d, FORMULA);
+                if (d > 6) continue;
+                dlearned = sum_like(j.arg[2] ? j.arg[2] : j.arg[1]);
+                back.ids = j.ids; back.embedding = j.embedding;
+                give(&back, "dweight", dweight.t);
+                give(&back, "dlearned", j.arg[2] ? dlearned.t : NULL);
+                give(&back, "dy", random_tensor(E_ROWS, d));
+                runs(&back);
+                c1.jobs[0] = &j; c1.n = 1; c1.dy = back.arg[2];
+                check_gradient("weight", &c1, j.arg[1], dweight.t, dweight.before);
+                if (j.arg[2]) check_gradient("learned", &c1, j.arg[2], dlearned.t, dlearned.before);
+            }
+}
+
+static void embedding_refuses(job *good, const char *what, trf_status status, int64_t where, const char *doing)
+{
+    uint64_t before = hash_of_args(good);
+    refused(good, status, what, where, doing);
+    assert_true(hash_of_args(good) == before);
+}
+
+static void test_embedding_errors(void **state)
+{
+    static const int32_t bad_ids[E_ROWS] = {3, 0, 6, 3, 3, 1, E_VOCAB, 6, 0}, below[E_ROWS] = {0, 0, -1};
+    static const int32_t bad_lengths[4] = {4, -1, 3, 2};
+    trf_sequences s[3];
+    int side, i;
+    (void)state;
+    for (side = 0; side < 2; side++) {
+        job f = embedding_job(6, TRF_POSITIONS_LEARNED, 1, 5), j, good;
+        if (side == 0) good = f;
+        else {
+            good = job_of(call_embedding_backward, 1u << 1, 0);
+            good.ids = f.ids; good.embedding = f.embedding;
+            give(&good, "dweight", random_tensor(E_VOCAB, 6));
+            give(&good, "learned", random_tensor(5, 6));
+            give(&good, "dy", random_tensor(E_ROWS, 6));
+        }
+        runs(&good);
+        for (i = 0; i < 3; i++) s[i] = e_sequences;
+        s[0].ids = bad_ids; s[1].ids = below; s[2].lengths = bad_lengths;
+        j = good; j.ids = NULL; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no sequences");
+        j = good; j.ids = &s[0]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 6, "id of the size of the vocabulary");
+        j.ids = &s[1]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 2, "negative id");
+        j.ids = &s[2]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 1, "negative length");
+        s[0] = s[1] = e_sequences;
+        s[0].ids = NULL; s[1].lengths = NULL;
+        j.ids = &s[0]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no ids");
+        j.ids = &s[1]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no lengths");
+        if (side == 0) {
+            j = good; j.embedding.positions = (trf_positions)5;
+            embedding_refuses(&j, "positions", TRF_E_INVALID_ARG, -1, "no such positions");
+        }
+        j = good; j.embedding.position_offset = -1;
+        embedding_refuses(&j, "position_offset", TRF_E_INVALID_ARG, -1, "negative offset");
+        j = good; j.embedding.position_offset = 2;          /* 4 tokens from row 2 need 6 rows */
+        embedding_refuses(&j, "learned", TRF_E_SHAPE, -1, "too few learned positions");
+        for (i = 0; i < 3; i++) {
+            int bend;
+            for (bend = 0; bend < 4; bend++) {
+                trf_tensor bent = *good.arg[i];
+                int decides = bend == 3 && i == side * 0 + (side ? 0 : 1);      /* the width of weight, dweight */
+                j = good;
+                j.arg[i] = &bent;
+                if (bend == 0) { if (good.optional >> i & 1) continue; j.arg[i] = NULL; }
+                if (bend == 1) bent.data = NULL;
+                if (bend == 2) bent.rank = 1;
+                if (bend == 3) bent.shape[1]++;
+                embedding_refuses(&j, decides ? NULL : good.name[i], bend < 2 ? TRF_E_INVALID_ARG : TRF_E_SHAPE, -1,
+                                  good.name[i]);
+            }
+        }
+        j = good; j.context = NULL; embedding_refuses(&j, "context", TRF_E_INVALID_ARG, -1, "no context");
+        survives_no_memory(&good, side ? 1 : 2);
+    }
+    assert_int_equal(trf_embedding(shared, NULL, &e_sequences, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_embedding_backward(shared, NULL, NULL, NULL, &e_sequences, NULL, NULL), TRF_E_INVALID_ARG);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Linear */
+
+static void test_linear(void **state)
+{
+    static const int64_t shapes[][3] = {{5, 4, 3}, {1, 1, 7}, {20, 5, 17}, {40, 33, 18}};
+    int k, bias;
+    (void)state;
+    for (k = 0; k < 4; k++)
+        for (bias = 0; bias < 2; bias++) {
+            int64_t rows = shapes[k][0], out = shapes[k][1], in = shapes[k][2];
+            job j = job_of(call_linear, 1u << 3, 3u << 1), back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
+            double *want = plain_zeros(rows * out);
+            sum dw, db;
+            chain c;
+            give(&j, "y", empty_tensor(rows, out));
+            give(&j, "x", random_tensor(rows, in));
+            give(&j, "weight", random_tensor(out, in));
+            give(&j, "bias", bias ? random_tensor(out, 0) : NULL);
+            runs(&j);
+            plain_linear(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), bias ? doubles_of(j.arg[3]) : NULL, rows,
+                         out, in);
+            assert_all_near("y", j.arg[0]->data, want, rows * out, FORMULA);
+            dw = sum_like(j.arg[2]);
+            db = sum_like(bias ? j.arg[3] : j.arg[2]);
+            give(&back, "dx", empty_tensor(rows, in));
+            give(&back, "dweight", dw.t);
+            give(&back, "dbias", bias ? db.t : NULL);
+            give(&back, "dy", random_tensor(rows, out));
+            give(&back, "x", j.arg[1]);
+            give(&back, "weight", j.arg[2]);
+            runs(&back);
+            c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+            if (rows < 40) {
+                check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+                check_gradient("weight", &c, j.arg[2], dw.t, dw.before);
+                if (bias) check_gradient("bias", &c, j.arg[3], db.t, db.before);
+            }
+            back.arg[0] = NULL;             /* dx is not wanted: the others are the same */
+            memcpy(dw.t->data, dw.before, (size_t)(out * in) * sizeof(trf_real));
+            runs(&back);
+            if (rows < 40) check_gradient("weight alone", &c, j.arg[2], dw.t, dw.before);
+        }
+}
+
+static void test_linear_errors(void **state)
+{
+    job j = job_of(call_linear, 1u << 3, 3u << 1), back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
+    (void)state;
+    give(&j, "y", random_tensor(5, 4));
+    give(&j, "x", random_tensor(5, 3));
+    give(&j, "weight", random_tensor(4, 3));
+    give(&j, "bias", random_tensor(4, 0));
+    refuses_bent_tensors(&j, "linear");
+    give(&back, "dx", random_tensor(5, 3));
+    give(&back, "dweight", random_tensor(4, 3));
+    give(&back, "dbias", random_tensor(4, 0));
+    give(&back, "dy", random_tensor(5, 4));
+    give(&back, "x", j.arg[1]);
+    give(&back, "weight", j.arg[2]);
+    refuses_bent_tensors(&back, "linear backward");
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Layer norm */
+
+static job norm_job(int64_t rows, int64_t d)
+{
+    job j = job_of(call_norm, 1u << 4, 1u << 1);
+    give(&j, "y", empty_tensor(rows, d));
+    give(&j, "x", random_tensor(rows, d));
+    give(&j, "gain", random_tensor(d, 0));
+    give(&j, "bias", random_tensor(d, 0));
+    give(&j, "saved", empty_tensor(trf_layer_norm_saved(rows), 0));
+    return j;
+}
+
+static job norm_backward_job(const job *j)
+{
+    job back = job_of(call_norm_backward, 0, 1u << 4);
+    int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1];
+    back.epsilon = j->epsilon;
+    give(&back, "dx", empty_tensor(rows, d));
+    give(&back, "dgain", random_tensor(d, 0));
+    give(&back, "dbias", random_tensor(d, 0));
+    give(&back, "dy", random_tensor(rows, d));
+    give(&back, "x", j->arg[1]);
+    give(&back, "gain", j->arg[2]);
+    give(&back, "saved", j->arg[4]);
+    return back;
+}
+
+static void test_layer_norm(void **state)
+{
+    static const int64_t shapes[][2] = {{3, 5}, {1, 16}, {7, 20}, {40, 33}};
+    int k;
+    (void)state;
+    for (k = 0; k < 4; k++) {
+        int64_t rows = shapes[k][0], d = shapes[k][1], r;
+        job j = norm_job(rows, d), back;
+        double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]), *gain = doubles_of(j.arg[2]), mean;
+        double *bias = doubles_of(j.arg[3]);
+        trf_tensor *saved = j.arg[4];
+        trf_real *dgain, *dbias, *again;
+        chain c;
+        j.epsilon = k % 2 ? 0.03 : 1e-5;
+        back = norm_backward_job(&j);
+        dgain = plain_copy(back.arg[1]->data, d);
+        dbias = plain_copy(back.arg[2]->data, d);
+        runs(&j);
+        for (r = 0; r < rows; r++) plain_norm(want + r * d, x + r * d, gain, bias, d, j.epsilon, 0, &mean);
+        assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
+        again = plain_copy(j.arg[0]->data, rows * d);
+        j.arg[4] = NULL;                /* nothing to be saved: the same y */
+        runs(&j);
+        assert_memory_equal(again, j.arg[0]->data, (size_t)(rows * d) * sizeof *again);
+        j.arg[4] = saved;
+        runs(&back);
+        if (k == 3) continue;
+        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+        check_gradient("gain", &c, j.arg[2], back.arg[1], dgain);
+        check_gradient("bias", &c, j.arg[3], back.arg[2], dbias);
+    }
+}
+
+static void test_layer_norm_errors(void **state)
+{
+    job j = norm_job(4, 6), back, bad;
+    static const double epsilons[] = {0, -1, 2, NAN};
+    int i;
+    (void)state;
+    refuses_bent_tensors(&j, "layer norm");
+    back = norm_backward_job(&j);
+    refuses_bent_tensors(&back, "layer norm backward");
+    for (i = 0; i < 4; i++) {
+        bad = j; bad.epsilon = epsilons[i]; refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon");
+        bad = back; bad.epsilon = epsilons[i]; refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon, backward");
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Attention */
+
+enum { COUNT = 3 };
+static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0}, long_lengths[COUNT] = {40, 0, 21};
+
+static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads, trf_mask mask)
+{
+    trf_attention_shape s;
+    s.query_lengths = queries; s.key_lengths = keys; s.count = COUNT; s.n_heads = heads; s.mask = mask;
+    return s;
+}
+static int64_t rows_of(const int32_t *lengths) { return lengths[0] + lengths[1] + lengths[2]; }
+
+/* out (queries, d) of q, k, v with row strides ldq and ldk */
+static void plain_sequences(double *out, const double *q, const double *k, const double *v, int64_t ldq, int64_t ldk,
+                            int64_t d, const trf_attention_shape *s)
+{
+    int64_t query = 0, key = 0, i, c, width = d / s->n_heads;
+    int32_t n, h;
+    for (n = 0; n < s->count; query += s->query_lengths[n], key += s->key_lengths[n], n++)
+        for (h = 0; h < s->n_heads; h++) {
+            int mark = plain_used;
+            plain_head a;
+            double *qh, *kh, *vh;
+            TRF__ZERO(a);
+            a.n = s->query_lengths[n]; a.m = s->key_lengths[n]; a.d = width; a.causal = s->mask == TRF_CAUSAL;
+            a.q = qh = plain_zeros(a.n * width);
+            a.k = kh = plain_zeros(a.m * width);
+            a.v = vh = plain_zeros(a.m * width);
+            a.p = plain_zeros(a.n * a.m); a.out = plain_zeros(a.n * width);
+            for (c = 0; c < width; c++) {
+                for (i = 0; i < a.n; i++) qh[i * width + c] = q[(query + i) * ldq + h * width + c];
+                for (i = 0; i < a.m; i++) kh[i * width + c] = k[(key + i) * ldk + h * width + c];
+                for (i = 0; i < a.m; i++) vh[i * width + c] = v[(key + i) * ldk + h * width + c];
+            }
+            plain_attention(&a);
+            for (i = 0; i < a.n; i++)
+                for (c = 0; c < width; c++) out[(query + i) * d + h * width + c] = a.out[i * width + c];
+            plain_release(mark);
+        }
+}
+
+static job attention_job(const trf_attention_shape *s, int64_t d)
+{
+    job j = job_of(call_attention, 1u << 4, 1u << 1);
+    int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    j.shape = s;
+    give(&j, "out", empty_tensor(queries, d));
+    give(&j, "q", random_tensor(queries, d));
+    give(&j, "k", random_tensor(keys, d));
+    give(&j, "v", random_tensor(keys, d));
+    give(&j, "saved", empty_tensor(trf_attention_saved(queries, s->n_heads), 0));
+    return j;
+}
+
+static job attention_backward_job(const job *j)
+{
+    job back = job_of(call_attention_backward, 0, 1u << 4);
+    int64_t queries = j->arg[1]->shape[0], keys = j->arg[2]->shape[0], d = j->arg[1]->shape[1];
+    back.shape = j->shape;
+    give(&back, "dq", empty_tensor(queries, d));
+    give(&back, "dk", empty_tensor(keys, d));
+    give(&back, "dv", empty_tensor(keys, d));
+    give(&back, "dout", random_tensor(queries, d));
+    give(&back, "q", j->arg[1]);
+    give(&back, "k", j->arg[2]);
+    give(&back, "v", j->arg[3]);
+    give(&back, "saved", j->arg[4]);
+    return back;
+}
+
+static void test_attention(void **state)
+{
+    static const int64_t widths[] = {6, 2, 10};
+    static const int32_t heads[] = {2, 2, 1};
+    int kind, k, i;
+    (void)state;
+    for (kind = 0; kind < 4; kind++)        /* full, causal, cross with a sequence without keys, long and causal */
+        for (k = 0; k < 3; k++) {
+            const int32_t *queries = kind == 3 ? long_lengths : self_lengths;
+            trf_attention_shape s = shape_of(queries, kind == 2 ? cross_lengths : queries, heads[k],
+                                             kind == 1 || kind == 3 ? TRF_CAUSAL : TRF_FULL);
+            int64_t d = widths[k], n;
+            job j = attention_job(&s, d), back;
+            double *want;
+            trf_real *again;
+            trf_tensor *saved = j.arg[4];
+            chain c;
+            n = rows_of(queries) * d;
+            want = plain_zeros(n);
+            runs(&j);
+            plain_sequences(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+            assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
+            again = plain_copy(j.arg[0]->data, n);
+            j.arg[4] = NULL;
+            runs(&j);
+            assert_memory_equal(again, j.arg[0]->data, (size_t)n * sizeof *again);
+            j.arg[4] = saved;
+            back = attention_backward_job(&j);
+            runs(&back);
+            if (kind == 3) continue;
+            c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
+            for (i = 0; i < 3; i++) check_gradient(j.name[1 + i], &c, j.arg[1 + i], back.arg[i], NULL);
+        }
+}
+
+/* Queries without keys get zero, and their gradient is zero. */
+static void test_attention_without_keys(void **state)
+{
+    static const int32_t none[COUNT] = {0, 0, 0};
+    trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL), empty;
+    job j = attention_job(&s, 4), back = attention_backward_job(&j);
+    int i;
+    (void)state;
+    runs(&j);
+    runs(&back);
+    for (i = 4 * 4; i < 8 * 4; i++) assert_true(j.arg[0]->data[i] == 0 && back.arg[0]->data[i] == 0);
+    empty = shape_of(self_lengths, none, 2, TRF_FULL);
+    j = attention_job(&empty, 4);
+    runs(&j);
+    for (i = 0; i < 8 * 4; i++) assert_true(j.arg[0]->data[i] == 0);
+}
+
+/* A context that has computed something small grows for something larger, and back. */
+static void test_attention_of_growing_sizes(void **state)
+{
+    static const int32_t longer[COUNT] = {90, 2, 50};
+    int k;
+    (void)state;
+    for (k = 0; k < 4; k++) {
+        const int32_t *lengths = k % 2 ? longer : self_lengths;
+        int64_t d = k < 2 ? 4 : 40, n = rows_of(lengths) * d;
+        trf_attention_shape s = shape_of(lengths, lengths, 2, TRF_CAUSAL);
+        job j = attention_job(&s, d);
+        double *want = plain_zeros(n);
+        runs(&j);
+        plain_sequences(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+        assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
+    }
+}
+
+/* What attention and multi-head attention have in common. */
+static void refuses_bad_shapes(const job *good, int optional_shape)
+{
+    static const int32_t negative[COUNT] = {3, -1, 4}, other[COUNT] = {3, 2, 3};
+    trf_attention_shape s = *good->shape;
+    job j = *good;
+    (void)optional_shape;
+    j.shape = NULL; refused(&j, TRF_E_INVALID_ARG, "shape", -1, "no shape");
+    j.shape = &s;
+    s.n_heads = 0; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "no heads");
+    s.n_heads = -2; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "negative heads");
+    s.n_heads = 4; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "heads that do not divide the width");
+    s = *good->shape; s.query_lengths = negative; refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative queries");
+    s = *good->shape; s.key_lengths = negative; refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative keys");
+    s = *good->shape; s.query_lengths = NULL; refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no query lengths");
+    s = *good->shape; s.key_lengths = NULL; refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no key lengths");
+    s = *good->shape; s.count = -1; refused(&j, TRF_E_INVALID_ARG, NULL, -1, "negative count");
+    s = *good->shape; s.mask = (trf_mask)2; refused(&j, TRF_E_INVALID_ARG, "mask", -1, "no such mask");
+    s = *good->shape; s.mask = TRF_CAUSAL; s.query_lengths = self_lengths; s.key_lengths = other;
+    refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "causal, other numbers of keys");
+}
+
+static void test_attention_errors(void **state)
+{
+    trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL);
+    job j = attention_job(&s, 6), back = attention_backward_job(&j);
+    (void)state;
+    refuses_bent_tensors(&j, "attention");
+    refuses_bent_tensors(&back, "attention backward");
+    refuses_bad_shapes(&j, 0);
+    refuses_bad_shapes(&back, 0);
+    survives_no_memory(&j, 2);
+    survives_no_memory(&back, 2);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Multi-head attention */
+
+static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
+{
+    job j = job_of(call_heads, 1u << 2, 1u << 1);
+    int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
+    j.shape = s;
+    give(&j, "y", empty_tensor(queries, d));
+    give(&j, "x", random_tensor(queries, d));
+    give(&j, "memory", cross ? random_tensor(keys, d) : NULL);
+    give(&j, "in_weight", random_tensor(3 * d, d));
+    give(&j, "in_bias", random_tensor(3 * d, 0));
+    give(&j, "out_weight", random_tensor(d, d));
+    give(&j, "out_bias", random_tensor(d, 0));
+    give(&j, "saved", empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
+    return j;
+}
+
+/* dx, dmemory, four gradients, dy, then what forward had. before: of the four gradients. */
+static job heads_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
+{
+    job back = job_of(call_heads_backward, 0, 1u << 7);
+    int64_t d = j->arg[1]->shape[1];
+    int i;
+    back.shape = j->shape;
+    give(&back, "dx", empty_tensor(j->arg[1]->shape[0], d));
+    give(&back, "dmemory", j->arg[2] ? empty_tensor(j->arg[2]->shape[0], d) : NULL);
+    for (i = 0; i < 4; i++) {
+        sum g = sum_like(j->arg[3 + i]);
+        if (before) before[i] = g.before;
+        give(&back, j->name[3 + i], g.t);
+    }
+    give(&back, "dy", dy ? dy : random_tensor(j->arg[1]->shape[0], d));
+    for (i = 1; i < 8; i++) give(&back, j->name[i], j->arg[i]);
+    back.optional = 1u << 8;
+    return back;
+}
+
+static void test_multi_head_attention(void **state)
+{
+    enum { D = 6, HEADS = 2 };
+    int kind, i;
+    (void)state;
+    for (kind = 0; kind < 4; kind++) {      /* self, causal self, cross, memory = x */
+        trf_attention_shape s = shape_of(self_lengths, kind == 2 ? cross_lengths : self_lengths, HEADS,
+                                         kind == 1 ? TRF_CAUSAL : TRF_FULL);
+        job j = heads_job(&s, D, kind == 2), back;
+        int64_t queries = rows_of(s.query_lengths), keys = rows_of(s.key_lengths);
+        double *wide = plain_zeros(queries * 3 * D), *memory = plain_zeros(keys * 3 * D), *x = doubles_of(j.arg[1]);
+        double *inner = plain_zeros(queries * D), *want = plain_zeros(queries * D), *w = doubles_of(j.arg[3]);
+        double *b = doubles_of(j.arg[4]);
+        trf_real *before[4];
+        chain c;
+        if (kind == 3) j.arg[2] = j.arg[1];
+        plain_linear(wide, x, w, b, queries, 3 * D, D);
+        plain_linear(memory, kind == 2 ? doubles_of(j.arg[2]) : x, w, b, keys, 3 * D, D);
+        plain_sequences(inner, wide, memory + D, memory + 2 * D, 3 * D, 3 * D, D, &s);
+        plain_linear(want, inner, doubles_of(j.arg[5]), doubles_of(j.arg[6]), queries, D, D);
+        runs(&j);
+        assert_all_near("y", j.arg[0]->data, want, queries * D, FORMULA);
+        if (kind == 3) j.arg[2] = NULL;
+        back = heads_backward_job(&j, NULL, before);
+        if (kind == 3) { back.arg[1] = NULL; back.arg[8] = back.arg[7]; }
+        runs(&back);
+        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[6];
+        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+        if (kind == 2) check_gradient("memory", &c, j.arg[2], back.arg[1], NULL);
+        for (i = 0; i < 4; i++) check_gradient(j.name[3 + i], &c, j.arg[3 + i], back.arg[2 + i], before[i]);
+    }
+}
+
+static void test_multi_head_attention_errors(void **state)
+{
+    trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL);
+    job j = heads_job(&s, 6, 1), back = heads_backward_job(&j, NULL, NULL);
+    (void)state;
+    refuses_bent_tensors(&j, "multi-head attention");
+    refuses_bent_tensors(&back, "multi-head attention backward");
+    refuses_bad_shapes(&j, 0);
+    refuses_bad_shapes(&back, 0);
+    survives_no_memory(&j, 2);
+    survives_no_memory(&back, 3);
+    assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s, j.arg[7], NULL),
+                     TRF_E_INVALID_ARG);
+    {
+        trf_attention_params p = attention_params(j.arg + 3);
+        assert_int_equal(trf_multi_head_attention_backward(shared, back.arg[0], back.arg[1], NULL, back.arg[6],
+                                                           back.arg[7], back.arg[8], &p, &s, back.arg[13], NULL),
+                         TRF_E_INVALID_ARG);
+    }
+    /* no memory means x: then keys and queries must be equal in number */
+    j.arg[2] = NULL;
+    refused(&j, TRF_E_SHAPE, "memory", -1, "self-attention with other keys");
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Feed-forward */
+
+static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation activation)
+{
+    job j = job_of(call_feed_forward, 0, 1u << 1 | 1u << 2);
+    j.activation = activation;
+    give(&j, "y", empty_tensor(rows, d));
+    give(&j, "x", random_tensor(rows, d));
+    give(&j, "w1", random_tensor(f, d));
+    give(&j, "b1", random_tensor(f, 0));
+    give(&j, "w2", random_tensor(d, f));
+    give(&j, "b2", random_tensor(d, 0));
+    give(&j, "saved", empty_tensor(trf_feed_forward_saved(rows, f), 0));
+    return j;
+}
+
+static job feed_forward_backward_job(const job *j, trf_tensor *dy, trf_real *before[4])
+{
+    job back = job_of(call_feed_forward_backward, 0, 1u << 1 | 1u << 6 | 1u << 7);
+    int i;
+    back.activation = j->activation;
+    give(&back, "dx", empty_tensor(j->arg[1]->shape[0], j->arg[1]->shape[1]));
+    for (i = 0; i < 4; i++) {
+        sum g = sum_like(j->arg[2 + i]);
+        if (before) before[i] = g.before;
+        give(&back, j->name[2 + i], g.t);
+    }
+    give(&back, "dy", dy ? dy : random_tensor(j->arg[1]->shape[0], j->arg[1]->shape[1]));
+    for (i = 1; i < 7; i++) give(&back, j->name[i], j->arg[i]);
+    return back;
+}
+
+/* relu has no slope at 0: draws w1 until nothing before the activation is near enough to be nudged across. */
+static void keep_off_the_corner(job *j)
+{
+    int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1], f = j->arg[2]->shape[0], i;
+    double closest = 0, *h = plain_zeros(rows * f);
+    while (closest < 3 * NUDGE) {
+        for (i = 0; i < f * d; i++) j->arg[2]->data[i] = (trf_real)plain_draw();
+        plain_linear(h, doubles_of(j->arg[1]), doubles_of(j->arg[2]), doubles_of(j->arg[3]), rows, f, d);
+        for (closest = 1, i = 0; i < rows * f; i++) if (fabs(h[i]) < closest) closest = fabs(h[i]);
+    }
+}
+
+static void test_feed_forward(void **state)
+{
+    enum { ROWS = 4, D = 5, F = 7 };
+    int kind, i;
+    (void)state;
+    for (kind = TRF_RELU; kind <= TRF_SILU; kind++) {
+        job j = feed_forward_job(ROWS, D, F, (trf_activation)kind), back;
+        double inner[ROWS * F], want[ROWS * D];
+        trf_real *before[4];
+        chain c;
+        keep_off_the_corner(&j);
+        back = feed_forward_backward_job(&j, NULL, before);
+        plain_linear(inner, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), ROWS, F, D);
+        for (i = 0; i < ROWS * F; i++) inner[i] = plain_activation(kind, inner[i]);
+        plain_linear(want, inner, doubles_of(j.arg[4]), doubles_of(j.arg[5]), ROWS, D, F);
+        runs(&j);
+        assert_all_near("y", j.arg[0]->data, want, ROWS * D, FORMULA);
+        runs(&back);
+        c.jobs[0] = &j; c.n = 1; c.dy = back.arg[5];
+        check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+        for (i = 0; i < 4; i++) check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
+    }
+}
+
+static void test_feed_forward_errors(void **state)
+{
+    job j = feed_forward_job(4, 5, 7, TRF_GELU), back, bad;
+    (void)state;
+    refuses_bent_tensors(&j, "feed-forward");
+    back = feed_forward_backward_job(&j, NULL, NULL);
+    refuses_bent_tensors(&back, "feed-forward backward");
+    bad = j; bad.activation = (trf_activation)3;
+    refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation");
+    bad = back; bad.activation = (trf_activation)77;
+    refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation, backward");
+    survives_no_memory(&back, 1);
+    assert_int_equal(trf_feed_forward(shared, j.arg[0], j.arg[1], NULL, TRF_RELU, j.arg[6], NULL), TRF_E_INVALID_ARG);
+    {
+        trf_feed_forward_params p = feed_forward_params(j.arg + 2);
+        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], NULL, back.arg[5], j.arg[1], &p, TRF_RELU,
+                                                   j.arg[6], NULL), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], &p, back.arg[5], j.arg[1], NULL, TRF_RELU,
+                                                   j.arg[6], NULL), TRF_E_INVALID_ARG);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Residual */
+
+static job residual_job(trf_tensor *x, trf_tensor *part, const trf_dropout *dropout)
+{
+    job j = job_of(call_residual, 0, 1u << 1);
+    j.dropout = dropout;
+    give(&j, "y", empty_tensor(x->shape[0], x->shape[1]));
+    give(&j, "x", x);
+    give(&j, "sub", part);
+    return j;
+}
+
+static job residual_backward_job(const job *j, trf_tensor *dy)
+{
+    job back = job_of(call_residual_backward, 0, 1u << 2);
+    int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1];
+    back.dropout = j->dropout;
+    give(&back, "dx", empty_tensor(rows, d));
+    give(&back, "dsub", empty_tensor(rows, d));
+    give(&back, "dy", dy ? dy : random_tensor(rows, d));
+    return back;
+}
+
+/* Without dropout a sum; with it every element of sub is 0 or 1/(1-p) of itself, and backward knows which. */
+static void test_residual(void **state)
+{
+    enum { ROWS = 50, D = 37, N = ROWS * D };
+    static const trf_dropout dropouts[] = {{0, 1, 1, 1}, {0.25, 5, 3, 2}, {0.9, 0x123456789ABCDEFu, 100000, 17}};
+    int k, i;
+    (void)state;
+    for (k = -1; k < 3; k++) {
+        const trf_dropout *drop = k < 0 ? NULL : &dropouts[k];
+        double p = k < 0 ? 0 : drop->p;
+        job j = residual_job(random_tensor(ROWS, D), random_tensor(ROWS, D), drop), back;
+        int kept = 0;
+        runs(&j);
+        back = residual_backward_job(&j, NULL);
+        runs(&back);
+        for (i = 0; i < N; i++) {
+            double x = (double)j.arg[1]->data[i], part = (double)j.arg[2]->data[i], y = (double)j.arg[0]->data[i];
+            double dy = (double)back.arg[2]->data[i], factor = 1 / (1 - floor(p * 65536 + 0.5) / 65536);
+            int alive = back.arg[1]->data[i] != 0;
+            kept += alive;
+            assert_true(back.arg[0]->data[i] == back.arg[2]->data[i]);
+            assert_number_near(back.arg[1]->data[i], alive ? dy * factor : 0, FORMULA * (1 + factor));
+            assert_number_near(y, x + (alive ? part * factor : 0), FORMULA * (1 + factor));
+        }
+        assert_number_near(kept, N * (1 - p), 4 * sqrt(N * p * (1 - p)));
+    }
+}
+
+static void test_residual_gradients(void **state)
+{
+    static const trf_dropout drop = {0.4, 9, 2, 1};
+    job j = residual_job(random_tensor(5, 7), random_tensor(5, 7), &drop), back = residual_backward_job(&j, NULL);
+    chain c;
+    (void)state;
+    runs(&back);
+    c.jobs[0] = &j; c.n = 1; c.dy = back.arg[2];
+    check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
+    check_gradient("sub", &c, j.arg[2], back.arg[1], NULL);
+}
+
+/* seed, step and site each give another mask, and the same three give the same one. */
+static void test_residual_masks(void **state)
+{
+    enum { ROWS = 8, D = 40, N = ROWS * D };
+    static const trf_dropout dropouts[] = {{0.5, 1, 1, 1}, {0.5, 2, 1, 1}, {0.5, 1, 2, 1}, {0.5, 1, 1, 2},
+                                           {0.5, (uint64_t)1 << 40 | 1, 1, 1}, {0.5, 1, 1, 1}};
+    trf_real masks[6][N];
+    int a, b, i;
+    (void)state;
+    for (a = 0; a < 6; a++) {
+        job j = residual_job(shaped(plain_fill(plain_empty(N), N, 0), ROWS, D),
+                             shaped(plain_fill(plain_empty(N), N, 1), ROWS, D), &dropouts[a]);
+        runs(&j);
+        memcpy(masks[a], j.arg[0]->data, sizeof masks[a]);
+    }
+    assert_memory_equal(masks[0], masks[5], sizeof masks[0]);
+    for (a = 0; a < 5; a++)
+        for (b = 0; b < a; b++) {
+            int differ = 0;
+            for (i = 0; i < N; i++) differ += masks[a][i] != masks[b][i];
+            assert_number_near(differ, N / 2, 5 * sqrt(N / 4));
+        }
+}
+
+static void test_residual_errors(void **state)
+{
+    static const double bad[] = {-0.1, 1, 2, NAN};
+    trf_dropout drop = {0.2, 1, 1, 1};
+    job j = residual_job(random_tensor(4, 5), random_tensor(4, 5), &drop), back = residual_backward_job(&j, NULL);
+    int i;
+    (void)state;
+    refuses_bent_tensors(&j, "residual");
+    refuses_bent_tensors(&back, "residual backward");
+    for (i = 0; i < 4; i++) {
+        drop.p = bad[i];
+        refused(&j, TRF_E_INVALID_ARG, "p", -1, "p");
+        refused(&back, TRF_E_INVALID_ARG, "p", -1, "p, backward");
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Cross-entropy */
+
+enum { L_ROWS = 7, L_VOCAB = 9, L_D = 4, L_PAD = 2 };
+static const int32_t l_targets[L_ROWS] = {0, 8, 2, 5, 5, 2, 1};
+
+static job loss_job(trf_smoothing rule, double e, int bias)
+{
+    job j = job_of(call_cross_entropy, 7u | 1u << 5, 3u << 3);
+    j.targets = l_targets;
+    j.smoothing.rule = rule; j.smoothing.label_smoothing = e; j.smoothing.pad = L_PAD;
+    give(&j, "dx", empty_tensor(L_ROWS, L_D));
+    give(&j, "dweight", random_tensor(L_VOCAB, L_D));
+    give(&j, "dbias", bias ? random_tensor(L_VOCAB, 0) : NULL);
+    give(&j, "x", random_tensor(L_ROWS, L_D));
+    give(&j, "weight", random_tensor(L_VOCAB, L_D));
+    give(&j, "bias", bias ? random_tensor(L_VOCAB, 0) : NULL);
+    return j;
+}
+
+static double plain_total(const job *j)
+{
+    double z[L_ROWS * L_VOCAB], q[L_VOCAB], total = 0;
+    int r;
+    plain_linear(z, doubles_of(j->arg[3]), doubles_of(j->arg[4]), j->arg[5] ? doubles_of(j->arg[5]) : NULL, L_ROWS,
+                 L_VOCAB, L_D);
+    for (r = 0; r < L_ROWS; r++) {
+        double entropy;
+        if (l_targets[r] == j->smoothing.pad) continue;
+        entropy = plain_wanted(q, j->smoothing.rule, j->smoothing.label_smoothing, L_VOCAB, l_targets[r],
+                               j->smoothing.pad);
+        total += (double)plain_loss(NULL, z + r * L_VOCAB, q, L_VOCAB) - entropy;
+    }
+    return total;
+}
+
+static void test_cross_entropy(void **state)
+{
+    int rule, variant;
+    (void)state;
+    for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++)
+        for (variant = 0; variant < 4; variant++) {         /* with bias or without, smoothed or not */
+            job j = loss_job((trf_smoothing)rule, variant & 1 ? 0.2 : 0, variant & 2), alone;
+            trf_real *dw = plain_copy(j.arg[1]->data, L_VOCAB * L_D);
+            trf_real *db = j.arg[2] ? plain_copy(j.arg[2]->data, L_VOCAB) : NULL;
+            double want;
+            int i;
+            chain c;
+            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 3) j.smoothing.pad = -1;     /* then all rows count */
+            want = plain_total(&j);
+            runs(&j);
+            assert_number_near(j.loss, want, FORMULA * want);
+            if (j.smoothing.pad == L_PAD)
+                for (i = 0; i < L_D; i++) assert_true(j.arg[0]->data[2 * L_D + i] == 0 && j.arg[0]->data[5 * L_D + i] == 0);
+            alone = j;
+            alone.arg[0] = alone.arg[1] = alone.arg[2] = NULL;                          /* the loss alone */
+            runs(&alone);
+            assert_number_near(alone.loss, j.loss, 0);
+            c.jobs[0] = &alone; c.n = 1; c.dy = NULL;
+            check_gradient("x", &c, j.arg[3], j.arg[0], NULL);
+            check_gradient("weight", &c, j.arg[4], j.arg[1], dw);
+            if (db) check_gradient("bias", &c, j.arg[5], j.arg[2], db);
+            alone.arg[0] = empty_tensor(L_ROWS, L_D);                                   /* dx without the others */
+            runs(&alone);
+            assert_memory_equal(alone.arg[0]->data, j.arg[0]->data, L_ROWS * L_D * sizeof(trf_real));
+        }
+}
+
+static void test_cross_entropy_errors(void **state)
+{
+    static const double bad[] = {-0.1, 1, NAN};
+    static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1}, below[L_ROWS] = {0, -1, 2, 5, 5, 2, 1};
+    job good = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1), j;
+    int i;
+    (void)state;
+    refuses_bent_tensors(&good, "cross-entropy");
+    for (i = 0; i < 3; i++) {
+        j = good; j.smoothing.label_smoothing = bad[i];
+        refused(&j, TRF_E_INVALID_ARG, "label_smoothing", -1, "smoothing");
+    }
+    j = good; j.smoothing.rule = (trf_smoothing)4; refused(&j, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
+    j = good; j.smoothing.pad = -2; refused(&j, TRF_E_INVALID_ARG, "pad", -1, "pad below -1");
+    j.smoothing.pad = L_VOCAB; refused(&j, TRF_E_INVALID_ARG, "pad", -1, "pad beyond the vocabulary");
+    j.smoothing.pad = -1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
+    refused(&j, TRF_E_INVALID_ARG, "pad", -1, "a rule without its pad");
+    j = good; j.targets = beyond; refused(&j, TRF_E_INVALID_ARG, "targets", 3, "target beyond the vocabulary");
+    j.targets = below; refused(&j, TRF_E_INVALID_ARG, "targets", 1, "negative target");
+    j.targets = NULL; refused(&j, TRF_E_INVALID_ARG, "targets", -1, "no targets");
+    j = good; j.arg[0] = NULL; refused(&j, TRF_E_INVALID_ARG, "dx", -1, "dweight without dx");
+    survives_no_memory(&good, 1);
+    j = good;
+    assert_int_equal(trf_cross_entropy(shared, NULL, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
+                                       l_targets, &j.smoothing, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_cross_entropy(shared, &j.loss, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
+                                       l_targets, NULL, NULL), TRF_E_INVALID_ARG);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   No rows at all are a batch too. */
+
+static void test_no_rows(void **state)
+{
+    enum { D = 4, F = 6 };
+    static const int32_t none[COUNT] = {0, 0, 0};
+    static const trf_dropout drop = {0.2, 1, 1, 1};
+    trf_attention_shape s = shape_of(none, none, 2, TRF_CAUSAL);
+    trf_sequences nothing = {e_ids, none, COUNT};
+    job jobs[12];
+    int n = 0, k, i;
+    (void)state;
+    jobs[n] = embedding_job(D, TRF_POSITIONS_INTERLEAVED, 0, 0);
+    jobs[n].ids = &nothing; jobs[n++].arg[0] = empty_tensor(0, D);
+    jobs[n] = norm_job(0, D); n++;
+    jobs[n] = norm_backward_job(&jobs[n - 1]); n++;
+    jobs[n++] = attention_job(&s, D);
+    jobs[n] = attention_backward_job(&jobs[n - 1]); n++;
+    jobs[n++] = heads_job(&s, D, 0);
+    jobs[n] = heads_backward_job(&jobs[n - 1], NULL, NULL); n++;
+    jobs[n++] = feed_forward_job(0, D, F, TRF_SILU);
+    jobs[n] = feed_forward_backward_job(&jobs[n - 1], NULL, NULL); n++;
+    jobs[n++] = residual_job(empty_tensor(0, D), empty_tensor(0, D), &drop);
+    jobs[n] = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1);
+    jobs[n].arg[0] = empty_tensor(0, L_D); jobs[n].arg[3] = empty_tensor(0, L_D); jobs[n++].targets = NULL;
+    for (k = 0; k < n; k++) {
+        uint64_t before;
+        jobs[k].loss = 0;
+        before = hash_of_args(&jobs[k]);
+        runs(&jobs[k]);
+        for (i = 0; i < jobs[k].n; i++) assert_true(!jobs[k].arg[i] || jobs[k].arg[i]->data != NULL);
+        if (hash_of_args(&jobs[k]) != before) fail_msg("job %d has changed something", k);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   A layer made of blocks: the pre-norm encoder layer that a user would write.
+
+       a = norm(x; g1, b1)     m = attention(a)      r = x + drop(m)
+       c = norm(r; g2, b2)     f = feed_forward(c)   y = r + drop(f) */
+
+enum { LAYER_D = 6, LAYER_F = 9, LAYER_PARAMS = 12 };
+
+typedef struct layer {
+    job norm1, heads, add1, norm2, feed, add2;
+    trf_attention_shape shape;
+    chain forward;
+    trf_tensor *x, *y, *params[LAYER_PARAMS], *gradients[LAYER_PARAMS], *dx;
+    trf_real *before[LAYER_PARAMS];
+} layer;
+
+static void make_layer(layer *l, trf_context *context)
+{
+    static const trf_dropout drop1 = {0.2, 7, 3, 0}, drop2 = {0.2, 7, 3, 1};
+    int64_t rows = rows_of(self_lengths);
+    int i;
+    TRF__ZERO(*l);
+    l->shape = shape_of(self_lengths, self_lengths, 2, TRF_FULL);
+    l->norm1 = norm_job(rows, LAYER_D);
+    l->heads = heads_job(&l->shape, LAYER_D, 0);
+    l->heads.arg[1] = l->norm1.arg[0];
+    l->add1 = residual_job(l->norm1.arg[1], l->heads.arg[0], &drop1);
+    l->norm2 = norm_job(rows, LAYER_D);
+    l->norm2.arg[1] = l->add1.arg[0];
+    l->feed = feed_forward_job(rows, LAYER_D, LAYER_F, TRF_GELU);
+    l->feed.arg[1] = l->norm2.arg[0];
+    l->add2 = residual_job(l->add1.arg[0], l->feed.arg[0], &drop2);
+    l->x = l->norm1.arg[1];
+    l->y = l->add2.arg[0];
+    l->forward.jobs[0] = &l->norm1; l->forward.jobs[1] = &l->heads; l->forward.jobs[2] = &l->add1;
+    l->forward.jobs[3] = &l->norm2; l->forward.jobs[4] = &l->feed; l->forward.jobs[5] = &l->add2;
+    l->forward.n = 6;
+    l->forward.dy = random_tensor(rows, LAYER_D);
+    for (i = 0; i < 6; i++) l->forward.jobs[i]->context = context;
+    for (i = 0; i < 2; i++) { l->params[i] = l->norm1.arg[2 + i]; l->params[6 + i] = l->norm2.arg[2 + i]; }
+    for (i = 0; i < 4; i++) { l->params[2 + i] = l->heads.arg[3 + i]; l->params[8 + i] = l->feed.arg[2 + i]; }
+}
+
+/* The mirror of forward. The two ways into a sum meet again: their gradients are added. */
+static void layer_backward(layer *l, trf_context *context)
+{
+    job add2 = residual_backward_job(&l->add2, (trf_tensor *)l->forward.dy), feed, norm2, add1, heads, norm1;
+    trf_real *before[4];
+    int i;
+    int64_t k;
+    add2.context = context; runs(&add2);
+    feed = feed_forward_backward_job(&l->feed, add2.arg[1], before);
+    for (i = 0; i < 4; i++) { l->gradients[8 + i] = feed.arg[1 + i]; l->before[8 + i] = before[i]; }
+    feed.context = context; runs(&feed);
+    norm2 = norm_backward_job(&l->norm2);
+    norm2.arg[3] = feed.arg[0];
+    for (i = 0; i < 2; i++) {
+        l->gradients[6 + i] = norm2.arg[1 + i];
+        l->before[6 + i] = plain_copy(norm2.arg[1 + i]->data, LAYER_D);
+    }
+    norm2.context = context; runs(&norm2);
+    for (k = 0; k < trf_tensor_count(l->y); k++) add2.arg[0]->data[k] += norm2.arg[0]->data[k];
+    add1 = residual_backward_job(&l->add1, add2.arg[0]);
+    add1.context = context; runs(&add1);
+    heads = heads_backward_job(&l->heads, add1.arg[1], before);
+    for (i = 0; i < 4; i++) { l->gradients[2 + i] = heads.arg[2 + i]; l->before[2 + i] = before[i]; }
+    heads.context = context; runs(&heads);
+    norm1 = norm_backward_job(&l->norm1);
+    norm1.arg[3] = heads.arg[0];
+    for (i = 0; i < 2; i++) {
+        l->gradients[i] = norm1.arg[1 + i];
+        l->before[i] = plain_copy(norm1.arg[1 + i]->data, LAYER_D);
+    }
+    norm1.context = context; runs(&norm1);
+    for (k = 0; k < trf_tensor_count(l->x); k++) add1.arg[0]->data[k] += norm1.arg[0]->data[k];
+    l->dx = add1.arg[0];
+}
+
+static void test_encoder_layer_of_blocks(void **state)
+{
+    static const char *names[LAYER_PARAMS] = {"norm1 gain", "norm1 bias", "in_weight", "in_bias", "out_weight",
+                                              "out_bias", "norm2 gain", "norm2 bias", "w1", "b1", "w2", "b2"};
+    layer l;
+    int i;
+    (void)state;
+    make_layer(&l, shared);
+    value_along(&l.forward);
+    layer_backward(&l, shared);
+    check_gradient("x", &l.forward, l.x, l.dx, NULL);
+    for (i = 0; i < LAYER_PARAMS; i++)
+        check_gradient(names[i], &l.forward, l.params[i], l.gradients[i], l.before[i]);
+}
+
+static void test_same_bits_for_any_threads(void **state)
+{
+    uint64_t alone = 0;
+    int threads, i;
+    (void)state;
+    for (threads = 1; threads <= 8; threads += threads == 1 ? 1 : 3) {
+        trf_context *context = context_of(threads, NULL);
+        uint64_t hash;
+        layer l;
+        plain_seed = 5;
+        make_layer(&l, context);
+        value_along(&l.forward);
+        layer_backward(&l, context);
+        hash = hash_bytes(HASH_START, l.y->data, (size_t)trf_tensor_count(l.y) * sizeof(trf_real));
+        hash = hash_bytes(hash, l.dx->data, (size_t)trf_tensor_count(l.dx) * sizeof(trf_real));
+        for (i = 0; i < LAYER_PARAMS; i++)
+            hash = hash_bytes(hash, l.gradients[i]->data,
+                              (size_t)trf_tensor_count(l.gradients[i]) * sizeof(trf_real));
+        if (threads == 1) alone = hash;
+        assert_true(hash == alone);
+        trf_context_destroy(context);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_context), TEST(test_embedding), TEST(test_embedding_errors), TEST(test_linear),
+        TEST(test_linear_errors), TEST(test_layer_norm), TEST(test_layer_norm_errors), TEST(test_attention),
+        TEST(test_attention_without_keys), TEST(test_attention_of_growing_sizes), TEST(test_attention_errors),
+        TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors), TEST(test_feed_forward),
+        TEST(test_feed_forward_errors), TEST(test_residual), TEST(test_residual_gradients), TEST(test_residual_masks),
+        TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_cross_entropy_errors), TEST(test_no_rows),
+        TEST(test_encoder_layer_of_blocks), TEST(test_same_bits_for_any_threads)
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,503 @@
+/* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the bytes in advance. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+
+/* -----------------------------------------------------------------------------------------------
+   glibc lets a program have its own malloc. Ours counts, from every thread, while `watching`. Sanitizers bring one of
+   their own: then only the hooks count. */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(SANITIZED)
+#define OWN_MALLOC 1
+static int watching, counted;
+static void note(void) { if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED); }
+
+extern void *__libc_malloc(size_t n);
+extern void *__libc_calloc(size_t n, size_t each);
+extern void *__libc_realloc(void *memory, size_t n);
+extern void *__libc_memalign(size_t align, size_t n);
+extern void __libc_free(void *memory);
+
+void *malloc(size_t n) { note(); return __libc_malloc(n); }
+void *calloc(size_t n, size_t each) { note(); return __libc_calloc(n, each); }
+void *realloc(void *memory, size_t n) { note(); return __libc_realloc(memory, n); }
+void *memalign(size_t align, size_t n) { note(); return __libc_memalign(align, n); }
+void *aligned_alloc(size_t align, size_t n) { note(); return __libc_memalign(align, n); }
+int posix_memalign(void **memory, size_t align, size_t n)
+{
+    note();
+    *memory = __libc_memalign(align, n);
+    return *memory ? 0 : ENOMEM;
+}
+void free(void *memory) { if (memory) note(); __libc_free(memory); }
+
+static void watch(void) { counted = 0; __atomic_store_n(&watching, 1, __ATOMIC_SEQ_CST); }
+static int seen(void) { __atomic_store_n(&watching, 0, __ATOMIC_SEQ_CST); return counted; }
+#else
+#define OWN_MALLOC 0
+static void watch(void) { }
+static int seen(void) { return 0; }
+#endif
+
+static void test_the_counter(void **state)
+{
+    void *volatile memory;
+    (void)state;
+    watch();
+    memory = malloc(100);
+    free(memory);
+    assert_int_equal(seen(), OWN_MALLOC ? 2 : 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Small objects. */
+
+enum { VOCAB = 40 };
+
+static trf_config small_config(void)
+{
+    trf_config c = trf_config_tiny();
+    c.encoder_layers = c.decoder_layers = 2;
+    c.d_model = 32; c.n_heads = 2; c.d_ff = 48;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.max_length = 40;
+    c.device.threads = 1;
+    return c;
+}
+
+static trf_train_options small_options(void)
+{
+    trf_train_options o = trf_train_defaults();
+    o.source_tokens = o.target_tokens = 512;
+    o.sequences = 32;
+    o.longest = 40;
+    o.threads = 1;
+    return o;
+}
+
+static trf_search small_search(void)
+{
+    trf_search s = trf_search_defaults();
+    s.threads = 1;
+    s.beam = 3;
+    s.n_best = 2;
+    s.max_length_a = 0.5; s.max_length_b = 4;
+    s.max_sentences = 4;
+    s.max_tokens = 128;
+    return s;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Nothing is allocated once things run: by the hook and by malloc. */
+
+static void steady_training(int threads, int hooked)
+{
+    static kit_pairs data[3];
+    static const int32_t source[] = { 5, 6, 7 }, target[] = { 8, 9 };
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_corpus_options corpus_options = trf_corpus_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_corpus *corpus = NULL;
+    trf_batch batches[3], batch;
+    trf_step_report report;
+    trf_error err;
+    kit_memory memory;
+    int64_t calls;
+    int step, status = 0;
+    memset(&memory, 0, sizeof memory);
+    if (hooked) c.hooks = o.hooks = corpus_options.hooks = kit_hooks(&memory);
+    o.threads = threads;
+    corpus_options.batch_sentences = 3;
+    corpus_options.epochs = 1000;
+    batches[0] = kit_fill(&data[0], 20, 1, 20, VOCAB, 1);
+    batches[1] = kit_fill(&data[1], 4, 0, 30, VOCAB, 2);
+    batches[2] = kit_fill(&data[2], 30, 3, 11, VOCAB, 3);
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK);
+    assert_int_equal(trf_corpus_create(&corpus, &corpus_options, &err), TRF_OK);
+    for (step = 0; step < 10; step++) assert_int_equal(trf_corpus_add(corpus, source, 1 + step % 3, target, step % 3, &err), TRF_OK);
+    for (step = 0; step < 3; step++) assert_int_equal(trf_train_step(trainer, &batches[step], &report, &err), TRF_OK);
+    assert_int_equal(trf_corpus_next(corpus, &batch, &err), TRF_OK);
+    calls = memory.calls;
+    watch();
+    for (step = 0; step < 12; step++) {
+        status |= trf_train_step(trainer, &batches[step % 3], &report, &err);
+        status |= trf_corpus_next(corpus, &batch, &err);        /* past the end of an epoch, too */
+        status |= trf_forward_backward(trainer, &batch, &report, &err);
+        status |= trf_optimizer_step(trainer, &report, &err);
+        status |= trf_evaluate(trainer, &batches[step % 3], &report, &err);
+    }
+    assert_int_equal(seen(), 0);
+    assert_int_equal(status, TRF_OK);
+    assert_true(trf_corpus_epoch(corpus) >= 2);
+    assert_int_equal(memory.calls, calls);
+    trf_corpus_destroy(corpus);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_steady_training(void **state)
+{
+    (void)state;
+    steady_training(1, 0);
+    steady_training(1, 1);
+    steady_training(2, 1);
+    steady_training(3, 0);
+}
+
+static void steady_translating(trf_kind kind, int threads, int hooked)
+{
+    static kit_pairs data;
+    static trf_real logits[1024 * VOCAB];
+    static double score[16];
+    trf_config c = small_config();
+    trf_search s = small_search();
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_batch batch = kit_fill(&data, 10, 1, 15, VOCAB, 4);
+    trf_tensor out;
+    trf_error err;
+    kit_memory memory;
+    int64_t calls;
+    int32_t answer[64], n;
+    int round, status = 0;
+    memset(&memory, 0, sizeof memory);
+    c.kind = kind;
+    if (kind == TRF_DECODER_ONLY) { c.encoder_layers = 0; c.source_vocab = 0; }
+    if (hooked) c.hooks = s.hooks = kit_hooks(&memory);
+    s.threads = threads;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_translator_create(&translator, model, &s, &err), TRF_OK);
+    out = trf_tensor_of(logits, 2, trf_target_rows(model, &batch.target), VOCAB, 1);
+    for (round = 0; round < 4; round++) {
+        if (round == 1) { calls = memory.calls; watch(); }      /* the first time all lengths are met */
+        status |= trf_translate_batch(translator, &batch.source, &err);
+        status |= trf_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64, &n, &err);
+        status |= trf_score(translator, &batch, score, &err);
+        status |= trf_logits(translator, &batch, &out, &err);
+    }
+    assert_int_equal(seen(), 0);
+    assert_int_equal(status, TRF_OK);
+    assert_int_equal(memory.calls, calls);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_steady_translating(void **state)
+{
+    (void)state;
+    steady_translating(TRF_ENCODER_DECODER, 1, 0);
+    steady_translating(TRF_ENCODER_DECODER, 1, 1);
+    steady_translating(TRF_ENCODER_DECODER, 2, 1);
+    steady_translating(TRF_DECODER_ONLY, 1, 1);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Every allocation may fail, once or from then on: TRF_E_NOMEM, nothing leaks, nothing has changed, and the same call
+   succeeds when there is memory again. An operation is prepared without failures, run, and undone. `least`: allocations that
+   it must make; `keeps`: 1 where an object may keep room it has gained (it is all given back in the end). */
+
+typedef struct world {
+    kit_memory memory;
+    trf_hooks hooks;
+    trf_config config;
+    trf_train_options options;
+    trf_search search;
+    trf_load_options load;
+    char model_path[64], checkpoint_path[64], other_path[64];
+    trf_vocab *vocab;           /* without our hooks */
+    trf_model *model, *other;
+    trf_trainer *trainer, *other_trainer;
+    trf_translator *translator;
+    trf_corpus *corpus;
+    trf_context *context;
+    trf_vocab *other_vocab;
+    kit_pairs small_data, large_data;
+    trf_batch small, large;
+} world;
+
+static void need_model(world *w)
+{
+    assert_int_equal(trf_model_create(&w->model, &w->config, NULL), TRF_OK);
+    assert_int_equal(trf_model_set_vocabs(w->model, w->vocab, w->vocab, NULL), TRF_OK);
+}
+static void need_trainer(world *w) { need_model(w); assert_int_equal(trf_trainer_create(&w->trainer, w->model, &w->options, NULL), TRF_OK); }
+static void need_translator(world *w)
+{
+    need_model(w);
+    assert_int_equal(trf_translator_create(&w->translator, w->model, &w->search, NULL), TRF_OK);
+}
+static void need_corpus(world *w)
+{
+    static const int32_t ids[] = { 5, 6, 7, 8 };
+    trf_corpus_options o = trf_corpus_defaults();
+    int i;
+    o.hooks = w->hooks;
+    assert_int_equal(trf_corpus_create(&w->corpus, &o, NULL), TRF_OK);
+    for (i = 0; i < 16; i++) assert_int_equal(trf_corpus_add(w->corpus, ids, 1 + i % 4, ids, i % 3, NULL), TRF_OK);
+}
+static void need_checkpoint(world *w)
+{
+    need_trainer(w);
+    assert_int_equal(trf_train_step(w->trainer, &w->small, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(w->trainer, NULL, w->checkpoint_path, NULL), TRF_OK);
+    assert_int_equal(trf_model_save(w->model, w->model_path, NULL), TRF_OK);
+}
+static void need_nothing(world *w) { (void)w; }
+static void need_learned(world *w)
+{
+    assert_int_equal(trf_vocab_create(&w->other_vocab, TRF_WORDS, &w->hooks, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(w->other_vocab, "one two three two", NULL), TRF_OK);
+}
+
+static trf_status do_create(world *w, trf_error *err) { return trf_model_create(&w->other, &w->config, err); }
+static trf_status do_copy(world *w, trf_error *err) { return trf_model_copy(&w->other, w->model, err); }
+static trf_status do_vocabs(world *w, trf_error *err) { return trf_model_set_vocabs(w->model, w->vocab, w->vocab, err); }
+static trf_status do_save(world *w, trf_error *err) { return trf_model_save(w->model, w->other_path, err); }
+static trf_status do_load(world *w, trf_error *err) { return trf_model_load(&w->other, w->model_path, &w->load, err); }
+static trf_status do_trainer(world *w, trf_error *err) { return trf_trainer_create(&w->other_trainer, w->model, &w->options, err); }
+static trf_status do_step(world *w, trf_error *err) { return trf_train_step(w->trainer, &w->large, NULL, err); }
+static trf_status do_evaluate(world *w, trf_error *err) { return trf_evaluate(w->trainer, &w->large, NULL, err); }
+static trf_status do_checkpoint(world *w, trf_error *err) { return trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err); }
+static trf_status do_resume(world *w, trf_error *err)
+{
+    return trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options, &w->load, err);
+}
+static trf_status do_translator(world *w, trf_error *err) { return trf_translator_create(&w->translator, w->model, &w->search, err); }
+static trf_status do_translate(world *w, trf_error *err) { return trf_translate_batch(w->translator, &w->large.source, err); }
+static trf_status do_text(world *w, trf_error *err)
+{
+    char answer[400];
+    return trf_translate_text(w->translator, "a b c a b", answer, sizeof answer, err);
+}
+static trf_status do_score(world *w, trf_error *err) { double score[64]; return trf_score(w->translator, &w->large, score, err); }
+static trf_status do_corpus(world *w, trf_error *err)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    o.hooks = w->hooks;
+    return trf_corpus_create(&w->corpus, &o, err);
+}
+static trf_status do_add(world *w, trf_error *err) { return trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err); }
+static trf_status do_next(world *w, trf_error *err) { trf_batch batch; return trf_corpus_next(w->corpus, &batch, err); }
+static trf_status do_context(world *w, trf_error *err) { return trf_context_create(&w->context, &w->config.device, &w->hooks, err); }
+static trf_status do_vocab(world *w, trf_error *err) { return trf_vocab_create(&w->other_vocab, TRF_WORDS, &w->hooks, err); }
+static trf_status do_learn(world *w, trf_error *err) { return trf_vocab_learn(w->other_vocab, "three four five six seven eight nine", err); }
+static trf_status do_finish(world *w, trf_error *err) { return trf_vocab_finish(w->other_vocab, 100, 1, err); }
+
+static const struct { const char *name; void (*need)(world *); trf_status (*run)(world *, trf_error *); int least, keeps; } operations[] = {
+    { "model create", need_nothing, do_create, 4, 0 },
+    { "model copy", need_model, do_copy, 6, 0 },
+    { "set vocabularies", need_model, do_vocabs, 2, 0 },
+    { "model save", need_model, do_save, 1, 0 },
+    { "model load", need_checkpoint, do_load, 6, 0 },
+    { "trainer create", need_model, do_trainer, 8, 0 },
+    { "first step", need_trainer, do_step, 2, 0 },
+    { "evaluate", need_trainer, do_evaluate, 2, 1 },
+    { "checkpoint save", need_trainer, do_checkpoint, 1, 0 },
+    { "checkpoint load", need_checkpoint, do_resume, 12, 0 },
+    { "translator create", need_model, do_translator, 4, 0 },
+    { "translate", need_translator, do_translate, 4, 1 },
+    { "translate text", need_translator, do_text, 4, 1 },
+    { "score", need_translator, do_score, 2, 1 },
+    { "corpus create", need_nothing, do_corpus, 1, 0 },
+    { "corpus add", need_corpus, do_add, 1, 1 },
+    { "corpus next", need_corpus, do_next, 1, 1 },
+    { "context create", need_nothing, do_context, 1, 0 },
+    { "vocabulary create", need_nothing, do_vocab, 1, 0 },
+    { "vocabulary learn", need_learned, do_learn, 1, 1 },
+    { "vocabulary finish", need_learned, do_finish, 1, 0 },
+};
+
+static void world_end(world *w)
+{
+    trf_translator_destroy(w->translator);
+    trf_trainer_destroy(w->trainer);
+    trf_trainer_destroy(w->other_trainer);
+    trf_model_destroy(w->model);
+    trf_model_destroy(w->other);
+    trf_corpus_destroy(w->corpus);
+    trf_context_destroy(w->context);
+    trf_vocab_destroy(w->other_vocab);
+    w->translator = NULL; w->trainer = w->other_trainer = NULL; w->model = w->other = NULL; w->corpus = NULL; w->context = NULL;
+    w->other_vocab = NULL;
+    unlink(w->model_path);
+    unlink(w->checkpoint_path);
+    unlink(w->other_path);
+    assert_int_equal(w->memory.live, 0);
+}
+
+static uint64_t world_hash(const world *w)
+{
+    uint64_t hash = HASH_START;
+    if (w->model) hash = hash_weights(hash, w->model);
+    if (w->trainer) hash ^= hash_state(w->trainer);
+    return hash;
+}
+
+static void test_every_failure(void **state)
+{
+    static world w;
+    size_t i;
+    int for_ever, word;
+    trf_error err;
+    (void)state;
+    memset(&w, 0, sizeof w);
+    w.hooks = kit_hooks(&w.memory);
+    w.config = small_config(); w.config.hooks = w.hooks;
+    w.options = small_options(); w.options.hooks = w.hooks;
+    w.options.source_tokens = w.options.target_tokens = 32; w.options.sequences = 4; w.options.longest = 8;
+    w.search = small_search(); w.search.hooks = w.hooks;
+    w.search.max_tokens = 16;
+    w.load = trf_load_defaults(); w.load.hooks = w.hooks; w.load.device.threads = 1;
+    snprintf(w.model_path, sizeof w.model_path, "/tmp/trf_test_memory_%d.model", (int)getpid());
+    snprintf(w.checkpoint_path, sizeof w.checkpoint_path, "/tmp/trf_test_memory_%d.checkpoint", (int)getpid());
+    snprintf(w.other_path, sizeof w.other_path, "/tmp/trf_test_memory_%d.other", (int)getpid());
+    w.small = kit_fill(&w.small_data, 2, 1, 6, VOCAB, 5);
+    w.large = kit_fill(&w.large_data, 30, 20, 38, VOCAB, 6);
+    assert_int_equal(trf_vocab_create(&w.vocab, TRF_WORDS, NULL, NULL), TRF_OK);
+    for (word = 0; word < VOCAB - 4; word++) {
+        char text[3] = { 'a', 0, 0 };
+        text[0] = (char)('a' + word % 26);
+        if (word >= 26) text[1] = 'x';
+        assert_int_equal(trf_vocab_learn(w.vocab, text, NULL), TRF_OK);
+    }
+    assert_int_equal(trf_vocab_finish(w.vocab, VOCAB, 1, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_size(w.vocab), VOCAB);
+    for (i = 0; i < sizeof operations / sizeof *operations; i++)
+        for (for_ever = 0; for_ever < 2; for_ever++) {
+            int64_t live, before, k;
+            uint64_t hash;
+            operations[i].need(&w);
+            live = w.memory.live;
+            hash = world_hash(&w);
+            w.memory.for_ever = for_ever;
+            for (k = 1; k < 200; k++) {
+                trf_status status;
+                before = w.memory.calls;
+                w.memory.fail_at = before + k;
+                memset(&err, 0x55, sizeof err);
+                status = operations[i].run(&w, &err);
+                w.memory.fail_at = 0;
+                if (status == TRF_OK) break;
+                if (status != TRF_E_NOMEM || err.status != TRF_E_NOMEM || (w.memory.live != live && !operations[i].keeps))
+                    print_error("%s, allocation %d failing%s: status %s, \"%s\", %lld bytes more than before\n", operations[i].name, (int)k,
+                                for_ever ? " and all after it" : "", trf_status_name(status), err.message, (long long)(w.memory.live - live));
+                assert_int_equal(status, TRF_E_NOMEM);
+                assert_int_equal(err.status, TRF_E_NOMEM);
+                if (!operations[i].keeps) assert_int_equal(w.memory.live, live);
+                assert_true(world_hash(&w) == hash);
+                assert_null(w.other);
+                assert_null(w.other_trainer);
+                if (operations[i].keeps) {      /* it still works; then a new one, which keeps nothing yet */
+                    assert_int_equal(operations[i].run(&w, &err), TRF_OK);
+                    world_end(&w);
+                    operations[i].need(&w);
+                }
+                if (operations[i].run != do_checkpoint && operations[i].run != do_save) continue;
+                assert_int_equal(access(w.other_path, F_OK), -1);
+            }
+            assert_true(w.memory.calls < before + k);           /* success only where nothing has failed */
+            if (k - 1 < operations[i].least) print_error("%s made only %d allocations\n", operations[i].name, (int)k - 1);
+            assert_true(k - 1 >= operations[i].least && k < 200);
+            world_end(&w);
+        }
+    trf_vocab_destroy(w.vocab);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The plan. */
+
+static void check_plan(const trf_config *given, const trf_train_options *options, int steps)
+{
+    static kit_pairs data;
+    trf_config c = *given;
+    trf_train_options o = *options;
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_batch batch = kit_fill(&data, o.sequences < 4 ? o.sequences : 4, 1, o.longest - 1 < 20 ? o.longest - 1 : 20, 100, 7);
+    size_t plan;
+    double share;
+    c.hooks = o.hooks = kit_hooks(&memory);
+    plan = trf_model_memory(&c);
+    assert_true(plan > 0);
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_true(fabs((double)memory.peak / (double)plan - 1) <= 0.05);
+    plan += trf_trainer_memory(&c, &o);
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
+    for (; steps > 0; steps--) assert_int_equal(trf_train_step(trainer, &batch, NULL, NULL), TRF_OK);
+    share = (double)memory.peak / (double)plan;
+    if (!(fabs(share - 1) <= 0.05)) print_error("peak %lld, planned %lld\n", (long long)memory.peak, (long long)plan);
+    assert_true(fabs(share - 1) <= 0.05);
+    assert_int_equal(memory.live, memory.peak);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_plan(void **state)
+{
+    static const int32_t limits[][3] = { { 4096, 256, 128 }, { 2048, 64, 512 }, { 200, 8, 60 }, { 20, 1, 2 } };
+    trf_config c = trf_config_tiny(), small = small_config();
+    trf_train_options o = trf_train_defaults();
+    size_t i;
+    int kind;
+    (void)state;
+    c.source_vocab = 1000;
+    c.target_vocab = 1200;
+    for (i = 0; i < sizeof limits / sizeof *limits; i++) {
+        o.source_tokens = limits[i][0];
+        o.target_tokens = limits[i][0] / 2 + 10;
+        o.sequences = limits[i][1];
+        o.longest = limits[i][2];
+        o.threads = (int32_t)(i * i) + 1;
+        check_plan(&c, &o, i > 1 && i < 3);
+    }
+    o = small_options();
+    for (kind = 0; kind < 2; kind++) {
+        small.norm_place = kind ? TRF_PRE_NORM : TRF_POST_NORM;
+        small.tying = kind ? TRF_TIED_ALL : TRF_UNTIED;
+        small.positions = kind ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
+        small.source_vocab = small.target_vocab = 100;
+        check_plan(&small, &o, 2);
+    }
+    small.kind = TRF_DECODER_ONLY;
+    small.encoder_layers = 0;
+    small.tying = TRF_TIED_DECODER;
+    check_plan(&small, &o, 2);
+    assert_int_equal(trf_trainer_memory(&c, NULL) > 0, 1);
+    o.beta1 = 2;
+    assert_int_equal(trf_trainer_memory(&c, &o), 0);
+    assert_int_equal(trf_trainer_memory(NULL, NULL), 0);
+    assert_int_equal(trf_model_memory(NULL), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_counter),
+        cmocka_unit_test(test_steady_training),
+        cmocka_unit_test(test_steady_translating),
+        cmocka_unit_test(test_every_failure),
+        cmocka_unit_test(test_plan),
+    };
+    (void)argc;
+    kit_sleep_while_waiting(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1559 @@
+/* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong with a file is named, while
+   nothing is loaded, leaked or asked for beyond measure. Files are taken apart, changed and put together here, with a JSON
+   writer and a CRC of their own. */
+#if !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700
+#endif
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+
+#define OK(call) check_ok((call), &err, #call, __LINE__)
+
+static void check_ok(trf_status status, const trf_error *err, const char *call, int line)
+{
+    if (status != TRF_OK) fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
+}
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    alarm(120);
+    strcpy(folder, "/dev/shm/trf-store-XXXXXX");        /* in memory, where there is such a place: fsync costs nothing */
+    if (mkdtemp(folder)) return 0;
+    strcpy(folder, "/tmp/trf-store-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[96];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static unsigned char *bytes_of(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *bytes = (unsigned char *)malloc(1 << 22);
+    assert_non_null(f);
+    assert_non_null(bytes);
+    *n = fread(bytes, 1, 1 << 22, f);
+    assert_true(*n < (1u << 22));
+    fclose(f);
+    return bytes;
+}
+
+static uint64_t hash_file(const char *path)
+{
+    size_t n;
+    unsigned char *bytes = bytes_of(path, &n);
+    uint64_t hash = hash_bytes(HASH_START, bytes, n);
+    free(bytes);
+    return hash;
+}
+
+/* Files in the folder: a failed save leaves none behind. */
+static int files_in_folder(void)
+{
+    char command[128];
+    FILE *pipe;
+    int n = -1;
+    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_int_equal(fscanf(pipe, "%d", &n), 1);
+    pclose(pipe);
+    return n;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   A file taken apart. */
+
+typedef struct piece { char name[160], dtype[8]; int32_t rank; int64_t shape[4]; unsigned char *data; size_t bytes; } piece;
+typedef struct note { char key[96], *value; } note;
+typedef struct draft { piece pieces[160]; note notes[80]; int n, n_notes; } draft;
+
+static char *copy_text(const char *text)
+{
+    char *copy = (char *)malloc(strlen(text) + 1);
+    assert_non_null(copy);
+    return strcpy(copy, text);
+}
+
+static void take_apart(draft *d, const char *path)
+{
+    trf_error err;
+    trf_file *file = NULL;
+    size_t n;
+    unsigned char *bytes = bytes_of(path, &n);
+    int i;
+    memset(d, 0, sizeof *d);
+    OK(trf_file_open(&file, path, NULL, &err));
+    for (i = 0; i < trf_file_count(file); i++) {
+        trf_file_entry e = trf_file_at(file, i);
+        piece *p = &d->pieces[d->n++];
+        assert_true(d->n <= 160);
+        snprintf(p->name, sizeof p->name, "%s", e.name);
+        snprintf(p->dtype, sizeof p->dtype, "%s", e.dtype);
+        p->rank = e.rank;
+        memcpy(p->shape, e.shape, sizeof p->shape);
+        p->bytes = (size_t)e.bytes;
+        p->data = (unsigned char *)malloc(p->bytes + 1);
+        memcpy(p->data, bytes + e.begin, p->bytes);
+    }
+    for (i = 0; i < trf_file_metadata_count(file); i++) {
+        const char *key, *value;
+        trf_file_metadata_at(file, i, &key, &value);
+        snprintf(d->notes[i].key, sizeof d->notes[i].key, "%s", key);
+        d->notes[i].value = copy_text(value);
+        d->n_notes++;
+    }
+    trf_file_close(file);
+    free(bytes);
+}
+
+static void forget(draft *d)
+{
+    int i;
+    for (i = 0; i < d->n; i++) free(d->pieces[i].data);
+    for (i = 0; i < d->n_notes; i++) free(d->notes[i].value);
+    memset(d, 0, sizeof *d);
+}
+
+static piece *tensor_of(draft *d, const char *name)
+{
+    int i;
+    for (i = 0; i < d->n; i++) if (!strcmp(d->pieces[i].name, name)) return &d->pieces[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+static void drop_tensor(draft *d, const char *name)
+{
+    piece *p = tensor_of(d, name);
+    free(p->data);
+    *p = d->pieces[--d->n];
+}
+
+/* A second tensor with the same bytes. */
+static piece *add_copy(draft *d, const char *from, const char *name)
+{
+    piece *p = &d->pieces[d->n];
+    assert_true(d->n < 160);
+    *p = *tensor_of(d, from);
+    p->data = (unsigned char *)malloc(p->bytes + 1);
+    memcpy(p->data, tensor_of(d, from)->data, p->bytes);
+    snprintf(p->name, sizeof p->name, "%s", name);
+    d->n++;
+    return p;
+}
+
+/* Sets a text of the metadata; NULL removes it. Returns the one it had, to be freed. */
+static char *set_note(draft *d, const char *key, const char *value)
+{
+    char *old = NULL;
+    int i;
+    for (i = 0; i < d->n_notes && strcmp(d->notes[i].key, key); i++) {}
+    if (i < d->n_notes) old = d->notes[i].value;
+    if (value) {
+        snprintf(d->notes[i].key, sizeof d->notes[i].key, "%s", key);
+        d->notes[i].value = copy_text(value);
+        if (i == d->n_notes) d->n_notes++;
+        assert_true(d->n_notes < 80);
+    } else if (i < d->n_notes) d->notes[i] = d->notes[--d->n_notes];
+    return old;
+}
+
+static void put_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        if ((unsigned char)*s < 32) { fprintf(f, "\\u%04x", (unsigned)(unsigned char)*s); continue; }
+        if (*s == '"' || *s == '\\') fputc('\\', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+/* CRC-32 bit by bit, as in the standard's text. */
+static uint32_t crc_of(const draft *d)
+{
+    uint32_t crc = 0xFFFFFFFFu;
+    size_t k;
+    int i, bit;
+    for (i = 0; i < d->n; i++)
+        for (k = 0; k < d->pieces[i].bytes; k++) {
+            crc ^= d->pieces[i].data[k];
+            for (bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >> 1 ^ 0xEDB88320u : crc >> 1;
+        }
+    return ~crc;
+}
+
+/* Writes it; the checksum, if it has one, is made right unless `damaged`. */
+static void put_together(draft *d, const char *path, int damaged)
+{
+    FILE *f = fopen(path, "wb+");
+    size_t at = 0;
+    long header;
+    int i, k;
+    char crc[16], *old;
+    snprintf(crc, sizeof crc, "%08lx", (unsigned long)crc_of(d));
+    for (i = 0; i < d->n_notes; i++)
+        if (!strcmp(d->notes[i].key, "trf.crc32") && !damaged) { old = set_note(d, "trf.crc32", crc); free(old); }
+    assert_non_null(f);
+    for (i = 0; i < 8; i++) fputc(0, f);
+    fputc('{', f);
+    for (i = 0; i < d->n; i++) {
+        const piece *p = &d->pieces[i];
+        if (i) fputc(',', f);
+        put_string(f, p->name);
+        fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", p->dtype);
+        for (k = 0; k < p->rank; k++) fprintf(f, "%s%lld", k ? "," : "", (long long)p->shape[k]);
+        fprintf(f, "],\"data_offsets\":[%lu,%lu]}", (unsigned long)at, (unsigned long)(at + p->bytes));
+        at += p->bytes;
+    }
+    for (i = 0; i < d->n_notes; i++) {
+        fputs(i ? "," : ",\"__metadata__\":{", f);
+        put_string(f, d->notes[i].key);
+        fputc(':', f);
+        put_string(f, d->notes[i].value);
+    }
+    fputs(d->n_notes ? "}}" : "}", f);
+    header = ftell(f) - 8;
+    for (i = 0; i < d->n; i++) assert_true(fwrite(d->pieces[i].data, 1, d->pieces[i].bytes, f) == d->pieces[i].bytes);
+    rewind(f);
+    for (i = 0; i < 8; i++) fputc((int)((unsigned long)header >> 8 * i & 255), f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Loading that must fail, or must not. */
+
+static kit_memory memory;
+static size_t largest;          /* request of the last load */
+
+static void *watched_alloc(void *user, size_t align, size_t bytes)
+{
+    if (bytes > largest) largest = bytes;
+    return kit_alloc(user, align, bytes);
+}
+
+static trf_load_options watched(void)
+{
+    trf_load_options options = trf_load_defaults();
+    options.device.threads = 1;
+    options.hooks = kit_hooks(&memory);
+    options.hooks.alloc = watched_alloc;
+    largest = 0;
+    return options;
+}
+
+/* Loads and expects `status`, `what` and a word of the message (NULL: any). Returns err.where. */
+static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status, const char *what, const char *says)
+{
+    trf_error err;
+    trf_load_options options = watched();
+    trf_model *model = (trf_model *)&err;
+    trf_status got;
+    if (given) { options.config = given->config; options.allow_nonfinite = given->allow_nonfinite; options.max_bytes = given->max_bytes; }
+    got = trf_model_load(&model, path, &options, &err);
+    if (got == TRF_OK) fail_msg("expected %s about %s, but the file was loaded", trf_status_name(status), what ? what : "it");
+    assert_null(model);
+    assert_int_equal(memory.live, 0);
+    assert_true(largest < (4u << 20));
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0] || (says && !strstr(err.message, says)))
+        fail_msg("expected %s about %s (\"%s\"), got %s about %s: %s", trf_status_name(status), what ? what : "anything",
+                 says ? says : "", trf_status_name(got), err.what, err.message);
+    assert_int_equal(trf_model_load(&model, path, &options, NULL), status);     /* without a place for the error too */
+    return err.where;
+}
+
+static int64_t refused(const char *path, trf_status status, const char *what) { return refused_with(NULL, path, status, what, NULL); }
+
+static int64_t draft_refused(draft *d, trf_status status, const char *what)
+{
+    put_together(d, in_folder("draft"), 0);
+    return refused(in_folder("draft"), status, what);
+}
+
+/* The bits of the model in a file, with its configuration. */
+static uint64_t loaded(const char *path, const trf_config *config)
+{
+    trf_error err;
+    trf_load_options options = watched();
+    trf_model *model = NULL;
+    uint64_t hash;
+    options.config = config;
+    OK(trf_model_load(&model, path, &options, &err));
+    assert_int_equal(err.status, TRF_OK);
+    hash = hash_weights(HASH_START, model);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+    return hash;
+}
+
+static uint64_t draft_loaded(draft *d, const trf_config *config)
+{
+    put_together(d, in_folder("draft"), 0);
+    return loaded(in_folder("draft"), config);
+}
+
+static trf_config small_config(void)
+{
+    trf_config config = trf_config_tiny();
+    config.d_model = 4;
+    config.n_heads = 2;
+    config.d_ff = 6;
+    config.encoder_layers = config.decoder_layers = 1;
+    config.source_vocab = 9;
+    config.target_vocab = 7;
+    config.max_length = 12;
+    config.device.threads = 1;
+    return config;
+}
+
+static trf_model *model_of(const trf_config *config)
+{
+    trf_error err;
+    trf_model *model = NULL;
+    OK(trf_model_create(&model, config, &err));
+    return model;
+}
+
+static void save(const trf_model *model, const char *path)
+{
+    trf_error err;
+    OK(trf_model_save(model, path, &err));
+}
+
+static void draft_of_small(draft *d)
+{
+    trf_config config = small_config();
+    trf_model *model = model_of(&config);
+    save(model, in_folder("small"));
+    trf_model_destroy(model);
+    take_apart(d, in_folder("small"));
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What is written comes back. */
+
+static void check_same_config(const trf_config *a, const trf_config *b)
+{
+#define X(type, field) assert_true(a->field == b->field);
+    TRF__CONFIG_INTS(X)
+    TRF__CONFIG_REALS(X)
+#undef X
+}
+
+static void every_configuration(void **state)
+{
+    static const trf_kind kinds[] = {TRF_ENCODER_DECODER, TRF_ENCODER_ONLY, TRF_DECODER_ONLY};
+    int number;
+    (void)state;
+    for (number = 0; number < 180; number++) {
+        trf_error err;
+        trf_config config = small_config();
+        trf_load_options options = watched();
+        trf_model *model, *again = NULL;
+        trf_file *file = NULL;
+        uint64_t hash;
+        char text[80];
+        config.kind = kinds[number % 3];
+        config.tying = (trf_tying)(number / 3 % 3);
+        config.positions = (trf_positions)(number / 9 % 5);
+        config.generator_bias = number / 45 % 2;
+        config.final_norm = number / 90 % 2;
+        if (config.kind != TRF_ENCODER_DECODER && config.tying == TRF_TIED_ALL) continue;
+        if (config.kind == TRF_ENCODER_ONLY && config.tying) continue;
+        if (config.tying == TRF_TIED_ALL) config.target_vocab = config.source_vocab;
+        if (config.kind == TRF_ENCODER_ONLY) config.decoder_layers = 0;
+        if (config.kind == TRF_DECODER_ONLY) config.encoder_layers = 0;
+        config.activation = (trf_activation)(number % 3);           /* and all other fields, each with two values at least */
+        config.norm_place = (trf_norm_place)(number / 2 % 2);
+        config.norm_rule = (trf_norm_rule)(number / 3 % 2);
+        config.scale_embeddings = number / 5 % 2;
+        config.init = (trf_init)(number / 7 % 2);
+        config.embedding_init = (trf_embedding_init)(number % 4);
+        config.source_eos = number / 11 % 2;
+        config.decoder_start = (trf_decoder_start)(number / 2 % 4);
+        config.position_offset = number % 3;
+        config.norm_epsilon = number % 2 ? 0.1 : 1.2345678901234567e-7;
+        config.seed = number % 4 == 0 ? UINT64_MAX : number % 4 == 1 ? (uint64_t)1 << 63 : (uint64_t)number;
+        config.max_length = 10 + number % 5;
+        if (number % 5 == 4) { config.pad = 3; config.bos = 0; config.eos = 6; config.unk = 2; }
+        model = model_of(&config);
+        save(model, in_folder("one"));
+        OK(trf_model_load(&again, in_folder("one"), &options, &err));
+        check_same_config(&config, trf_model_config(again));
+        assert_int_equal(trf_parameter_count(model), trf_parameter_count(again));
+        assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
+        save(again, in_folder("two"));
+        assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
+        OK(trf_file_open(&file, in_folder("one"), NULL, &err));         /* a tied matrix stands there once */
+        assert_int_equal(trf_file_count(file), trf_parameter_count(model));
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "1");
+        assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
+        snprintf(text, sizeof text, "%d", (int)config.positions);
+        assert_string_equal(trf_file_metadata(file, "trf.config.positions"), text);
+        trf_file_close(file);
+        hash = hash_weights(HASH_START, model);
+        trf_model_destroy(model);
+        trf_model_destroy(again);
+        assert_int_equal(memory.live, 0);
+        assert_true(loaded(in_folder("one"), NULL) == hash);
+    }
+}
+
+/* Saved a second time, taken apart and put together by other code: still the same model. */
+static void other_writers(void **state)
+{
+    draft d;
+    piece first;
+    uint64_t hash;
+    char *old;
+    int i;
+    (void)state;
+    draft_of_small(&d);
+    hash = loaded(in_folder("small"), NULL);
+    assert_true(draft_loaded(&d, NULL) == hash);
+    first = d.pieces[0];                            /* tensors in any order */
+    for (i = 0; i + 1 < d.n; i++) d.pieces[i] = d.pieces[i + 1];
+    d.pieces[d.n - 1] = first;
+    assert_true(draft_loaded(&d, NULL) == hash);
+    old = set_note(&d, "somebody.else", "\"quoted\" \\ and \n \xC3\xA4");   /* texts of other programs do not disturb */
+    assert_null(old);
+    assert_true(draft_loaded(&d, NULL) == hash);
+    for (i = 0; i < d.n; i++) {                     /* a wrapping nn.Module */
+        char name[160];
+        snprintf(name, sizeof name, "transformer.%.140s", d.pieces[i].name);
+        memcpy(d.pieces[i].name, name, sizeof name);
+    }
+    assert_true(draft_loaded(&d, NULL) == hash);
+    add_copy(&d, "transformer.encoder.norm.weight", "encoder.norm.weight");     /* twice is one too many */
+    draft_refused(&d, TRF_E_SHAPE, "transformer.encoder.norm.weight");
+    forget(&d);
+}
+
+static void vocabularies(void **state)
+{
+    static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "<x>"};
+    trf_error err;
+    trf_config config = small_config();
+    trf_load_options options = watched();
+    trf_vocab *source = NULL, *target = NULL, *other = NULL;
+    trf_model *model, *again = NULL, *copy = NULL;
+    int32_t i, ids[16], n;
+    (void)state;
+    OK(trf_vocab_create(&source, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_create(&target, TRF_CHARACTERS, NULL, &err));
+    OK(trf_vocab_create(&other, TRF_CHARACTERS, NULL, &err));
+    for (i = 0; i < 8; i++) OK(trf_vocab_learn(source, words[i], &err));
+    OK(trf_vocab_learn(target, "\xC3\xA4 \n\r\\\"", &err));
+    OK(trf_vocab_learn(other, "ab", &err));
+    OK(trf_vocab_finish(source, 100, 1, &err));
+    OK(trf_vocab_finish(target, 100, 1, &err));
+    OK(trf_vocab_finish(other, 100, 1, &err));
+    config.source_vocab = trf_vocab_size(source);
+    config.target_vocab = trf_vocab_size(target);
+    model = model_of(&config);
+    assert_int_equal(trf_model_set_vocabs(model, source, other, &err), TRF_E_SHAPE);
+    assert_null(trf_model_source_vocab(model));
+    OK(trf_model_set_vocabs(model, source, target, &err));
+    save(model, in_folder("one"));
+    OK(trf_model_load(&again, in_folder("one"), &options, &err));
+    OK(trf_model_copy(&copy, again, &err));
+    save(copy, in_folder("two"));
+    assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
+    assert_int_equal(trf_vocab_kind(trf_model_source_vocab(again)), TRF_WORDS);
+    assert_int_equal(trf_vocab_kind(trf_model_target_vocab(again)), TRF_CHARACTERS);
+    for (i = 0; i < config.source_vocab; i++)
+        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), i), trf_vocab_token(source, i));
+    for (i = 0; i < config.target_vocab; i++)
+        assert_string_equal(trf_vocab_token(trf_model_target_vocab(again), i), trf_vocab_token(target, i));
+    OK(trf_vocab_encode(trf_model_source_vocab(again), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
+    assert_int_equal(n, 3);
+    assert_int_equal(ids[0], trf_vocab_id(source, "\\n"));
+    assert_int_equal(ids[2], 3);
+    trf_model_destroy(again);
+    trf_model_destroy(copy);
+    trf_model_destroy(model);
+    trf_vocab_destroy(source);
+    trf_vocab_destroy(target);
+    trf_vocab_destroy(other);
+    assert_int_equal(memory.live, 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Row 52 to 57 of the list of hostile files: tensors and configuration. */
+
+static void tensors_missing_and_extra(void **state)
+{
+    draft d;
+    int i, n;
+    (void)state;
+    draft_of_small(&d);
+    n = d.n;
+    for (i = 0; i < n; i++) {
+        char name[160];
+        memcpy(name, d.pieces[0].name, sizeof name);
+        add_copy(&d, name, "kept");                 /* move it out of the way, and back to the end */
+        drop_tensor(&d, name);
+        drop_tensor(&d, "kept");
+        draft_refused(&d, TRF_E_SHAPE, name);
+        forget(&d);
+        draft_of_small(&d);
+        while (strcmp(d.pieces[0].name, name)) { piece p = d.pieces[0]; memmove(d.pieces, d.pieces + 1, (size_t)(d.n - 1) * sizeof p); d.pieces[d.n - 1] = p; }
+        { piece p = d.pieces[0]; memmove(d.pieces, d.pieces + 1, (size_t)(d.n - 1) * sizeof p); d.pieces[d.n - 1] = p; }
+    }
+    assert_int_equal(d.n, n);
+    add_copy(&d, "generator.bias", "generator.scale");
+    draft_refused(&d, TRF_E_SHAPE, "generator.scale");
+    drop_tensor(&d, "generator.scale");
+    add_copy(&d, "generator.bias", "%n%s../../etc/passwd");
+    draft_refused(&d, TRF_E_SHAPE, "%n%s../../etc/passwd");
+    drop_tensor(&d, "%n%s../../etc/passwd");
+    add_copy(&d, "generator.bias", "optimizer.m.generator.bias");       /* moments belong to checkpoints */
+    draft_refused(&d, TRF_E_SHAPE, "optimizer.m.generator.bias");
+    forget(&d);
+}
+
+static void tensors_of_wrong_shape(void **state)
+{
+    draft d;
+    int i;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < d.n; i++) {
+        piece *p = &d.pieces[i], kept = *p;
+        if (p->rank == 2 && p->shape[0] != p->shape[1]) {
+            p->shape[0] = kept.shape[1]; p->shape[1] = kept.shape[0];       /* transposed */
+            assert_true(draft_refused(&d, TRF_E_SHAPE, kept.name) > 0);
+        }
+        *p = kept;
+        p->rank = 1; p->shape[0] = kept.rank == 2 ? kept.shape[0] * kept.shape[1] : kept.shape[0];
+        if (kept.rank == 2) draft_refused(&d, TRF_E_SHAPE, kept.name);      /* flat */
+        p->rank = kept.rank + 1; memcpy(p->shape, kept.shape, sizeof p->shape);
+        p->shape[kept.rank] = 1;                                            /* an axis of one more */
+        draft_refused(&d, TRF_E_SHAPE, kept.name);
+        p->rank = 0;
+        if (p->bytes != sizeof(trf_real)) draft_refused(&d, TRF_E_SHAPE, NULL);
+        *p = kept;
+        strcpy(p->dtype, sizeof(trf_real) == 4 ? "I32" : "I64");
+        draft_refused(&d, TRF_E_SHAPE, kept.name);
+        *p = kept;
+    }
+    forget(&d);
+}
+
+/* Every field of the configuration: missing, malformed, negative, huge, out of its range. */
+static void config_fields(void **state)
+{
+    static const char *const malformed[] = {"", "x", "1.5", " 1", "1 ", "0x10", "1e1", "+1", "01", "-0", "--1", "1,0", "nan", "\xC3\xA4",
+                                            "9223372036854775808", "99999999999999999999999999", "1\n", "true"};
+    static const char *const huge[] = {"2147483648", "-2147483649", "4294967297", "9223372036854775807", "-9223372036854775808"};
+    static const char *const reals[] = {"", "x", "0", "-1", "-0", "nan", "inf", "-inf", "1e400", "1e-400", "2", "1e-5x", "1,5", ".", "1e", "0x1p-3",
+                                        " 1e-5", "infinity"};
+    static const struct { const char *field, *value; } special[] = {
+        {"d_model", "0"}, {"d_model", "-4"}, {"d_model", "65537"}, {"n_heads", "0"}, {"n_heads", "3"}, {"n_heads", "8"}, {"d_ff", "0"}, {"d_ff", "1048577"},
+        {"encoder_layers", "0"}, {"encoder_layers", "257"}, {"decoder_layers", "0"}, {"kind", "3"}, {"kind", "-1"}, {"source_vocab", "4"}, {"source_vocab", "-7"},
+        {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"}, {"activation", "3"},
+        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "2"}, {"final_norm", "2"},
+        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "3"}, {"tying", "-1"}, {"generator_bias", "2"}, {"init", "2"},
+        {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"} };
+    static const char *const ints[] = {
+#define X(type, field) "trf.config." #field,
+        TRF__CONFIG_INTS(X)
+#undef X
+    };
+    draft d;
+    char key[96], *old;
+    size_t i, k;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+        old = set_note(&d, ints[i], NULL);
+        assert_non_null(old);
+        draft_refused(&d, TRF_E_FORMAT, ints[i]);
+        for (k = 0; k < sizeof malformed / sizeof malformed[0]; k++) {
+            free(set_note(&d, ints[i], malformed[k]));
+            draft_refused(&d, TRF_E_FORMAT, ints[i]);
+        }
+        for (k = 0; k < sizeof huge / sizeof huge[0]; k++) {
+            if (!strcmp(ints[i], "trf.config.seed")) continue;
+            free(set_note(&d, ints[i], huge[k]));
+            draft_refused(&d, TRF_E_FORMAT, ints[i]);
+        }
+        free(set_note(&d, ints[i], old));
+        free(old);
+    }
+    old = set_note(&d, "trf.config.norm_epsilon", NULL);
+    draft_refused(&d, TRF_E_FORMAT, "trf.config.norm_epsilon");
+    for (k = 0; k < sizeof reals / sizeof reals[0]; k++) {
+        free(set_note(&d, "trf.config.norm_epsilon", reals[k]));
+        draft_refused(&d, TRF_E_FORMAT, NULL);
+    }
+    free(set_note(&d, "trf.config.norm_epsilon", old));
+    free(old);
+    for (i = 0; i < sizeof special / sizeof special[0]; i++) {
+        snprintf(key, sizeof key, "trf.config.%s", special[i].field);
+        old = set_note(&d, key, special[i].value);
+        draft_refused(&d, TRF_E_FORMAT, special[i].field);
+        free(set_note(&d, key, old));
+        free(old);
+    }
+    draft_loaded(&d, NULL);
+    forget(&d);
+}
+
+/* Fields that make sense alone, but not with the tensors or with one another. */
+static void config_against_tensors(void **state)
+{
+    static const struct { const char *field, *value, *what; } wrong[] = {
+        {"d_model", "8", "src_embed.weight"}, {"d_ff", "5", "encoder.layers.0.linear1.weight"},
+        {"encoder_layers", "2", "encoder.layers.1.self_attn.in_proj_weight"}, {"decoder_layers", "2", "decoder.layers.1.self_attn.in_proj_weight"},
+        {"source_vocab", "10", "src_embed.weight"}, {"source_vocab", "8", "src_embed.weight"}, {"target_vocab", "8", "tgt_embed.weight"},
+        {"target_vocab", "16777216", "tgt_embed.weight"}, {"d_ff", "1048576", "encoder.layers.0.linear1.weight"},
+        {"d_model", "65536", "src_embed.weight"}, {"encoder_layers", "256", "encoder.layers.1.self_attn.in_proj_weight"},
+        {"positions", "3", "src_positions.weight"}, {"final_norm", "0", "encoder.norm.weight"}, {"generator_bias", "0", "generator.bias"},
+        {"tying", "1", "generator.weight"}, {"pad", "7", "pad"}, {"bos", "100", "bos"}, {"eos", "7", "eos"}, {"unk", "-1", "unk"}, {"pad", "1", "bos"},
+        {"eos", "3", "unk"} };
+    draft d;
+    char key[96], *old;
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(key, sizeof key, "trf.config.%s", wrong[i].field);
+        old = set_note(&d, key, wrong[i].value);
+        draft_refused(&d, TRF_E_SHAPE, wrong[i].what);
+        free(set_note(&d, key, old));
+        free(old);
+    }
+    forget(&d);
+}
+
+static void tied_matrices(void **state)
+{
+    static const char *const names[3] = {"src_embed.weight", "tgt_embed.weight", "generator.weight"};
+    trf_config config = small_config();
+    trf_model *model;
+    draft d;
+    uint64_t hash;
+    char *old;
+    int set, i, tying;
+    (void)state;
+    config.target_vocab = config.source_vocab;
+    for (tying = 1; tying <= 2; tying++) {
+        int first = tying == TRF_TIED_ALL ? 0 : 1;
+        config.tying = (trf_tying)tying;
+        model = model_of(&config);
+        save(model, in_folder("tied"));
+        trf_model_destroy(model);
+        hash = loaded(in_folder("tied"), NULL);
+        for (set = 1; set < 8; set++) {                 /* under any of its names, with and without prefix, or under several */
+            take_apart(&d, in_folder("tied"));
+            for (i = 0; i < 3; i++) if (i >= first && set >> i & 1) {
+                char name[64];
+                snprintf(name, sizeof name, "copy %d", i);
+                add_copy(&d, names[first], name);
+            }
+            if (first == 1 && set == 1) { forget(&d); continue; }
+            drop_tensor(&d, names[first]);
+            for (i = 0; i < 3; i++) if (i >= first && set >> i & 1) {
+                char name[64];
+                snprintf(name, sizeof name, "copy %d", i);
+                snprintf(tensor_of(&d, name)->name, 64, "%s%s", (set + i) % 2 ? "transformer." : "", names[i]);
+            }
+            assert_true(draft_loaded(&d, NULL) == hash);
+            for (i = 0; i < d.n; i++)                   /* they must be the same to the last bit, and of the same shape */
+                if (strstr(d.pieces[i].name, "generator.weight") && (set & 3 & ~(first ? 1 : 0))) {
+                    piece kept = d.pieces[i];
+                    kept.data[17] ^= 1;
+                    draft_refused(&d, TRF_E_SHAPE, NULL);
+                    kept.data[17] ^= 1;
+                    d.pieces[i].shape[0] = kept.shape[1]; d.pieces[i].shape[1] = kept.shape[0];
+                    draft_refused(&d, TRF_E_SHAPE, kept.name);
+                    d.pieces[i] = kept;
+                }
+            forget(&d);
+        }
+        take_apart(&d, in_folder("tied"));              /* the flag says one thing, the tensors another */
+        drop_tensor(&d, names[first]);
+        draft_refused(&d, TRF_E_SHAPE, names[first]);
+        forget(&d);
+        take_apart(&d, in_folder("tied"));
+        old = set_note(&d, "trf.config.tying", "0");
+        free(old);
+        draft_refused(&d, TRF_E_SHAPE, tying == TRF_TIED_ALL ? "tgt_embed.weight" : "generator.weight");
+        old = set_note(&d, "trf.config.tying", tying == 1 ? "2" : "1");
+        free(old);
+        draft_refused(&d, TRF_E_SHAPE, tying == TRF_TIED_ALL ? "tgt_embed.weight" : NULL);
+        old = set_note(&d, "trf.config.target_vocab", "8");
+        free(old);
+        old = set_note(&d, "trf.config.tying", "2");
+        free(old);
+        draft_refused(&d, TRF_E_FORMAT, "target_vocab");
+        forget(&d);
+    }
+}
+
+static void formats(void **state)
+{
+    static const char *const newer[] = {"2", "0", "-1", "17", "9223372036854775807"};
+    draft d;
+    char *old;
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+        free(set_note(&d, "trf.format", newer[i]));
+        put_together(&d, in_folder("draft"), 0);
+        refused_with(NULL, in_folder("draft"), TRF_E_UNSUPPORTED, "trf.format", newer[i]);
+    }
+    free(set_note(&d, "trf.format", "one"));
+    draft_refused(&d, TRF_E_FORMAT, "trf.format");
+    old = set_note(&d, "trf.format", NULL);
+    free(old);
+    draft_refused(&d, TRF_E_INVALID_ARG, "config");         /* no configuration at all */
+    forget(&d);
+}
+
+/* A state_dict of somebody else: tensors alone, the configuration from the caller, who may be wrong. */
+static void without_metadata(void **state)
+{
+    trf_config config = small_config(), other;
+    trf_load_options options = trf_load_defaults();
+    draft d;
+    uint64_t hash;
+    (void)state;
+    draft_of_small(&d);
+    hash = draft_loaded(&d, NULL);
+    while (d.n_notes) free(set_note(&d, d.notes[0].key, NULL));
+    assert_true(draft_loaded(&d, &config) == hash);
+    refused(in_folder("draft"), TRF_E_INVALID_ARG, "config");
+    options.config = &other;
+    other = config; other.d_ff = 7;
+    refused_with(&options, in_folder("draft"), TRF_E_SHAPE, "encoder.layers.0.linear1.weight", NULL);
+    other = config; other.d_ff = 0;
+    refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "d_ff", NULL);
+    other = config; other.eos = other.bos;
+    refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "eos", NULL);
+    other = config; other.generator_bias = 0;
+    refused_with(&options, in_folder("draft"), TRF_E_SHAPE, "generator.bias", NULL);
+    forget(&d);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Row 58 and 60: vocabularies and checksums. */
+
+static void bad_vocabularies(void **state)
+{
+    static const struct { const char *text; trf_status status; const char *what; int64_t where; } bad[] = {
+        {"", TRF_E_FORMAT, "vocabulary", 0}, {"word", TRF_E_FORMAT, "vocabulary", 0}, {"syllables\na\nb\nc\n", TRF_E_FORMAT, "vocabulary", 0},
+        {"words\na\nb\na\nd\ne\n", TRF_E_FORMAT, "vocabulary", 10}, {"words\na\n\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"words\na\nb\nc\nd\ne", TRF_E_FORMAT, "vocabulary", -2}, {"words\na\nb b\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"words\na\n\\x\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", -2}, {"words\na\n<s>\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"characters\na\nbb\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 13},
+        {"words\na\nb\nc\nd\n", TRF_E_SHAPE, "source_vocab", -1}, {"words\na\nb\nc\nd\ne\nf\n", TRF_E_SHAPE, "source_vocab", -1},
+        {"words\n", TRF_E_SHAPE, "source_vocab", -1} };
+    draft d;
+    char *big;
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    free(set_note(&d, "trf.source_vocab", "words\na\nb\nc\nd\ne\n"));
+    draft_loaded(&d, NULL);
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        int64_t where;
+        free(set_note(&d, "trf.source_vocab", bad[i].text));
+        where = draft_refused(&d, bad[i].status, bad[i].what);
+        if (bad[i].where != -2) assert_int_equal(where, bad[i].where);
+    }
+    big = (char *)malloc((1 << 21) + 16);           /* one token of 2 MiB */
+    assert_non_null(big);
+    strcpy(big, "words\n");
+    memset(big + 6, 'x', 1 << 21);
+    strcpy(big + 6 + (1 << 21), "\n");
+    free(set_note(&d, "trf.source_vocab", big));
+    put_together(&d, in_folder("draft"), 0);
+    {
+        trf_error err;
+        trf_load_options options = watched();
+        trf_model *model = NULL;
+        assert_int_equal(trf_model_load(&model, in_folder("draft"), &options, &err), TRF_E_FORMAT);
+        assert_null(model);
+        assert_int_equal(memory.live, 0);
+    }
+    free(big);
+    free(set_note(&d, "trf.source_vocab", "words\na\nb\nc\nd\ne\n"));
+    free(set_note(&d, "trf.config.bos", "4"));      /* a vocabulary has its special ids at 0, 1, 2, 3 */
+    draft_refused(&d, TRF_E_SHAPE, "bos");
+    forget(&d);
+}
+
+static void checksums(void **state)
+{
+    static const char *const malformed[] = {"", "0", "0123456", "012345678", "0123456g", "0123456 ", "ABCDEF01", "-1234567"};
+    draft d;
+    uint64_t hash;
+    char right[16], wrong[16];
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    hash = draft_loaded(&d, NULL);
+    snprintf(right, sizeof right, "%08lx", (unsigned long)crc_of(&d));
+    for (i = 0; i < 8; i++) {                       /* each digit counts */
+        strcpy(wrong, right);
+        wrong[i] = wrong[i] == '0' ? '1' : '0';
+        free(set_note(&d, "trf.crc32", wrong));
+        put_together(&d, in_folder("draft"), 1);
+        assert_true(refused(in_folder("draft"), TRF_E_CHECKSUM, "trf.crc32") > 0);
+    }
+    for (i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
+        free(set_note(&d, "trf.crc32", malformed[i]));
+        put_together(&d, in_folder("draft"), 1);
+        refused(in_folder("draft"), TRF_E_FORMAT, "trf.crc32");
+    }
+    free(set_note(&d, "trf.crc32", NULL));          /* files of others have none */
+    assert_true(draft_loaded(&d, NULL) == hash);
+    forget(&d);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Weights of other types, and weights that are no numbers. */
+
+static void put_little(unsigned char *to, uint64_t bits, int bytes) { int i; for (i = 0; i < bytes; i++) to[i] = (unsigned char)(bits >> 8 * i & 255); }
+
+/* Small multiples of 1/8, which every type holds exactly. */
+static double eighth(int64_t i) { return (double)(i * 37 % 61 - 30) / 8; }
+
+static void store_as(unsigned char *to, double x, const char *dtype)
+{
+    float single = (float)x;
+    uint32_t bits;
+    uint64_t wide;
+    memcpy(&bits, &single, 4);
+    memcpy(&wide, &x, 8);
+    if (!strcmp(dtype, "F64")) put_little(to, wide, 8);
+    else if (!strcmp(dtype, "F32")) put_little(to, bits, 4);
+    else if (!strcmp(dtype, "BF16")) put_little(to, bits >> 16, 2);
+    else put_little(to, x == 0 ? 0 : (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023), 2);
+}
+
+static void other_types(void **state)
+{
+    static const char *const types[] = {"F32", "F64", "BF16", "F16"};
+    trf_load_options options = watched();
+    int which, i;
+    (void)state;
+    for (which = 0; which < 5; which++) {
+        trf_error err;
+        trf_model *model = NULL;
+        draft d;
+        draft_of_small(&d);
+        for (i = 0; i < d.n; i++) {
+            piece *p = &d.pieces[i];
+            const char *type = types[which < 4 ? which : i % 4];        /* or each of another one */
+            int64_t count = p->rank == 2 ? p->shape[0] * p->shape[1] : p->shape[0], k;
+            size_t width = !strcmp(type, "F64") ? 8 : !strcmp(type, "F32") ? 4 : 2;
+            free(p->data);
+            p->bytes = (size_t)count * width;
+            p->data = (unsigned char *)malloc(p->bytes + 1);
+            strcpy(p->dtype, type);
+            for (k = 0; k < count; k++) store_as(p->data + (size_t)k * width, eighth(k + i), type);
+        }
+        put_together(&d, in_folder("draft"), 0);
+        OK(trf_model_load(&model, in_folder("draft"), &options, &err));
+        for (i = 0; i < d.n; i++) {
+            trf_tensor w = trf_parameter(model, trf_parameter_index(model, d.pieces[i].name));
+            int64_t k;
+            for (k = 0; k < trf_tensor_count(&w); k++) assert_true((double)w.data[k] == eighth(k + i));
+        }
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+        forget(&d);
+    }
+}
+
+static void not_numbers(void **state)
+{
+    static const double bad[] = {HUGE_VAL, -HUGE_VAL, 0};
+    draft d;
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < 3; i++) {
+        const char *names[2] = {"decoder.layers.0.multihead_attn.out_proj.weight", "src_embed.weight"};
+        piece *p = tensor_of(&d, names[i % 2]);
+        size_t width = strcmp(p->dtype, "F32") ? 8 : 4, k = (p->bytes / width - 1) * width;
+        unsigned char kept[8];
+        trf_error err;
+        trf_load_options options = watched();
+        trf_model *model = NULL;
+        trf_tensor w;
+        memcpy(kept, p->data + k, width);
+        store_as(p->data + k, i == 2 ? (double)NAN : bad[i], p->dtype);
+        assert_true(draft_refused(&d, TRF_E_NONFINITE, p->name) > (int64_t)k);      /* its offset in the file */
+        options.allow_nonfinite = 1;
+        OK(trf_model_load(&model, in_folder("draft"), &options, &err));
+        w = trf_parameter(model, trf_parameter_index(model, p->name));
+        if (i == 2) assert_true(isnan((double)w.data[k / width]));
+        else assert_true((double)w.data[k / width] == bad[i]);
+        trf_model_destroy(model);
+        memcpy(p->data + k, kept, width);
+    }
+    {   /* larger than a float: infinite once it is one */
+        piece *p = tensor_of(&d, "generator.bias");
+        int64_t k;
+        if (sizeof(trf_real) == 4) {
+            free(p->data);
+            strcpy(p->dtype, "F64");
+            p->bytes = 8 * (size_t)p->shape[0];
+            p->data = (unsigned char *)malloc(p->bytes);
+            for (k = 0; k < p->shape[0]; k++) store_as(p->data + 8 * k, k == 3 ? 1e300 : 1, "F64");
+            draft_refused(&d, TRF_E_NONFINITE, "generator.bias");
+        }
+    }
+    forget(&d);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Checkpoints: rows 59 and 61. */
+
+enum { PAIRS = 20 };
+
+static trf_corpus *corpus_of(int32_t first)
+{
+    trf_error err;
+    trf_corpus *corpus = NULL;
+    trf_corpus_options options = trf_corpus_defaults();
+    int32_t ids[5], i, k;
+    options.batch_tokens = 20;
+    options.epochs = 4;
+    OK(trf_corpus_create(&corpus, &options, &err));
+    for (i = 0; i < PAIRS; i++) {
+        for (k = 0; k < 5; k++) ids[k] = 4 + (first + i * 3 + k) % 3;
+        OK(trf_corpus_add(corpus, ids, 1 + i % 5, ids, 1 + i % 4, &err));
+    }
+    return corpus;
+}
+
+static trf_train_options training_options(void)
+{
+    trf_train_options o = trf_train_defaults();
+    o.optimizer = TRF_ADAMW;
+    o.beta1 = 0.85; o.beta2 = 0.95; o.epsilon = 1.0 / 3e7;
+    o.epsilon_rule = TRF_EPSILON_INSIDE;
+    o.weight_decay = 0.01;
+    o.decay_all = 1;
+    o.schedule = TRF_COSINE;
+    o.learning_rate = 0.0123456789012345678;
+    o.initial_rate = 1e-5; o.final_rate = 2e-5;
+    o.warmup = 3;
+    o.total_steps = 1000000000000;
+    o.label_smoothing = 0.07;
+    o.smoothing_rule = TRF_SMOOTH_OTHERS;
+    o.dropout = 0.11; o.attention_dropout = 0.12; o.activation_dropout = 0.13; o.residual_dropout = 0.14;
+    o.clip_norm = 0.3;
+    o.seed = UINT64_MAX - 5;
+    o.source_tokens = 101; o.target_tokens = 102; o.sequences = 33; o.longest = 11;
+    o.threads = 1;
+    return o;
+}
+
+typedef struct run { trf_model *model; trf_trainer *trainer; trf_corpus *corpus; } run;
+
+static run train_some(int steps, const char *path)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = training_options();
+    trf_batch batch;
+    trf_step_report report;
+    run r;
+    r.model = model_of(&config);
+    r.corpus = corpus_of(0);
+    r.trainer = NULL;
+    OK(trf_trainer_create(&r.trainer, r.model, &training, &err));
+    while (steps--) {
+        OK(trf_corpus_next(r.corpus, &batch, &err));
+        OK(trf_train_step(r.trainer, &batch, &report, &err));
+        assert_int_equal(report.skipped, 0);
+    }
+    if (path) OK(trf_checkpoint_save(r.trainer, r.corpus, path, &err));
+    return r;
+}
+
+static void end_run(run *r)
+{
+    trf_trainer_destroy(r->trainer);
+    trf_model_destroy(r->model);
+    trf_corpus_destroy(r->corpus);
+}
+
+static uint64_t go_on(run *r, int steps)
+{
+    trf_error err;
+    trf_batch batch;
+    trf_step_report report;
+    while (steps--) {
+        OK(trf_corpus_next(r->corpus, &batch, &err));
+        OK(trf_train_step(r->trainer, &batch, &report, &err));
+    }
+    return hash_state(r->trainer);
+}
+
+static void checkpoints_come_back(void **state)
+{
+    int steps;
+    (void)state;
+    for (steps = 0; steps < 12; steps += 5) {
+        trf_error err;
+        run r = train_some(steps, in_folder("run")), again;
+        trf_load_options options = watched();
+        trf_train_options changed;
+        const trf_train_options *a, *b;
+        memset(&again, 0, sizeof again);
+        again.corpus = corpus_of(0);
+        OK(trf_checkpoint_load(&again.model, &again.trainer, again.corpus, in_folder("run"), NULL, &options, &err));
+        assert_int_equal(trf_trainer_step(again.trainer), steps);
+        assert_true(hash_state(again.trainer) == hash_state(r.trainer));
+        check_same_config(trf_model_config(r.model), trf_model_config(again.model));
+        a = trf_trainer_options(r.trainer);
+        b = trf_trainer_options(again.trainer);
+#define X(type, field) assert_true(a->field == b->field);
+        TRF__TRAIN_INTS(X)
+        TRF__TRAIN_REALS(X)
+#undef X
+        OK(trf_checkpoint_save(again.trainer, again.corpus, in_folder("again"), &err));
+        assert_true(hash_file(in_folder("run")) == hash_file(in_folder("again")));
+        assert_true(go_on(&r, 7) == go_on(&again, 7));
+        end_run(&again);
+        assert_int_equal(memory.live, 0);
+
+        changed = *trf_trainer_options(r.trainer);          /* other options, the same state; no corpus */
+        changed.learning_rate = 0.5;
+        changed.seed = 3;
+        again.corpus = NULL;
+        OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options, &err));
+        assert_true(trf_trainer_options(again.trainer)->learning_rate == 0.5);
+        assert_int_equal(trf_trainer_step(again.trainer), steps);
+        end_run(&again);
+        changed.beta1 = 1;
+        assert_int_equal(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "beta1");
+        assert_null(again.model);
+        assert_null(again.trainer);
+        end_run(&r);
+    }
+}
+
+static void checkpoints_in_the_middle(void **state)
+{
+    trf_error err;
+    run r = train_some(2, in_folder("middle"));
+    uint64_t file = hash_file(in_folder("middle"));
+    trf_batch batch;
+    trf_step_report report;
+    (void)state;
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    OK(trf_forward_backward(r.trainer, &batch, &report, &err));
+    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err), TRF_E_STATE);
+    assert_true(hash_file(in_folder("middle")) == file);
+    trf_discard_gradients(r.trainer);
+    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err));
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("middle"), &err));
+    end_run(&r);
+}
+
+/* Loads a checkpoint that must be refused; a corpus stays where it is. Returns err.where. */
+static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_status status, const char *what)
+{
+    trf_error err;
+    trf_load_options options = watched();
+    trf_model *model = (trf_model *)&err;
+    trf_trainer *trainer = (trf_trainer *)&err;
+    int64_t epoch = 0, batch = 0, epoch_now = 0, batch_now = 0;
+    trf_status got;
+    if (corpus) trf__corpus_position(corpus, &epoch, &batch);
+    got = trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &options, &err);
+    if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status), what ? what : "it");
+    assert_null(model);
+    assert_null(trainer);
+    assert_int_equal(memory.live, 0);
+    assert_true(largest < (4u << 20));
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0])
+        fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status), what ? what : "anything",
+                 trf_status_name(got), err.what, err.message);
+    if (corpus) trf__corpus_position(corpus, &epoch_now, &batch_now);
+    assert_true(epoch == epoch_now && batch == batch_now);
+    return err.where;
+}
+
+static int64_t draft_checkpoint_refused(draft *d, trf_corpus *corpus, trf_status status, const char *what)
+{
+    put_together(d, in_folder("draft"), 0);
+    return checkpoint_refused(in_folder("draft"), corpus, status, what);
+}
+
+static void note_refused(draft *d, trf_corpus *corpus, const char *key, const char *value, trf_status status, const char *what)
+{
+    char *old = set_note(d, key, value);
+    assert_non_null(old);
+    draft_checkpoint_refused(d, corpus, status, what);
+    free(set_note(d, key, old));
+    free(old);
+}
+
+static void bad_checkpoint_numbers(void **state)
+{
+    static const char *const keys[] = {
+#define X(type, field) "trf.train." #field,
+        TRF__TRAIN_INTS(X) TRF__TRAIN_REALS(X)
+#undef X
+    };
+    static const struct { const char *key, *value, *what; } wrong[] = {
+        {"optimizer", "2", "optimizer"}, {"beta1", "1", "beta1"}, {"beta2", "-0.1", "beta2"}, {"beta2", "nan", "beta2"}, {"epsilon", "0", "epsilon"},
+        {"warmup", "0", "warmup"}, {"warmup", "-3", "warmup"}, {"learning_rate", "0", "learning_rate"}, {"learning_rate", "inf", "learning_rate"},
+        {"dropout", "1", "dropout"}, {"dropout", "nan", "dropout"}, {"attention_dropout", "-1", "attention_dropout"},
+        {"residual_dropout", "2", "residual_dropout"}, {"label_smoothing", "1", "label_smoothing"}, {"clip_norm", "0", "clip_norm"},
+        {"clip_norm", "nan", "clip_norm"}, {"total_steps", "3", "total_steps"}, {"threads", "0", "threads"}, {"sequences", "-1", "sequences"},
+        {"source_tokens", "2147483647", "source_tokens"}, {"longest", "1", "longest"}, {"schedule", "4", "schedule"} };
+    run r = train_some(3, in_folder("run"));
+    trf_corpus *corpus = corpus_of(0);
+    draft d;
+    char key[96];
+    size_t i;
+    (void)state;
+    take_apart(&d, in_folder("run"));
+    for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        note_refused(&d, corpus, keys[i], NULL, TRF_E_FORMAT, keys[i]);
+        note_refused(&d, corpus, keys[i], "x", TRF_E_FORMAT, keys[i]);
+        note_refused(&d, corpus, keys[i], "", TRF_E_FORMAT, keys[i]);
+    }
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(key, sizeof key, "trf.train.%s", wrong[i].key);
+        note_refused(&d, corpus, key, wrong[i].value, TRF_E_FORMAT, wrong[i].what);
+    }
+    note_refused(&d, corpus, "trf.train.warmup", "9223372036854775807", TRF_E_FORMAT, "warmup");
+    note_refused(&d, corpus, "trf.train.longest", "4294967298", TRF_E_FORMAT, "trf.train.longest");
+    note_refused(&d, corpus, "trf.step", "-1", TRF_E_STATE, "trf.step");
+    note_refused(&d, corpus, "trf.step", "-9223372036854775808", TRF_E_STATE, "trf.step");
+    note_refused(&d, corpus, "trf.step", "1.5", TRF_E_FORMAT, "trf.step");
+    note_refused(&d, corpus, "trf.step", NULL, TRF_E_FORMAT, "trf.step");
+    note_refused(&d, corpus, "trf.step", "9223372036854775807", TRF_E_STATE, "trf.step");      /* the next one would overflow */
+    note_refused(&d, corpus, "trf.corpus.batch", "-1", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.batch", "1000", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.batch", "9223372036854775807", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.epoch", "-1", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.epoch", "5", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.epoch", NULL, TRF_E_FORMAT, "trf.corpus.epoch");
+    note_refused(&d, corpus, "trf.corpus.batch", "", TRF_E_FORMAT, "trf.corpus.batch");
+    note_refused(&d, corpus, "trf.corpus.fingerprint", "0000000000000000", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.fingerprint", NULL, TRF_E_STATE, "corpus");
+    trf_corpus_destroy(corpus);
+    corpus = corpus_of(1);                      /* other data */
+    checkpoint_refused(in_folder("run"), corpus, TRF_E_STATE, "corpus");
+    trf_corpus_destroy(corpus);
+    forget(&d);
+    end_run(&r);
+}
+
+static void bad_moments(void **state)
+{
+    run r = train_some(3, in_folder("run"));
+    draft d;
+    int i, n;
+    (void)state;
+    take_apart(&d, in_folder("run"));
+    n = d.n;
+    for (i = 0; i < n; i += 7) {                /* some of each kind missing */
+        char name[160];
+        draft e;
+        take_apart(&e, in_folder("run"));
+        memcpy(name, e.pieces[i].name, sizeof name);
+        drop_tensor(&e, name);
+        put_together(&e, in_folder("draft"), 0);
+        checkpoint_refused(in_folder("draft"), NULL, TRF_E_SHAPE, NULL);
+        forget(&e);
+    }
+    for (i = 0; i < n; i++) {
+        piece *p = &d.pieces[i], kept = *p;
+        int is_v = !strncmp(p->name, "optimizer.v.", 12);
+        size_t width = sizeof(trf_real);
+        unsigned char value[8];
+        if (strncmp(p->name, "optimizer.", 10)) continue;
+        if (p->rank == 2 && p->shape[0] != p->shape[1]) {
+            p->shape[0] = kept.shape[1]; p->shape[1] = kept.shape[0];
+            draft_checkpoint_refused(&d, NULL, TRF_E_SHAPE, kept.name);
+            *p = kept;
+        }
+        memcpy(value, p->data, width);
+        store_as(p->data, (double)NAN, p->dtype);
+        draft_checkpoint_refused(&d, NULL, TRF_E_NONFINITE, kept.name);
+        store_as(p->data, -1e-6, p->dtype);
+        if (is_v) draft_checkpoint_refused(&d, NULL, TRF_E_STATE, NULL);
+        memcpy(p->data, value, width);
+    }
+    add_copy(&d, "optimizer.m.generator.bias", "optimizer.x.generator.bias");
+    draft_checkpoint_refused(&d, NULL, TRF_E_SHAPE, "optimizer.x.generator.bias");
+    forget(&d);
+    end_run(&r);
+}
+
+static void one_for_the_other(void **state)
+{
+    trf_error err;
+    run r = train_some(1, in_folder("run"));
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_load_options options = watched();
+    draft d;
+    (void)state;
+    save(r.model, in_folder("model"));
+    refused_with(NULL, in_folder("run"), TRF_E_STATE, "trf.content", "trf_checkpoint_load");
+    checkpoint_refused(in_folder("model"), NULL, TRF_E_STATE, "trf.content");
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options, &err), TRF_E_STATE);
+    assert_non_null(strstr(err.message, "trf_model_load"));
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));      /* one without a place in the data */
+    checkpoint_refused(in_folder("bare"), r.corpus, TRF_E_STATE, "corpus");
+    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("bare"), NULL, &options, &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    draft_of_small(&d);                         /* a model that only says it is one */
+    free(set_note(&d, "trf.content", "checkpoint"));
+    put_together(&d, in_folder("draft"), 0);
+    checkpoint_refused(in_folder("draft"), NULL, TRF_E_SHAPE, NULL);
+    forget(&d);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("nowhere"), NULL, &options, &err), TRF_E_IO);
+    assert_int_equal(trf_model_load(&model, in_folder("nowhere"), &options, &err), TRF_E_IO);
+    assert_int_equal(err.sys_errno, ENOENT);
+    assert_int_equal(memory.live, 0);
+    end_run(&r);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Damage of every kind. */
+
+/* As small as a model can be: two kilobytes of header, some hundred bytes of weights. */
+static void save_smallest(const char *path)
+{
+    trf_config config = small_config();
+    trf_model *model;
+    config.kind = TRF_DECODER_ONLY;
+    config.encoder_layers = 0;
+    config.d_model = config.d_ff = 1;
+    config.n_heads = 1;
+    config.target_vocab = 5;
+    config.max_length = 4;
+    config.final_norm = config.generator_bias = 0;
+    config.tying = TRF_TIED_DECODER;
+    model = model_of(&config);
+    save(model, path);
+    trf_model_destroy(model);
+}
+
+static void every_truncation(void **state)
+{
+    size_t n, length;
+    unsigned char *bytes;
+    trf_load_options options = watched();
+    (void)state;
+    save_smallest(in_folder("cut"));
+    bytes = bytes_of(in_folder("cut"), &n);
+    for (length = n; length-- > 0; ) {
+        trf_error err;
+        trf_model *model = NULL;
+        trf_status status;
+        assert_int_equal(truncate(in_folder("cut"), (off_t)length), 0);
+        status = trf_model_load(&model, in_folder("cut"), &options, &err);
+        if (status != TRF_E_FORMAT && status != TRF_E_LIMIT) fail_msg("cut to %lu bytes: %s", (unsigned long)length, trf_status_name(status));
+        assert_null(model);
+        assert_int_equal(memory.live, 0);
+    }
+    free(bytes);
+}
+
+static void every_bit(void **state)
+{
+    size_t n, at, header = 0;
+    int bit, i, file, accepted = 0;
+    unsigned char *bytes, changed;
+    trf_load_options options = watched();
+    (void)state;
+    save_smallest(in_folder("flip"));
+    bytes = bytes_of(in_folder("flip"), &n);
+    for (i = 0; i < 8; i++) header |= (size_t)bytes[i] << 8 * i;
+    file = open(in_folder("flip"), O_WRONLY);
+    assert_true(file >= 0);
+    for (at = 0; at < n; at++)
+        for (bit = 0; bit < 8; bit++) {
+            trf_error err;
+            trf_model *model = NULL;
+            trf_status status;
+            changed = (unsigned char)(bytes[at] ^ 1 << bit);
+            assert_int_equal(pwrite(file, &changed, 1, (off_t)at), 1);
+            status = trf_model_load(&model, in_folder("flip"), &options, &err);
+            if (at >= 8 + header) assert_int_equal(status, TRF_E_CHECKSUM);     /* before anything else is said about the data */
+            assert_true((status == TRF_OK) == (model != NULL));
+            assert_true(status == TRF_OK || (err.status == (int32_t)status && err.message[0]));
+            assert_int_equal(pwrite(file, bytes + at, 1, (off_t)at), 1);
+            accepted += status == TRF_OK;       /* the seed, say, or a key that nobody reads */
+            trf_model_destroy(model);
+            assert_int_equal(memory.live, 0);
+        }
+    assert_true(largest < (1u << 20));
+    assert_true(accepted < (int)n);
+    close(file);
+    free(bytes);
+}
+
+/* The same for a checkpoint, one bit of every third byte. */
+static void bits_of_a_checkpoint(void **state)
+{
+    run r = train_some(2, in_folder("flip"));
+    size_t n, at, header = 0;
+    int i, file;
+    unsigned char *bytes = bytes_of(in_folder("flip"), &n), changed;
+    trf_load_options options = watched();
+    (void)state;
+    for (i = 0; i < 8; i++) header |= (size_t)bytes[i] << 8 * i;
+    file = open(in_folder("flip"), O_WRONLY);
+    assert_true(file >= 0);
+    for (at = 0; at < n; at += 3) {
+        trf_error err;
+        trf_model *model = NULL;
+        trf_trainer *trainer = NULL;
+        trf_status status;
+        changed = (unsigned char)(bytes[at] ^ 1 << at % 8);
+        assert_int_equal(pwrite(file, &changed, 1, (off_t)at), 1);
+        status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("flip"), NULL, &options, &err);
+        if (at >= 8 + header) assert_int_equal(status, TRF_E_CHECKSUM);
+        assert_true((status == TRF_OK) == (model != NULL) && (status == TRF_OK) == (trainer != NULL));
+        assert_int_equal(pwrite(file, bytes + at, 1, (off_t)at), 1);
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(largest < (64u << 20));
+    close(file);
+    free(bytes);
+    end_run(&r);
+}
+
+/* Whatever sizes a file claims, nothing big is asked for before the tensors have proven them. */
+static void giants(void **state)
+{
+    static const char *const fields[][2] = {
+        {"d_model", "65536"}, {"n_heads", "65536"}, {"d_ff", "1048576"}, {"encoder_layers", "256"}, {"decoder_layers", "256"},
+        {"source_vocab", "16777216"}, {"target_vocab", "16777216"}, {"max_length", "1048576"}, {"positions", "3"}, {"position_offset", "1048576"} };
+    draft d;
+    size_t i;
+    (void)state;
+    draft_of_small(&d);
+    for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "trf.config.%s", fields[i][0]);
+        free(set_note(&d, key, fields[i][1]));
+        put_together(&d, in_folder("draft"), 0);
+        {
+            trf_error err;
+            trf_load_options options = watched();
+            trf_model *model = NULL;
+            trf_status status = trf_model_load(&model, in_folder("draft"), &options, &err);
+            assert_true(status == TRF_E_SHAPE || status == TRF_E_FORMAT || status == TRF_E_LIMIT);
+            assert_null(model);
+            assert_true(largest < (2u << 20));
+            assert_int_equal(memory.live, 0);
+        }
+    }
+    forget(&d);
+    {   /* and not more than the caller allows */
+        trf_load_options options = trf_load_defaults();
+        size_t n;
+        free(bytes_of(in_folder("small"), &n));
+        options.max_bytes = n - 1;
+        refused_with(&options, in_folder("small"), TRF_E_LIMIT, NULL, "max_bytes");
+        options.max_bytes = 0;
+        refused_with(&options, in_folder("small"), TRF_E_INVALID_ARG, "max_bytes", NULL);
+    }
+}
+
+/* Memory that runs out at any point: refused, nothing lost, the file as it was. */
+static void no_memory(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    run r = train_some(2, in_folder("run"));
+    trf_corpus *corpus = corpus_of(0);
+    int64_t at;
+    int what, done;
+    (void)state;
+    config.hooks = kit_hooks(&memory);
+    for (what = 0; what < 3; what++)
+        for (at = 1, done = 0; !done; at++) {
+            trf_load_options options = watched();
+            trf_model *model = NULL;
+            trf_trainer *trainer = NULL;
+            trf_status status;
+            uint64_t before = what == 1 ? hash_file(in_folder("small")) : 0;
+            if (what == 0) {
+                memory.fail_at = at;
+                status = trf_model_load(&model, in_folder("small"), &options, &err);
+            } else if (what == 1) {
+                OK(trf_model_create(&model, &config, &err));
+                memory.fail_at = memory.calls + at;
+                status = trf_model_save(model, in_folder("small"), &err);
+                if (status != TRF_OK) assert_true(before == hash_file(in_folder("small")));
+            } else {
+                memory.fail_at = at;
+                status = trf_checkpoint_load(&model, &trainer, corpus, in_folder("run"), NULL, &options, &err);
+            }
+            done = status == TRF_OK;
+            if (!done) {
+                assert_int_equal(status, TRF_E_NOMEM);
+                assert_int_equal(err.status, TRF_E_NOMEM);
+                if (what != 1) assert_null(model);
+                assert_null(trainer);
+            }
+            memory.fail_at = 0;
+            trf_trainer_destroy(trainer);
+            trf_model_destroy(model);
+            assert_int_equal(memory.live, 0);
+            assert_true(at < 200);
+        }
+    trf_corpus_destroy(corpus);
+    end_run(&r);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Saving */
+
+static void saving_over_what_is_loaded(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_model *first = model_of(&config), *second, *model = NULL;
+    trf_file *open_file = NULL;
+    trf_load_options options = trf_load_defaults();
+    (void)state;
+    config.seed = 2;
+    second = model_of(&config);
+    save(first, in_folder("one"));
+    OK(trf_model_load(&model, in_folder("one"), NULL, &err));
+    save(model, in_folder("one"));              /* onto itself */
+    assert_true(loaded(in_folder("one"), NULL) == hash_weights(HASH_START, first));
+    trf_model_destroy(model);
+    OK(trf_file_open(&open_file, in_folder("one"), NULL, &err));
+    save(second, in_folder("one"));             /* over a file that somebody reads: the reader keeps the old one */
+    OK(trf__model_read(&model, open_file, &options, 0, &err));
+    assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, first));
+    trf_file_close(open_file);
+    assert_true(loaded(in_folder("one"), NULL) == hash_weights(HASH_START, second));
+    trf_model_destroy(model);
+    trf_model_destroy(first);
+    trf_model_destroy(second);
+}
+
+static void places_that_cannot_be_written(void **state)
+{
+    static const char *const places[] = {"/proc/model.safetensors", "/nowhere/at/all/model.safetensors", "/", "/dev/null", "/dev/full", ""};
+    trf_error err;
+    trf_config config = small_config();
+    trf_model *model = model_of(&config);
+    run r = train_some(1, NULL);
+    struct rlimit unlimited, little;
+    uint64_t before;
+    size_t i;
+    int files;
+    (void)state;
+    for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+        trf_status wanted = places[i][0] ? TRF_E_IO : TRF_E_INVALID_ARG;
+        assert_int_equal(trf_model_save(model, places[i], &err), wanted);
+        assert_true(err.status == (int32_t)wanted && err.message[0]);
+        assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, places[i], &err), wanted);
+    }
+    assert_int_equal(trf_model_save(model, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save(NULL, in_folder("one"), &err), TRF_E_INVALID_ARG);
+    save(model, in_folder("old"));
+    before = hash_file(in_folder("old"));
+    files = files_in_folder();
+    assert_int_equal(chmod(folder, 0555), 0);
+    if (geteuid() != 0) assert_int_equal(trf_model_save(model, in_folder("old"), &err), TRF_E_IO);
+    assert_int_equal(chmod(folder, 0755), 0);
+    signal(SIGXFSZ, SIG_IGN);                   /* a disk that is full after a kilobyte */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    little = unlimited;
+    little.rlim_cur = 1024;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    assert_int_equal(trf_model_save(model, in_folder("old"), &err), TRF_E_IO);
+    assert_int_equal(err.sys_errno, EFBIG);
+    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("old"), &err), TRF_E_IO);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    assert_true(hash_file(in_folder("old")) == before);
+    assert_int_equal(files_in_folder(), files);         /* nothing half written is left */
+    save(model, in_folder("old"));
+    assert_true(hash_file(in_folder("old")) == before);
+    trf_model_destroy(model);
+    end_run(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_configuration),
+        cmocka_unit_test(other_writers),
+        cmocka_unit_test(vocabularies),
+        cmocka_unit_test(tensors_missing_and_extra),
+        cmocka_unit_test(tensors_of_wrong_shape),
+        cmocka_unit_test(config_fields),
+        cmocka_unit_test(config_against_tensors),
+        cmocka_unit_test(tied_matrices),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(without_metadata),
+        cmocka_unit_test(bad_vocabularies),
+        cmocka_unit_test(checksums),
+        cmocka_unit_test(other_types),
+        cmocka_unit_test(not_numbers),
+        cmocka_unit_test(checkpoints_come_back),
+        cmocka_unit_test(checkpoints_in_the_middle),
+        cmocka_unit_test(bad_checkpoint_numbers),
+        cmocka_unit_test(bad_moments),
+        cmocka_unit_test(one_for_the_other),
+        cmocka_unit_test(every_truncation),
+        cmocka_unit_test(every_bit),
+        cmocka_unit_test(bits_of_a_checkpoint),
+        cmocka_unit_test(giants),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(saving_over_what_is_loaded),
+        cmocka_unit_test(places_that_cannot_be_written),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
