@@ -16,7 +16,7 @@
 //   On a bare machine               cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 -march=native -fopenmp app.cc -lopenblas -lm
 //   To ship: runs on any x86-64 and uses what it finds. column.c is two lines, `#define TRF_COLUMN avx2` and
-//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -c column.c
+//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -fopenmp -c column.c
 //                                   cc -O2 -fopenmp -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
@@ -227,8 +227,9 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 
 /* What an object asks of the program it lives in. All optional, copied when the object is made.
    alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same
-   `bytes` back. cancel is asked at least once per layer and per decoded token; non-zero makes the
-   running call return TRF_E_CANCELLED. The default log is silent. */
+   `bytes` back. cancel is asked at least once per layer and per decoded token (in backward only
+   while nothing has been accumulated yet); non-zero makes the running call return TRF_E_CANCELLED. The default log
+   is silent. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -261,7 +262,7 @@ typedef struct trf_tensor {
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
 
-/* How this copy was built and what it will use: version, columns, vector width, products, threads. */
+/* How this copy was built: version, type, vector width, products, threads, columns. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
@@ -466,7 +467,7 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
    Its position is part of a checkpoint. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
-    int32_t batch_tokens;       /* at most so many tokens a side a batch, BOS/EOS counted; default 4096 */
+    int32_t batch_tokens;       /* at most so many a side, BOS/EOS counted; a longer pair is alone; default 4096 */
     int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
     /* 1: batch_tokens counts the longest pair times the pairs, as padded systems do; default 0 */
     int32_t padded_budget;
@@ -586,7 +587,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1 } trf_ended;
 
 typedef struct trf_hypothesis {
-    const int32_t *ids;         /* without BOS and EOS, with the forced prefix */
+    const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
     int32_t n;
     double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens too */
     double score;               /* after the length rule; what the ranking uses */
@@ -687,7 +688,8 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 
 /* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q: (query rows, d), k, v:
    (key rows, d), d = heads * d_head. Sequence i has query_lengths[i] queries and key_lengths[i] keys;
-   TRF_CAUSAL: query i sees the keys up to its own number. No keys: zero. */
+   TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
+   `saved` may be NULL where no backward follows. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
@@ -810,7 +812,7 @@ typedef struct trf_train_options {
        fails with TRF_E_NOMEM before anything has changed. Defaults 4096, 4096, 256 sequences, the longest 128. */
     int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads, leave_blas_threads;    /* as in trf_device */
-    int32_t rank, n_ranks;              /* this trainer's number among several; default 0 of 1 */
+    int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
     /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
        layer first. Non-zero is an error (TRF_E_BACKEND, gradients discarded). stream is NULL on the CPU. */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
@@ -862,12 +864,13 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);  /* may be written between steps */
-/* sum over the tokens since the last update */
+/* Sums over the tokens of the step's micro-batches, from trf_forward_backward until trf_optimizer_step. */
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
    TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus, filled as before,
-   is moved to the stored place, or refused (TRF_E_STATE) if its data differ. NULL training: the stored options. */
+   is moved to the stored place, or refused (TRF_E_STATE) if its data differ. NULL training: the stored options,
+   without hooks and all_reduce. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err);
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
@@ -1012,8 +1015,8 @@ TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
 {
     char *raw, *aligned;
     if (bytes == 0) bytes = 1;
+    if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;       /* a size that did not fit */
     if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
-    if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;
     raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
     if (!raw) return NULL;
     aligned = raw + sizeof(void *);
@@ -1251,19 +1254,6 @@ TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y
     return r;
 }
 
-TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
-{
-    trf_real x[TRF__WIDE];
-    int i;
-    trf__store(x, a);
-#if defined(TRF_DOUBLE)
-    for (i = 0; i < TRF__WIDE; i++) x[i] = sqrt(x[i]);
-#else
-    for (i = 0; i < TRF__WIDE; i++) x[i] = sqrtf(x[i]);
-#endif
-    return trf__load(x);
-}
-
 /* Sum and maximum over the lanes: lane i with lane i + 8, then + 4, + 2, + 1. */
 TRF__INLINE trf_real trf__sum(trf__v16 a)
 {
@@ -1304,6 +1294,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
 }
 TRF__BY_LANE(trf__exp, exp(x[i]))
 TRF__BY_LANE(trf__erf, erf(x[i]))
+TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
 TRF__FN double trf__ln(double x) { return log(x); }
 
 #else
@@ -1330,7 +1321,7 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 #define X(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
-        bits = (trf__ivec)((bits + 127) << 23); \
+        bits = (trf__ivec)((bits - (0x4B400000 - 127)) * 8388608); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
     TRF__EACH(X)
@@ -1357,6 +1348,25 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
     return trf__div(trf__mul(c, p), q);
 }
 
+/* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent, and one for the
+   root itself. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno, so compilers leave it scalar.) */
+TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
+{
+    trf__v16 r, s, half = trf__mul(a, trf__set(-0.5f));
+    int k;
+#define X(i) { \
+        trf__ivec bits; \
+        TRF__AS_INT(bits, a.part[i]); \
+        bits = 0x5F3759DF - (bits >> 1); \
+        TRF__AS_REAL(r.part[i], bits); }
+    TRF__EACH(X)
+#undef X
+    for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
+    s = trf__mul(a, r);
+    s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, a), trf__mul(r, trf__set(0.5f)), s);
+    return trf__if_less(a, trf__set((trf_real)HUGE_VAL), s, a);
+}
+
 /* Natural logarithm of x > 0 without libm: x = m 2^e with m in [sqrt(1/2), sqrt(2)), and
    ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. Error below 1e-15 relative to 1. */
 TRF__FN double trf__ln(double x)
@@ -1364,6 +1374,7 @@ TRF__FN double trf__ln(double x)
     uint64_t bits;
     int e, k;
     double m, s, s2, p = 0;
+    if (!(x > 0) || !trf__is_finite(x)) return x == 0 ? -HUGE_VAL : x < 0 ? (double)NAN : x;
     memcpy(&bits, &x, sizeof bits);
     e = (int)(bits >> 52) - 1022;
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
@@ -1634,7 +1645,8 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
     TRF__DEEP = 256,                                /* depth of a packed panel: 16 KiB, half of a level-1 cache */
-    TRF__SKINNY = 16                                /* up to so many rows CBLAS is never asked */
+    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never asked, */
+    TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
 };
 
 /* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel stores
@@ -1793,7 +1805,7 @@ TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real
     trf__product(trf__scratch(run, worker), out, in, rows, dy, 1, lddy, x, ldx, 1, dw, lddw, 1);
 }
 
-/* The change between CBLAS and the built-in product depends on the number of rows only. */
+/* The change between CBLAS and the built-in product depends on the number of rows only (and on packed weights). */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas && rows > TRF__SKINNY; }
 
 // -----------------------------------------------------------------------------------------------
@@ -1991,7 +2003,8 @@ TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_
     trf__mat w;
     w.plain = j->w.plain + column * j->in;
     w.packed = j->w.packed ? j->w.packed + column * j->in : NULL;
-    trf__product_nt(run, worker, trf__use_blas(run, j->rows), y, j->x + row * j->in, w, rows, columns, j->in, j->out);
+    trf__product_nt(run, worker, trf__use_blas(run, j->rows) && !(w.packed && j->rows <= TRF__PACKED_ROWS), y,
+                    j->x + row * j->in, w, rows, columns, j->in, j->out);
     if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
 }
 
@@ -2003,7 +2016,7 @@ TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x
     job.y = y; job.x = x; job.w = w; job.b = b; job.rows = rows; job.out = out; job.in = in;
     job.tile_rows = trf__tile_rows(rows);
     job.tile_columns = trf__round_up(out, 16);
-    if (rows <= TRF__SKINNY) job.tile_columns = trf__min64(job.tile_columns, 128);
+    if (rows <= 256) job.tile_columns = trf__min64(job.tile_columns, rows <= TRF__SKINNY ? 128 : 512);
     job.column_tiles = trf__ceil_div(out, job.tile_columns);
     trf__tiles(run, trf__ceil_div(rows, job.tile_rows) * job.column_tiles, trf__linear_tile, &job);
 }
@@ -2531,6 +2544,7 @@ TRF__FN void trf__cpu_add_norm_backward(const trf__run *run, const trf__norm *n)
 // is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
 
 enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512 };
+#define TRF__HUGE_SUM 33554432.0
 
 TRF__FN int64_t trf__loss_group(int64_t rows) { return trf__min64(rows, TRF__LOSS_GROUP); }
 
@@ -2567,8 +2581,9 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
     }
     sum = trf__log_sum(z, n, &maximum);
     lse = (double)maximum + trf__ln((double)sum);
-    if (l->off != 0) for (c = 0; c < n; c += 16) total = trf__add(total, trf__load_n(z + c, n - c));
-    all = (double)trf__sum(total) - (double)n * lse;            /* sum of all log-probabilities */
+    off = trf__set((trf_real)(1 / TRF__HUGE_SUM));              /* a power of two: sums of huge logits must not overflow */
+    if (l->off != 0) for (c = 0; c < n; c += 16) total = trf__fma(trf__load_n(z + c, n - c), off, total);
+    all = TRF__HUGE_SUM * (double)trf__sum(total) - (double)n * lse;        /* sum of all log-probabilities */
     zero = l->zero_column >= 0 ? (double)z[l->zero_column] - lse : 0;
     l->row_nll[row] = lse - (double)z[target];
     l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
@@ -2618,7 +2633,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.ld = trf__round_up(l->vocab, 16);
     for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
-        job.tile_rows = trf__min64(128, trf__tile_rows(job.rows));
+        job.tile_rows = 128;
         trf__tiles(run, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
         if (l->dx && (l->dw || l->db)) trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile,
                                                   &job);
@@ -2763,13 +2778,24 @@ TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, c
 #define TRF__PASTE_OF(a, b) a##b
 #define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
 
+/* Builds that do not fit together have tables of different names, so they do not link. */
+#if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_double_translate_, name)
+#elif defined(TRF_DOUBLE)
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_double_, name)
+#elif defined(TRF_NO_TRAIN)
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_translate_, name)
+#else
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_, name)
+#endif
+
 #define X(name, arguments) trf__cpu_##name,
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C"
 #endif
-extern const trf__ops TRF__PASTE(trf_column_, TRF_COLUMN);
-const trf__ops TRF__PASTE(trf_column_, TRF_COLUMN) = { TRF__OPS(X) TRF__TEXT(TRF_COLUMN) };
+extern const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN);
+const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__OPS(X) TRF__TEXT(TRF_COLUMN) };
 #else
 static const trf__ops trf__cpu_ops = { TRF__OPS(X)
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
@@ -2843,10 +2869,10 @@ TRF_API trf_device trf_device_default(void)
 extern "C" {
 #endif
 #if defined(TRF_WITH_AVX2)
-extern const trf__ops trf_column_avx2;
+extern const trf__ops TRF__COLUMN_SYMBOL(avx2);
 #endif
 #if defined(TRF_WITH_AVX512)
-extern const trf__ops trf_column_avx512;
+extern const trf__ops TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if !defined(TRF_NO_CBLAS) && TRF__GNU && !defined(_WIN32) && !defined(__APPLE__)
 #define TRF__ASK_OPENBLAS 1
@@ -2865,16 +2891,17 @@ TRF__FN const trf__ops *trf__choose_ops(void)
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) return &trf_column_avx512;
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) return &TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if defined(TRF_WITH_AVX2)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &trf_column_avx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &TRF__COLUMN_SYMBOL(avx2);
 #endif
     return &trf__cpu_ops;
 }
 
 /* Decides whether large products may go to CBLAS, and tells OpenBLAS to use one thread a call. Its serial build
-   must not be called from several threads, and its OpenMP build ignores the setting: then ours does the work. */
+   must not be called from several threads, not even the host's, and its OpenMP build ignores the setting: then ours
+   does the work. */
 TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hooks)
 {
 #if defined(TRF_NO_CBLAS)
@@ -2885,12 +2912,10 @@ TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hoo
 #if TRF__ASK_OPENBLAS
     if (openblas_get_parallel) parallel = openblas_get_parallel();
     if (openblas_set_num_threads && !leave_threads) openblas_set_num_threads(1);
-#else
-    (void)leave_threads;
 #endif
-    if (threads > 1 && parallel != 1) {
+    if (!leave_threads && (parallel == 0 || (threads > 1 && parallel == 2))) {
         trf__log(hooks, TRF_LOG_WARNING,
-                 "this OpenBLAS cannot be called from several threads: the built-in product is used");
+                 "this build of OpenBLAS is not for several threads: the built-in product is used");
         return 0;
     }
     return 1;
@@ -2911,11 +2936,12 @@ TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_thre
 #if defined(_OPENMP)
     run->threads = threads;
 #else
+    (void)threads;
     run->threads = 1;
 #endif
     run->hooks = *hooks;
     run->ops = trf__choose_ops();
-    run->blas = trf__blas_ready(threads, leave_blas_threads, hooks);
+    run->blas = trf__blas_ready(run->threads, leave_blas_threads, hooks);
     run->scratch_each = (size_t)trf__round_up(scratch_numbers, 16) * sizeof(trf_real);
     run->scratch = (char *)trf__alloc(hooks, trf__mul_size((size_t)run->threads, run->scratch_each));
     if (!run->scratch) return trf__fail(err, TRF_E_NOMEM, -1, "scratch",
@@ -3597,7 +3623,8 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 {
     size_t i;
     if (!length) return "expected a token, got an empty line";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length) return "expected one character, got several";
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
+        return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
@@ -4156,19 +4183,17 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 #define TRF__RANGE(object, field, low, high) \
     TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
 
-/* A tensor of the caller must have exactly this shape; columns 0: a vector. */
+/* A tensor of the caller must have exactly this shape; columns -1: a vector. */
 TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows, int64_t columns,
                                     trf_error *err)
 {
     if (!tensor || !tensor->data)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (columns == 0 ? tensor->rank == 1 && tensor->shape[0] == rows : tensor->rank == 2 &&
-        tensor->shape[0] == rows && tensor->shape[1] == columns)
-        return TRF_OK;
-    if (columns == 0) return trf__fail(err, TRF_E_SHAPE, -1, name,
-                                       "%s must have shape (%lld), got rank %d with first extent %lld", name,
-        (long long)rows,
-                                       tensor->rank, (long long)tensor->shape[0]);
+    if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
+                    : tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == columns) return TRF_OK;
+    if (columns < 0)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld), got rank %d with first extent %lld",
+                         name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
     return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
                      (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
@@ -4538,19 +4563,27 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
                      field, size, trf_vocab_size(vocab));
 }
 
+/* A model with vocabularies has their special ids. */
+TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
+{
+    if (c->pad == 0 && c->bos == 1 && c->eos == 2 && c->unk == 3) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, c->pad != 0 ? "pad" : c->bos != 1 ? "bos" : c->eos != 2 ? "eos" : "unk",
+                     "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
+                     c->pad, c->bos, c->eos, c->unk);
+}
+
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
                                         trf_error *err)
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
-    const trf_config *c = &model->config;
+    const trf_config *c;
     trf__clear(err);
+    if (!model) return trf__fail_null(err, "model");
+    c = &model->config;
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
-    if (c->pad != 0 || c->bos != 1 || c->eos != 2 || c->unk != 3)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pad",
-                         "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
-                         c->pad, c->bos, c->eos, c->unk);
+    TRF__TRY(trf__vocab_ids(c, err));
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
     if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks,
                                             err)) != TRF_OK) { trf_vocab_destroy(new_source); return status; }
@@ -4565,6 +4598,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 {
     trf_status status;
     trf__clear(err);
+    if (!model) return trf__fail_null(err, "model");
     if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__model_new(copy, &model->config, err));
     memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
@@ -5413,8 +5447,11 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
 {
-    if (!x || !x->data || x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name,
-                                                         "%s must be a tensor of rank 2 with data", name);
+    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    if (x->shape[0] < 0 || x->shape[1] < 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
+                         name, (long long)x->shape[0], (long long)x->shape[1]);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
 }
@@ -5429,6 +5466,8 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     int32_t i;
     *longest = 0;
     *rows = 0;
+    if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0) return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
                                                 "length of sequence %d must not be negative, got %d", i,
@@ -5436,6 +5475,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
+    if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
@@ -5492,6 +5532,9 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     trf__clear(err);
     if (!context) return trf__fail_null(err, "context");
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
     TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
     plain = *options;
     plain.learned = dlearned;
@@ -5526,7 +5569,7 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
     TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
     TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], 0, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], -1, err));
     context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
                              x->shape[0], weight->shape[0], in);
     return TRF_OK;
@@ -5547,7 +5590,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
     TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, 0, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
     product.dw = dweight->data; product.db = dbias ? dbias->data : NULL; product.dy = dy->data; product.x = x->data;
     product.rows = rows; product.out = out; product.in = in;
     context->run.ops->linear_dw(&context->run, &product, 1);
@@ -5571,10 +5614,10 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
     n.rows = x->shape[0];
     TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, 0, err));
-    TRF__TRY(trf__shape_check(bias, "bias", n.d, 0, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), 0, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
     n.x = x->data; n.y = y->data; n.gain = gain->data; n.bias = bias->data; n.epsilon = epsilon;
     n.stats = saved ? saved->data : NULL;
     context->run.ops->add_norm(&context->run, &n);
@@ -5595,10 +5638,10 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     n.rows = x->shape[0];
     TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, 0, err));
-    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, 0, err));
-    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, 0, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), 0, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
     n.s = x->data; n.stats = saved->data; n.gain = gain->data; n.epsilon = epsilon;
     n.dy = dy->data; n.ds = dx->data; n.dgain = dgain->data; n.dbias = dbias->data;
     context->run.ops->add_norm_backward(&context->run, &n);
@@ -5618,6 +5661,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     int32_t i;
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
+    if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
+    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
     if (shape->n_heads < 1 || d % shape->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
                          (long long)d, shape->n_heads);
@@ -5666,7 +5711,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, 
     TRF__TRY(trf__shape_check(q, "q", *queries, d, err));
     TRF__TRY(trf__shape_check(k, "k", *keys, d, err));
     TRF__TRY(trf__shape_check(v, "v", *keys, d, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), 0, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), -1, err));
     TRF__ZERO(*a);
     a->q = q->data; a->k = k->data; a->v = v->data;
     a->ldq = a->ldk = a->ldo = d;
@@ -5723,9 +5768,9 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 {
     if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
-    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, 0, err));
+    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
     TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
-    return trf__shape_check(&p->out_bias, "out_bias", d, 0, err);
+    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
 }
 
 /* Checks everything the two directions share, and lays `saved` out. */
@@ -5735,8 +5780,9 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
                                    const trf_tensor *saved, trf_error *err)
 {
     int64_t d, queries, keys;
-    int self = !memory || memory->data == x->data;
+    int self;
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    self = !memory || (memory->data == x->data && memory->shape[0] == x->shape[0]);
     TRF__TRY(trf__params_check(params, d, err));
     TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
     TRF__TRY(trf__shape_check(x, "x", queries, d, err));
@@ -5824,10 +5870,10 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
     TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
     *f = p->w1.shape[0];
     TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
-    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, 0, err));
+    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
-    TRF__TRY(trf__shape_check(&p->b2, "b2", d, 0, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), 0, err));
+    TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), -1, err));
     w->in_w = trf__mat_of(&p->w1); w->out_w = trf__mat_of(&p->w2); w->in_b = p->b1.data; w->out_b = p->b2.data;
     TRF__ZERO(*acts);
     acts->wide = saved->data;
@@ -5972,10 +6018,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
     if (options->rule == TRF_SMOOTH_NO_PAD_KL) TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1,
                                                                          err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, 0, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, 0, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
     if ((dweight || dbias) && !dx) return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
                                                     "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
@@ -6382,13 +6428,19 @@ TRF_API void trf_discard_gradients(trf_trainer *trainer) { trainer->micro = 0; t
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                         trf_error *err)
 {
-    const trf_train_options *o = &trainer->options;
-    trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
+    const trf_train_options *o;
+    trf_real *slots;
     trf__dropouts p;
     double loss, nll, correct;
     trf__clear(err);
+    if (!trainer) return trf__fail_null(err, "trainer");
+    o = &trainer->options;
+    slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__report_clear(report);
     if (!batch) return trf__fail_null(err, "batch");
+    if (batch->ordinal < 0 || batch->ordinal > INT32_MAX / 2 || trainer->sentences > INT32_MAX / 2)
+        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "ordinal must be between 0 and %d, got %lld", INT32_MAX / 2, (long long)batch->ordinal);
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, batch->ordinal + trainer->sentences, err));
     p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout;
     p.residual = o->residual_dropout;
@@ -6472,11 +6524,14 @@ TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learni
 
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
-    const trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
+    const trf_real *slots;
     trf_step_report local;
     const char *blame;
+    const double most = sizeof(trf_real) == 4 ? 1e18 : 1e150;
     double tokens, norm, scale;
     trf__clear(err);
+    if (!trainer) return trf__fail_null(err, "trainer");
+    slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__report_clear(report);
     if (!report) { TRF__ZERO(local); report = &local; }
     if (trainer->micro == 0) return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
@@ -6496,14 +6551,15 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     report->step = ++trainer->step;
     report->gradient_norm = norm;
     report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step);
-    if (!trf__is_finite(norm) || !trf__is_finite(report->loss)) {
+    scale = trainer->options.clip_norm / (norm + 1e-6);     /* as torch.nn.utils.clip_grad_norm_ */
+    if (!(scale < 1)) scale = 1;
+    if (!(norm * scale < most) || !trf__is_finite(report->loss)) {      /* Adam squares it */
         report->skipped = 1;
         trf__copy_text(report->tensor, sizeof report->tensor, blame ? blame : "loss");
         return TRF_OK;
     }
-    scale = trainer->options.clip_norm / (norm + 1e-6);     /* as torch.nn.utils.clip_grad_norm_ */
     {
-        trf__adam a = trf__adam_of(trainer, (scale < 1 ? scale : 1) / tokens, report->learning_rate, trainer->step);
+        trf__adam a = trf__adam_of(trainer, scale / tokens, report->learning_rate, trainer->step);
         trainer->pass.run.ops->adam(&trainer->pass.run, &a);
     }
     return TRF_OK;
@@ -6522,6 +6578,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     trf__loss loss;
     double sum, nll, correct;
     trf__clear(err);
+    if (!trainer) return trf__fail_null(err, "trainer");
     trf__report_clear(report);
     TRF__ZERO(none);
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, 0, err));
@@ -7145,7 +7202,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     limits.target_rows = 1;
     limits.sentences = search->max_sentences;
     limits.longest = trf__min64(model->config.max_length, 256);
-    t->packed = (trf_real *)trf__alloc_zeroed(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
+    t->packed = (trf_real *)trf__alloc(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
     if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 0, search->threads,
@@ -7484,8 +7541,10 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c = &translator->model->config;
+    const trf_config *c;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
+    c = &translator->model->config;
     if (c->kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
@@ -7495,11 +7554,13 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err)
 {
-    const trf_config *c = &translator->model->config;
+    const trf_config *c;
     trf_status status;
     int32_t i, k;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
     if (!sources) return trf__fail_null(err, "sources");
+    c = &translator->model->config;
     if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind",
                                                       "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
@@ -7550,14 +7611,20 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err)
 {
-    const trf_config *c = &translator->model->config;
-    const trf_vocab *from = trf__has_source(c) ? translator->model->source : translator->model->target,
-        *to = translator->model->target;
+    const trf_config *c;
+    const trf_vocab *from;
+    const trf_vocab *to;
     const trf_hypothesis *best;
     trf_sequences one;
     int32_t n = 0;
     size_t bytes;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
+    if (!text) return trf__fail_null(err, "text");
+    c = &translator->model->config;
+    from = trf__has_source(c) ? translator->model->source : translator->model->target;
+    to = translator->model->target;
+    if (!answer && size > 0) return trf__fail_null(err, "answer");
     if (size > 0) answer[0] = 0;
     if (!from || !to) return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                                        "the model has no vocabularies: see trf_model_set_vocabs");
@@ -7613,8 +7680,10 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__loss loss;
     int64_t i, r;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__look(translator, batch, err));
     loss = trf__pass_loss(&translator->pass, 0, TRF_SMOOTH_UNIFORM);
     translator->pass.run.ops->cross_entropy(&translator->pass.run, &loss);
@@ -7630,12 +7699,15 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
                               trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
-    const trf_config *c = &translator->model->config;
+    trf__pass *pass;
+    const trf_config *c;
     int64_t rows;
     trf_batch batch;
     trf__dropouts none;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
+    pass = &translator->pass;
+    c = &translator->model->config;
     trf__forget_answers(translator);
     if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind",
                                               "a decoder-only model has no encoder: use trf_logits");
@@ -7654,14 +7726,21 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
-    const trf_config *c = &translator->model->config;
-    const trf__outer *o = &translator->model->layout.outer;
+    trf__dropouts none;
+    trf__pass *pass;
+    const trf_config *c;
+    const trf__outer *o;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
+    pass = &translator->pass;
+    c = &translator->model->config;
+    o = &translator->model->layout.outer;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__look(translator, batch, err));
+    TRF__TRY(trf__pass_batch(pass, batch, 0, err));
     TRF__TRY(trf__shape_check(out, "out", pass->target.rows, c->target_vocab, err));
+    TRF__ZERO(none);
+    TRF__TRY(trf__pass_forward(pass, &none, err));
     pass->run.ops->linear(&pass->run, out->data, pass->decoder.out, trf__weight(pass, o->generator_w),
                           o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows,
                           c->target_vocab, c->d_model);
@@ -7671,12 +7750,16 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
-    const trf_config *c = &translator->model->config;
+    trf__pass *pass;
+    const trf_config *c;
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
     trf_status status;
+    trf__dropouts none;
     trf__clear(err);
+    if (!translator) return trf__fail_null(err, "translator");
+    pass = &translator->pass;
+    c = &translator->model->config;
     trf__forget_answers(translator);
     if (!batch) return trf__fail_null(err, "batch");
     if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) ||
@@ -7688,13 +7771,14 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
                          "attention weights are looked at one pair at a time, got %d",
                          trf__has_source(c) ? batch->source.count : batch->target.count);
-    queries = decoder ? trf_target_rows(translator->model, &batch->target)
-        : trf_source_rows(translator->model, &batch->source);
-    keys = kind == TRF_DECODER_SELF ? queries : trf_source_rows(translator->model, &batch->source);
+    TRF__TRY(trf__pass_batch(pass, batch, 0, err));
+    queries = decoder ? pass->target.rows : pass->source.rows;
+    keys = kind == TRF_DECODER_SELF ? queries : pass->source.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
     pass->probed = out->data;
-    status = trf__look(translator, batch, err);
+    TRF__ZERO(none);
+    status = trf__pass_forward(pass, &none, err);
     pass->probed = NULL;
     return status;
 }
@@ -9215,8 +9299,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 #define TRF__TRAIN_INTS(X) \
     X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, schedule) \
     X(int64_t, warmup) X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) \
-    X(int32_t, source_tokens) X(int32_t, target_tokens) X(int32_t, sequences) X(int32_t, longest) \
-    X(int32_t, threads) X(int32_t, leave_blas_threads)
+    X(int32_t, source_tokens) X(int32_t, target_tokens) X(int32_t, sequences) X(int32_t, longest)
 #define TRF__TRAIN_REALS(X) \
     X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) \
     X(double, initial_rate) X(double, final_rate) X(double, label_smoothing) X(double, dropout) \
@@ -9289,14 +9372,15 @@ TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double 
                              prefix #field, (long long)integer); \
         (object)->field = (type)integer; }
 
-/* What a configuration from a file does wrong is the file's fault, not an argument's. */
+/* What a configuration from a file does wrong is the file's fault, not an argument's. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
+    static const char *const special[4] = {"pad", "bos", "eos", "unk"};
+    int i;
     if (status != TRF_E_INVALID_ARG) return status;
-    if (err && (!strcmp(err->what, "pad") || !strcmp(err->what, "bos") || !strcmp(err->what, "eos") ||
-                !strcmp(err->what, "unk")))
-        return (trf_status)(err->status = TRF_E_SHAPE);
-    if (err) err->status = TRF_E_FORMAT;
+    for (i = 0; i < 4; i++)
+        if (!strcmp(err->what, special[i])) return (trf_status)(err->status = TRF_E_SHAPE);
+    err->status = TRF_E_FORMAT;
     return TRF_E_FORMAT;
 }
 
@@ -9372,7 +9456,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        int32_t index = trf__find_tensor(file, prefix, p->name), n, found = 0;
+        int32_t index, n, found = 0;
         for (n = -1; ; n++) {
             const char *alias = n < 0 ? p->name : trf__alias(&model->config, p, n);
             if (!alias) break;
@@ -9468,6 +9552,7 @@ TRF__FN trf_status trf__read_vocabs(const trf_file *file, trf_model *model, trf_
     const trf_config *c = &model->config;
     TRF__TRY(trf__read_vocab(file, "trf.source_vocab", &model->source, &c->hooks, err));
     TRF__TRY(trf__read_vocab(file, "trf.target_vocab", &model->target, &c->hooks, err));
+    if (model->source || model->target) TRF__TRY(trf__vocab_ids(c, err));
     if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
@@ -9504,9 +9589,11 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err)
 {
+    trf_error own;
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
     trf_status status;
+    if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
     if (!model) return trf__fail_null(err, "model");
     *model = NULL;
@@ -9629,8 +9716,8 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     return trf__write_model(trainer->model, trainer->m, trainer->v, &notes, path, err);
 }
 
-TRF__FN trf_status trf__read_training(const trf_file *file, const trf_hooks *hooks, trf_train_options *o,
-                                      trf_error *err)
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_device *device, const trf_hooks *hooks,
+                                      trf_train_options *o, trf_error *err)
 {
     int64_t integer;
     *o = trf_train_defaults();
@@ -9640,6 +9727,8 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_hooks *hoo
 #define X(type, field) TRF__TRY(trf__read_real(file, "trf.train." #field, &o->field, err));
     TRF__TRAIN_REALS(X)
 #undef X
+    o->threads = device->threads;       /* not the number of the machine that wrote the file */
+    o->leave_blas_threads = device->leave_blas_threads;
     o->hooks = *hooks;
     return TRF_OK;
 }
@@ -9682,7 +9771,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     if (step < 0) return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step must not be negative, got %lld",
                                    (long long)step);
     if (!training) {
-        TRF__TRY(trf__read_training(file, &model->config.hooks, &stored, err));
+        TRF__TRY(trf__read_training(file, &model->config.device, &model->config.hooks, &stored, err));
         training = &stored;
     }
     status = trf_trainer_create(&t, model, training, err);
@@ -9700,11 +9789,13 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
                                        const trf_train_options *training, const trf_load_options *options,
                                        trf_error *err)
 {
+    trf_error own;
     trf_load_options defaults = trf_load_defaults();
     trf_file *file;
     trf_model *m = NULL;
     trf_trainer *t = NULL;
     trf_status status;
+    if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     *model = NULL;

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Same bits whatever the vectors: sh tests/columns.sh BUILD
 #
-# Builds tests/hash.c with the built-in product in many ways and compares what it prints. Three groups: with fused
-# multiply-add, with contraction off, and columns compiled in other files. What this compiler or processor cannot do is left
-# out, and said. When hashes differ, the first line in which two builds part is shown.
+# Builds tests/hash.c with the built-in product in many ways and compares what it prints: a hash over models, training
+# and translations. Two groups: with fused multiply-add, as GNU modes have it, and with contraction off; inside each,
+# all vectors and compilers must agree. Most programs are one object for any x86-64 with a column of ops linked in, as
+# shipped programs have them; some are whole programs with flags. What this machine cannot do is left out, and said.
 
 build=${1:?usage: columns.sh BUILD}
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
@@ -11,105 +12,135 @@ cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d "$build/columns.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
+cp transformer.h tests/hash.c tests/kit.h "$work" || exit 1
 cc=${CC:-cc}
 passed=0
 failed=0
 
+# a second compiler, if there is one
+other=
+if $cc --version 2>/dev/null | grep -q clang; then other=gcc; else other=clang; fi
+command -v $other >/dev/null || { other=; echo "left out: a second compiler"; }
+tag_of() { basename "$1" | cut -d' ' -f1; }
+
 # has FLAG...: the processor can do all of these
 has() { for flag; do grep -q -w "$flag" /proc/cpuinfo 2>/dev/null || return 1; done; }
+x86= avx2= avx512=
+case $(uname -m) in x86_64 | amd64) x86=1 ;; esac
+[ -n "$x86" ] && has avx2 fma && avx2=1 || echo "left out: AVX2"
+[ -n "$avx2" ] && has avx512f avx512dq avx512bw avx512vl && avx512=1 || echo "left out: AVX-512"
+avx2_flags='-mavx2 -mfma'
+avx512_flags='-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma'
 
-# another compiler than CC, if there is one
-other=
-if command -v clang >/dev/null && ! $cc --version 2>/dev/null | grep -q clang; then other=clang; fi
-if [ -z "$other" ] && command -v gcc >/dev/null && ! $cc --version 2>/dev/null | grep -q 'Free Software'; then other=gcc; fi
-[ -n "$other" ] || echo "left out: a second compiler"
-
-wide='-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma'
-middle='-mavx2 -mfma'
-avx2= avx512= x86=
-case $(uname -m) in x86_64 | amd64) x86=1 ;; *) echo "left out: all but this processor's own vectors and none" ;; esac
-if [ -n "$x86" ] && has avx2 fma; then avx2=1; else echo "left out: AVX2"; fi
-if [ -n "$avx2" ] && has avx512f avx512dq avx512bw avx512vl; then avx512=1; else echo "left out: AVX-512"; fi
-
-# make GROUP NAME COMMAND: two at a time; the program is $work/GROUP.NAME
+# run COMMAND: two at a time; what it says comes into the log
 running=0
-make()
+run()
 {
-    (eval "$3" >"$work/$1.$2.log" 2>&1 && "$work/$1.$2" stages >"$work/$1.$2.out" 2>&1) &
+    (eval "$1") >>"$work/log" 2>&1 &
     running=$((running + 1))
-    if [ $running -eq 2 ]; then wait; running=0; fi
+    [ $running -lt 2 ] || { wait; running=0; }
 }
+finish() { wait; running=0; }
 
-# program GROUP NAME COMPILER FLAGS...
-program()
+# whole GROUP NAME COMPILER FLAGS...: a program from one file
+whole()
 {
     group=$1 name=$2 compiler=$3
     shift 3
-    make "$group" "$name" "$compiler -O2 -DTRF_NO_CBLAS $* -I. -Itests tests/hash.c -o $work/$group.$name -lm"
+    : >"$work/$group.$name.wanted"
+    run "$compiler -O2 -DTRF_NO_CBLAS $* -I$work $work/hash.c -o $work/$group.$name -lm"
 }
 
-# everything GROUP COMPILER TAG FLAGS...: one program for each vector there is
-everything()
+# column FILE NAME COMPILER FLAGS...: the ops alone, as column NAME
+column()
 {
-    group=$1 compiler=$2 tag=$3
+    file=$1 name=$2 compiler=$3
     shift 3
-    [ -z "$avx512" ] || program "$group" "avx512-$tag" "$compiler" "$@" $wide
-    [ -z "$avx2" ] || program "$group" "avx2-$tag" "$compiler" "$@" $middle
+    run "$compiler -O2 -DTRF_NO_CBLAS -DTRF_COLUMN=$name $* -I$work -c $work/hash.c -o $work/$file.o"
 }
 
-# 1: fused multiply-add, as GNU modes have it
-for compiler in "$cc" $other; do everything fused "$compiler" "$(basename "$compiler" | cut -d' ' -f1)"; done
-[ -n "$avx2" ] || program fused native "$cc" -march=native
+# linked GROUP NAME APP COLUMN...: a program from objects
+links=
+linked()
+{
+    : >"$work/$1.$2.wanted"
+    objects="$work/$3.o" output="$work/$1.$2"
+    shift 3
+    for object; do objects="$objects $work/$object.o"; done
+    links="$links
+$cc $objects -o $output -lm"
+}
 
-# 2: contraction off: one hash for all vectors and none
-for compiler in "$cc" $other; do
-    tag=$(basename "$compiler" | cut -d' ' -f1)
-    everything separate "$compiler" "$tag" -ffp-contract=off
-    program separate "baseline-$tag" "$compiler" -ffp-contract=off
-    program separate "scalar-$tag" "$compiler" -ffp-contract=off -DTRF_SCALAR
-done
-
-# 3: columns: the program without flags picks at run time. Both must compute like group 1.
 if [ -n "$avx2" ]; then
+    run "$cc -O2 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
     for compiler in "$cc" $other; do
-        tag=$(basename "$compiler" | cut -d' ' -f1)
-        column="$compiler -O2 -DTRF_NO_CBLAS -I. -c -x c transformer.h -DTRF_COLUMN"
-        program="$cc -O2 -DTRF_NO_CBLAS -I. -Itests tests/hash.c"
-        make fused "column-avx2-$tag" "$column=avx2 $middle -o $work/avx2-$tag.o && \
-            $program -DTRF_WITH_AVX2 $work/avx2-$tag.o -o $work/fused.column-avx2-$tag -lm"
-        [ -z "$avx512" ] || make fused "column-avx512-$tag" "$column=avx2 $middle -o $work/second-$tag.o && \
-            $column=avx512 $wide -o $work/avx512-$tag.o && \
-            $program -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 $work/second-$tag.o $work/avx512-$tag.o -o $work/fused.column-avx512-$tag -lm"
+        tag=$(tag_of "$compiler")
+        column "avx2-$tag" avx2 "$compiler" $avx2_flags
+        linked fused "avx2-$tag" app "avx2-$tag"
+        column "off-avx2-$tag" avx2 "$compiler" -ffp-contract=off $avx2_flags
+        linked separate "avx2-$tag" app "off-avx2-$tag"
+        column "off-baseline-$tag" avx2 "$compiler" -ffp-contract=off
+        linked separate "baseline-$tag" app "off-baseline-$tag"
+        column "off-scalar-$tag" avx2 "$compiler" -ffp-contract=off -DTRF_SCALAR
+        linked separate "scalar-$tag" app "off-scalar-$tag"
+        if [ -n "$avx512" ]; then
+            column "avx512-$tag" avx512 "$compiler" $avx512_flags
+            linked fused "both-$tag" both "avx2-$tag" "avx512-$tag"
+            column "off-avx512-$tag" avx2 "$compiler" -ffp-contract=off $avx512_flags
+            linked separate "avx512-$tag" app "off-avx512-$tag"
+        fi
+    done
+    [ -z "$avx512" ] ||
+        run "$cc -O2 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
+    whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
+    [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
+    whole separate "whole-baseline-$(tag_of "$cc")" "$cc"       # SSE2 has nothing to fuse
+    whole separate "whole-scalar-$(tag_of "${other:-$cc}")" "${other:-$cc}" -ffp-contract=off -DTRF_SCALAR
+else
+    for compiler in "$cc" $other; do
+        tag=$(tag_of "$compiler")
+        whole fused "whole-$tag" "$compiler"
+        whole separate "whole-$tag" "$compiler" -ffp-contract=off
+        whole separate "whole-scalar-$tag" "$compiler" -ffp-contract=off -DTRF_SCALAR
     done
 fi
-wait
+finish
+echo "$links" | while read -r command; do [ -z "$command" ] || $command >>"$work/log" 2>&1; done
 
-# good NAME STATUS [SENTENCE]
-good() { if [ "$2" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $1${3:+: $3}"; fi; }
+# check NAME SENTENCE COMMAND...
+check()
+{
+    name=$1 sentence=$2
+    shift 2
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name: $sentence"; fi
+}
 
-# compare GROUP: every program of the group ran, computed with the column its name says, and printed what the first one printed
+# Every program of a group prints the same stages; the first line names the column that computes.
 compare()
 {
     first=
-    for log in "$work/$1".*.log; do
-        name=${log%.log} short=$(basename "${log%.log}")
-        if [ ! -s "$name.out" ]; then
-            good "$short" 1 "did not build or run"
-            head -n 5 "$log"
-            continue
-        fi
-        case $short in
-        *avx512*) column=avx512 ;; *avx2*) column=avx2 ;; *scalar*) column=scalar ;; *baseline*) column=${x86:+128-bit} ;; *) column= ;;
-        esac
-        [ -z "$column" ] || { head -n 1 "$name.out" | grep -q -x "column $column"; good "$short" $? "expected column $column, got $(head -n 1 "$name.out")"; }
-        sed 1d "$name.out" >"$name.stages"
-        if [ -z "$first" ]; then first=$name; continue; fi
-        cmp -s "$first.stages" "$name.stages"
-        good "$short" $? "another hash than $(basename "$first"), first at $(diff "$first.stages" "$name.stages" | sed -n 's/^> //p' | head -n 1)"
+    for wanted in "$work/$1".*.wanted; do
+        program=${wanted%.wanted} name=$(basename "${wanted%.wanted}")
+        "$program" stages >"$program.out" 2>>"$work/log"
+        check "$name" "did not build or run" test -s "$program.out"
+        sed 1d "$program.out" >"$program.stages"
+        if [ -z "$first" ]; then first=$program; continue; fi
+        at=$(diff "$first.stages" "$program.stages" | sed -n 's/^> //p' | head -n 1)
+        check "$name" "differs from $(basename "$first"), first at $at" cmp -s "$first.stages" "$program.stages"
     done
 }
 compare fused
 compare separate
+if [ -n "$avx512" ]; then
+    chosen=$(head -n 1 "$work/fused.both-$(tag_of "$cc").out")
+    check "column" "the widest one must be chosen, got $chosen" test "$chosen" = "column avx512"
+fi
+if [ -n "$avx2" ]; then
+    fused=$work/fused.whole-native-$(tag_of "$cc").stages separate=$work/separate.whole-baseline-$(tag_of "$cc").stages
+    check "groups" "fused multiply-add changed nothing: both groups are the same code" \
+        sh -c '! cmp -s "$1" "$2"' sh "$fused" "$separate"
+fi
+[ $failed -eq 0 ] || head -n 20 "$work/log"
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

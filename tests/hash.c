@@ -1,6 +1,6 @@
-/* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over models that use every op.
-   tests/columns.sh builds it in many ways and compares. With an argument: one line per stage, to see where two builds part,
-   and first the column that computes. */
+/* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over models that use
+   every op. tests/columns.sh builds it in many ways and compares. With an argument: one line per stage, to see where
+   two builds part, and first the column that computes. */
 #if !defined(TRF_COLUMN)
 #define TRF_IMPLEMENTATION
 #endif
@@ -32,7 +32,8 @@ static const kind kinds[] = {
     { "pre, relu, no dropout", 0, 64, 1, 128, 33, 1, 0, TRF_RELU, 1, 4, 3, 0, 1, 1, 0 },
 };
 
-#define MUST(call) do { if ((call) != TRF_OK) { fprintf(stderr, "%s: %s\n", #call, err.message); exit(1); } } while (0)
+#define MUST(call) \
+    do if ((call) != TRF_OK) { fprintf(stderr, "%s: %s\n", #call, err.message); exit(1); } while (0)
 
 static uint64_t translations(uint64_t hash, const trf_model *model, const trf_sequences *sources)
 {
@@ -67,6 +68,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash)
     trf_step_report report;
     trf_error err;
     trf_batch batch;
+    size_t output;
     int step;
     c.kind = (trf_kind)k->kind;
     c.encoder_layers = c.kind == TRF_DECODER_ONLY ? 0 : 2;
@@ -91,7 +93,8 @@ static uint64_t hash_of(const kind *k, uint64_t hash)
     for (step = 1; step <= 10; step++) {
         batch = kit_fill(&data, step % 2 ? 12 : 3, 0, step % 2 ? 20 : 50, k->vocab, (uint64_t)step);
         MUST(trf_forward_backward(trainer, &batch, &report, &err));
-        stage(k->name, step, "output", hash = hash_bytes(hash, trainer->pass.decoder.out, (size_t)(report.target_tokens * k->d) * sizeof(trf_real)));
+        output = (size_t)(report.target_tokens * k->d) * sizeof(trf_real);
+        stage(k->name, step, "output", hash = hash_bytes(hash, trainer->pass.decoder.out, output));
         stage(k->name, step, "loss", hash = hash_bytes(hash, &report.loss, sizeof report.loss));
         stage(k->name, step, "gradients", hash = hash_gradients(hash, trainer));
         MUST(trf_optimizer_step(trainer, &report, &err));

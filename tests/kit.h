@@ -1,5 +1,5 @@
-/* What several tests share: random batches, hashes of whatever must not change, and an allocator that counts and fails on
-   demand. Include it after transformer.h. */
+/* What several tests share: random batches, hashes of whatever must not change, and an allocator that counts and
+   fails on demand. Include it after transformer.h. */
 #ifndef KIT_H
 #define KIT_H
 
@@ -60,7 +60,8 @@ typedef struct kit_pairs {
     trf_batch batch;
 } kit_pairs;
 
-static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shortest, int32_t longest, int32_t vocab, uint64_t seed)
+static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shortest, int32_t longest, int32_t vocab,
+                                     uint64_t seed)
 {
     uint64_t draw = 0;
     int32_t i, k, side;
@@ -69,7 +70,8 @@ static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shorte
         int32_t *ids = side ? p->target : p->source, *lengths = side ? p->target_lengths : p->source_lengths, n = 0;
         for (i = 0; i < count; i++) {
             lengths[i] = shortest + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(longest - shortest + 1));
-            for (k = 0; k < lengths[i]; k++) ids[n++] = 3 + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(vocab - 3));
+            for (k = 0; k < lengths[i]; k++)
+                ids[n++] = 3 + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(vocab - 3));
         }
     }
     p->batch.source.ids = p->source; p->batch.source.lengths = p->source_lengths; p->batch.source.count = count;

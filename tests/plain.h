@@ -1,5 +1,6 @@
-/* The obvious formulas as plain loops in double, to compare kernels with; random numbers; and memory in blocks of exactly
-   the size asked for, so that a sanitizer sees every step beyond one. Include it after transformer.h and cmocka.h. */
+/* The obvious formulas as plain loops in double, to compare kernels with; random numbers; and memory in blocks of
+   exactly the size asked for, so that a sanitizer sees every step beyond one. Include it after transformer.h and
+   cmocka.h. */
 #ifndef PLAIN_H
 #define PLAIN_H
 
@@ -90,21 +91,23 @@ static KIT_UNUSED double *plain_doubles(const trf_real *from, int64_t n)
 
 /* Every |got - want| at most `tolerance` times the largest |want|. */
 #define assert_all_near(what, got, want, n, tolerance) plain_near(what, got, want, n, tolerance, __FILE__, __LINE__)
-static KIT_UNUSED void plain_near(const char *what, const trf_real *got, const double *want, int64_t n, double tolerance,
-                                  const char *file, int line)
+static KIT_UNUSED void plain_near(const char *what, const trf_real *got, const double *want, int64_t n,
+                                  double tolerance, const char *file, int line)
 {
     double largest = 0;
     int64_t i;
     for (i = 0; i < n; i++) if (fabs(want[i]) > largest) largest = fabs(want[i]);
     for (i = 0; i < n; i++) {
         if (fabs((double)got[i] - want[i]) <= tolerance * largest) continue;
-        print_error("%s[%lld] of %lld: got %.12g, expected %.12g within %.1e times %.3g\n", what, (long long)i, (long long)n,
+        print_error("%s[%lld] of %lld: got %.12g, expected %.12g within %.1e times %.3g\n", what, (long long)i,
+                    (long long)n,
                     (double)got[i], want[i], tolerance, largest);
         _fail(file, line);
     }
 }
 
-#define assert_number_near(got, want, tolerance) plain_near_one((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
+#define assert_number_near(got, want, tolerance) \
+    plain_near_one((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
 static KIT_UNUSED void plain_near_one(double got, double want, double tolerance, const char *file, int line)
 {
     if (fabs(got - want) <= tolerance) return;
@@ -116,8 +119,8 @@ static KIT_UNUSED void plain_near_one(double got, double want, double tolerance,
    The formulas. */
 
 /* y (rows, out) = x (rows, in) w^T + b */
-static KIT_UNUSED void plain_linear(double *y, const double *x, const double *w, const double *b, int64_t rows, int64_t out,
-                                    int64_t in)
+static KIT_UNUSED void plain_linear(double *y, const double *x, const double *w, const double *b, int64_t rows,
+                                    int64_t out, int64_t in)
 {
     int64_t r, o, i;
     for (r = 0; r < rows; r++)
@@ -158,10 +161,12 @@ static KIT_UNUSED double plain_norm(double *y, const double *s, const double *ga
 }
 
 /* ds of one row from dy, by the whole matrix of derivatives; dgain and dbias are added to. */
-static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *dbias, const double *dy, const double *s,
+static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *dbias, const double *dy,
+                                           const double *s,
                                            const double *gain, int64_t d, double epsilon, int rule)
 {
-    double *y = plain_zeros(d), mean, r = plain_norm(y, s, gain, gain, d, epsilon, rule, &mean), deviation = 1 / r - epsilon;
+    double *y = plain_zeros(d), mean, r = plain_norm(y, s, gain, gain, d, epsilon, rule, &mean);
+    double deviation = 1 / r - epsilon;
     int64_t i, j;
     for (j = 0; j < d; j++) {
         double dr = rule == TRF_NORM_ANNOTATED ? -r * r * (s[j] - mean) / ((double)(d - 1) * deviation)

@@ -390,8 +390,9 @@ static double sinusoid(int rule, int64_t p, int64_t i, int64_t d)
 {
     int64_t half = d / 2, pair = rule == TRF_POSITIONS_INTERLEAVED ? i / 2 : i % half;
     int cosine = rule == TRF_POSITIONS_INTERLEAVED ? i % 2 == 1 : i >= half;
-    double power = rule == TRF_POSITIONS_HALVES_N1 ? (double)pair / (double)(half - 1) : 2.0 * (double)pair / (double)d;
-    double angle = (double)p / pow(10000, power);
+    double power = 2.0 * (double)pair / (double)d, angle;
+    if (rule == TRF_POSITIONS_HALVES_N1) power = (double)pair / (double)(half - 1);
+    angle = (double)p / pow(10000, power);
     return cosine ? cos(angle) : sin(angle);
 }
 
@@ -445,10 +446,12 @@ static void test_embedding(void **state)
             }
 }
 
-static void embedding_refuses(job *good, const char *what, trf_status status, int64_t where, const char *doing)
+/* As `refused`; nothing that `good` shows may change. */
+static void embedding_refuses(job *bad, const job *good, const char *what, trf_status status, int64_t where,
+                              const char *doing)
 {
     uint64_t before = hash_of_args(good);
-    refused(good, status, what, where, doing);
+    refused(bad, status, what, where, doing);
     assert_true(hash_of_args(good) == before);
 }
 
@@ -472,38 +475,43 @@ static void test_embedding_errors(void **state)
         runs(&good);
         for (i = 0; i < 3; i++) s[i] = e_sequences;
         s[0].ids = bad_ids; s[1].ids = below; s[2].lengths = bad_lengths;
-        j = good; j.ids = NULL; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no sequences");
-        j = good; j.ids = &s[0]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 6, "id of the size of the vocabulary");
-        j.ids = &s[1]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 2, "negative id");
-        j.ids = &s[2]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, 1, "negative length");
+        j = good; j.ids = NULL; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no sequences");
+        j = good;
+        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 6, "id beyond the vocabulary");
+        j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 2, "negative id");
+        j.ids = &s[2]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 1, "negative length");
         s[0] = s[1] = e_sequences;
         s[0].ids = NULL; s[1].lengths = NULL;
-        j.ids = &s[0]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no ids");
-        j.ids = &s[1]; embedding_refuses(&j, "x", TRF_E_INVALID_ARG, -1, "no lengths");
+        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no ids");
+        j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no lengths");
+        j = good;
         if (side == 0) {
-            j = good; j.embedding.positions = (trf_positions)5;
-            embedding_refuses(&j, "positions", TRF_E_INVALID_ARG, -1, "no such positions");
+            j.embedding.positions = (trf_positions)5;
+            embedding_refuses(&j, &good, "positions", TRF_E_INVALID_ARG, -1, "no such positions");
+        } else {
+            j.embedding.positions = TRF_POSITIONS_INTERLEAVED;
+            embedding_refuses(&j, &good, "dlearned", TRF_E_INVALID_ARG, -1, "dlearned, but nothing is learned");
         }
         j = good; j.embedding.position_offset = -1;
-        embedding_refuses(&j, "position_offset", TRF_E_INVALID_ARG, -1, "negative offset");
+        embedding_refuses(&j, &good, "position_offset", TRF_E_INVALID_ARG, -1, "negative offset");
         j = good; j.embedding.position_offset = 2;          /* 4 tokens from row 2 need 6 rows */
-        embedding_refuses(&j, "learned", TRF_E_SHAPE, -1, "too few learned positions");
+        embedding_refuses(&j, &good, "learned", TRF_E_SHAPE, -1, "too few learned positions");
         for (i = 0; i < 3; i++) {
             int bend;
             for (bend = 0; bend < 4; bend++) {
                 trf_tensor bent = *good.arg[i];
-                int decides = bend == 3 && i == side * 0 + (side ? 0 : 1);      /* the width of weight, dweight */
+                int decides = bend == 3 && i == (side ? 0 : 1);      /* the width of weight, dweight */
                 j = good;
                 j.arg[i] = &bent;
                 if (bend == 0) { if (good.optional >> i & 1) continue; j.arg[i] = NULL; }
                 if (bend == 1) bent.data = NULL;
                 if (bend == 2) bent.rank = 1;
                 if (bend == 3) bent.shape[1]++;
-                embedding_refuses(&j, decides ? NULL : good.name[i], bend < 2 ? TRF_E_INVALID_ARG : TRF_E_SHAPE, -1,
-                                  good.name[i]);
+                embedding_refuses(&j, &good, decides ? NULL : good.name[i],
+                                  bend < 2 ? TRF_E_INVALID_ARG : TRF_E_SHAPE, -1, good.name[i]);
             }
         }
-        j = good; j.context = NULL; embedding_refuses(&j, "context", TRF_E_INVALID_ARG, -1, "no context");
+        j = good; j.context = NULL; embedding_refuses(&j, &good, "context", TRF_E_INVALID_ARG, -1, "no context");
         survives_no_memory(&good, side ? 1 : 2);
     }
     assert_int_equal(trf_embedding(shared, NULL, &e_sequences, NULL, NULL, NULL), TRF_E_INVALID_ARG);
@@ -646,8 +654,9 @@ static void test_layer_norm_errors(void **state)
     back = norm_backward_job(&j);
     refuses_bent_tensors(&back, "layer norm backward");
     for (i = 0; i < 4; i++) {
-        bad = j; bad.epsilon = epsilons[i]; refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon");
-        bad = back; bad.epsilon = epsilons[i]; refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon, backward");
+        bad = j;
+        bad.epsilon = epsilons[i];
+        refused(&bad, TRF_E_INVALID_ARG, "epsilon", -1, "epsilon");
     }
 }
 
@@ -655,7 +664,8 @@ static void test_layer_norm_errors(void **state)
    Attention */
 
 enum { COUNT = 3 };
-static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0}, long_lengths[COUNT] = {40, 0, 21};
+static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0};
+static const int32_t long_lengths[COUNT] = {40, 0, 21};
 
 static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads, trf_mask mask)
 {
@@ -794,12 +804,11 @@ static void test_attention_of_growing_sizes(void **state)
 }
 
 /* What attention and multi-head attention have in common. */
-static void refuses_bad_shapes(const job *good, int optional_shape)
+static void refuses_bad_shapes(const job *good)
 {
     static const int32_t negative[COUNT] = {3, -1, 4}, other[COUNT] = {3, 2, 3};
     trf_attention_shape s = *good->shape;
     job j = *good;
-    (void)optional_shape;
     j.shape = NULL; refused(&j, TRF_E_INVALID_ARG, "shape", -1, "no shape");
     j.shape = &s;
     s.n_heads = 0; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "no heads");
@@ -822,8 +831,8 @@ static void test_attention_errors(void **state)
     (void)state;
     refuses_bent_tensors(&j, "attention");
     refuses_bent_tensors(&back, "attention backward");
-    refuses_bad_shapes(&j, 0);
-    refuses_bad_shapes(&back, 0);
+    refuses_bad_shapes(&j);
+    refuses_bad_shapes(&back);
     survives_no_memory(&j, 2);
     survives_no_memory(&back, 2);
 }
@@ -907,8 +916,8 @@ static void test_multi_head_attention_errors(void **state)
     (void)state;
     refuses_bent_tensors(&j, "multi-head attention");
     refuses_bent_tensors(&back, "multi-head attention backward");
-    refuses_bad_shapes(&j, 0);
-    refuses_bad_shapes(&back, 0);
+    refuses_bad_shapes(&j);
+    refuses_bad_shapes(&back);
     survives_no_memory(&j, 2);
     survives_no_memory(&back, 3);
     assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s, j.arg[7], NULL),
@@ -1172,7 +1181,8 @@ static void test_cross_entropy(void **state)
             runs(&j);
             assert_number_near(j.loss, want, FORMULA * want);
             if (j.smoothing.pad == L_PAD)
-                for (i = 0; i < L_D; i++) assert_true(j.arg[0]->data[2 * L_D + i] == 0 && j.arg[0]->data[5 * L_D + i] == 0);
+                for (i = 0; i < L_D; i++)
+                    assert_true(j.arg[0]->data[2 * L_D + i] == 0 && j.arg[0]->data[5 * L_D + i] == 0);
             alone = j;
             alone.arg[0] = alone.arg[1] = alone.arg[2] = NULL;                          /* the loss alone */
             runs(&alone);
@@ -1354,6 +1364,9 @@ static void test_same_bits_for_any_threads(void **state)
         trf_context *context = context_of(threads, NULL);
         uint64_t hash;
         layer l;
+#if defined(_OPENMP)
+        assert_int_equal(context->run.threads, threads);
+#endif
         plain_seed = 5;
         make_layer(&l, context);
         value_along(&l.forward);

@@ -1,4 +1,4 @@
-/* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the bytes in advance. */
+/* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the bytes. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -22,7 +22,10 @@
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(SANITIZED)
 #define OWN_MALLOC 1
 static int watching, counted;
-static void note(void) { if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED); }
+static void note(void)
+{
+    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED);
+}
 
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t each);
@@ -129,7 +132,8 @@ static void steady_training(int threads, int hooked)
     assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK);
     assert_int_equal(trf_corpus_create(&corpus, &corpus_options, &err), TRF_OK);
-    for (step = 0; step < 10; step++) assert_int_equal(trf_corpus_add(corpus, source, 1 + step % 3, target, step % 3, &err), TRF_OK);
+    for (step = 0; step < 10; step++)
+        assert_int_equal(trf_corpus_add(corpus, source, 1 + step % 3, target, step % 3, &err), TRF_OK);
     for (step = 0; step < 3; step++) assert_int_equal(trf_train_step(trainer, &batches[step], &report, &err), TRF_OK);
     assert_int_equal(trf_corpus_next(corpus, &batch, &err), TRF_OK);
     calls = memory.calls;
@@ -210,8 +214,9 @@ static void test_steady_translating(void **state)
 
 /* -----------------------------------------------------------------------------------------------
    Every allocation may fail, once or from then on: TRF_E_NOMEM, nothing leaks, nothing has changed, and the same call
-   succeeds when there is memory again. An operation is prepared without failures, run, and undone. `least`: allocations that
-   it must make; `keeps`: 1 where an object may keep room it has gained (it is all given back in the end). */
+   succeeds when there is memory again. An operation is prepared without failures, run, and undone. `least`:
+   allocations that it must make; `keeps`: 1 where an object may keep room it has gained (it is all given back in the
+   end). */
 
 typedef struct world {
     kit_memory memory;
@@ -229,7 +234,10 @@ typedef struct world {
     trf_context *context;
     trf_vocab *other_vocab;
     kit_pairs small_data, large_data;
-    trf_batch small, large;
+    trf_batch small, large, delivered;
+    trf_corpus_options corpus_options;
+    char answer[400];
+    double scores[64];
 } world;
 
 static void need_model(world *w)
@@ -237,7 +245,11 @@ static void need_model(world *w)
     assert_int_equal(trf_model_create(&w->model, &w->config, NULL), TRF_OK);
     assert_int_equal(trf_model_set_vocabs(w->model, w->vocab, w->vocab, NULL), TRF_OK);
 }
-static void need_trainer(world *w) { need_model(w); assert_int_equal(trf_trainer_create(&w->trainer, w->model, &w->options, NULL), TRF_OK); }
+static void need_trainer(world *w)
+{
+    need_model(w);
+    assert_int_equal(trf_trainer_create(&w->trainer, w->model, &w->options, NULL), TRF_OK);
+}
 static void need_translator(world *w)
 {
     need_model(w);
@@ -246,10 +258,8 @@ static void need_translator(world *w)
 static void need_corpus(world *w)
 {
     static const int32_t ids[] = { 5, 6, 7, 8 };
-    trf_corpus_options o = trf_corpus_defaults();
     int i;
-    o.hooks = w->hooks;
-    assert_int_equal(trf_corpus_create(&w->corpus, &o, NULL), TRF_OK);
+    assert_int_equal(trf_corpus_create(&w->corpus, &w->corpus_options, NULL), TRF_OK);
     for (i = 0; i < 16; i++) assert_int_equal(trf_corpus_add(w->corpus, ids, 1 + i % 4, ids, i % 3, NULL), TRF_OK);
 }
 static void need_checkpoint(world *w)
@@ -266,41 +276,35 @@ static void need_learned(world *w)
     assert_int_equal(trf_vocab_learn(w->other_vocab, "one two three two", NULL), TRF_OK);
 }
 
-static trf_status do_create(world *w, trf_error *err) { return trf_model_create(&w->other, &w->config, err); }
-static trf_status do_copy(world *w, trf_error *err) { return trf_model_copy(&w->other, w->model, err); }
-static trf_status do_vocabs(world *w, trf_error *err) { return trf_model_set_vocabs(w->model, w->vocab, w->vocab, err); }
-static trf_status do_save(world *w, trf_error *err) { return trf_model_save(w->model, w->other_path, err); }
-static trf_status do_load(world *w, trf_error *err) { return trf_model_load(&w->other, w->model_path, &w->load, err); }
-static trf_status do_trainer(world *w, trf_error *err) { return trf_trainer_create(&w->other_trainer, w->model, &w->options, err); }
-static trf_status do_step(world *w, trf_error *err) { return trf_train_step(w->trainer, &w->large, NULL, err); }
-static trf_status do_evaluate(world *w, trf_error *err) { return trf_evaluate(w->trainer, &w->large, NULL, err); }
-static trf_status do_checkpoint(world *w, trf_error *err) { return trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err); }
-static trf_status do_resume(world *w, trf_error *err)
-{
-    return trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options, &w->load, err);
-}
-static trf_status do_translator(world *w, trf_error *err) { return trf_translator_create(&w->translator, w->model, &w->search, err); }
-static trf_status do_translate(world *w, trf_error *err) { return trf_translate_batch(w->translator, &w->large.source, err); }
-static trf_status do_text(world *w, trf_error *err)
-{
-    char answer[400];
-    return trf_translate_text(w->translator, "a b c a b", answer, sizeof answer, err);
-}
-static trf_status do_score(world *w, trf_error *err) { double score[64]; return trf_score(w->translator, &w->large, score, err); }
-static trf_status do_corpus(world *w, trf_error *err)
-{
-    trf_corpus_options o = trf_corpus_defaults();
-    o.hooks = w->hooks;
-    return trf_corpus_create(&w->corpus, &o, err);
-}
-static trf_status do_add(world *w, trf_error *err) { return trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err); }
-static trf_status do_next(world *w, trf_error *err) { trf_batch batch; return trf_corpus_next(w->corpus, &batch, err); }
-static trf_status do_context(world *w, trf_error *err) { return trf_context_create(&w->context, &w->config.device, &w->hooks, err); }
-static trf_status do_vocab(world *w, trf_error *err) { return trf_vocab_create(&w->other_vocab, TRF_WORDS, &w->hooks, err); }
-static trf_status do_learn(world *w, trf_error *err) { return trf_vocab_learn(w->other_vocab, "three four five six seven eight nine", err); }
-static trf_status do_finish(world *w, trf_error *err) { return trf_vocab_finish(w->other_vocab, 100, 1, err); }
+#define OPERATION(name, call) static trf_status name(world *w, trf_error *err) { return call; }
+OPERATION(do_create, trf_model_create(&w->other, &w->config, err))
+OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
+OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
+OPERATION(do_save, trf_model_save(w->model, w->other_path, err))
+OPERATION(do_load, trf_model_load(&w->other, w->model_path, &w->load, err))
+OPERATION(do_trainer, trf_trainer_create(&w->other_trainer, w->model, &w->options, err))
+OPERATION(do_step, trf_train_step(w->trainer, &w->large, NULL, err))
+OPERATION(do_evaluate, trf_evaluate(w->trainer, &w->large, NULL, err))
+OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err))
+OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options, &w->load, err))
+OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
+OPERATION(do_translate, trf_translate_batch(w->translator, &w->large.source, err))
+OPERATION(do_text, trf_translate_text(w->translator, "a b c a b", w->answer, sizeof w->answer, err))
+OPERATION(do_score, trf_score(w->translator, &w->large, w->scores, err))
+OPERATION(do_corpus, trf_corpus_create(&w->corpus, &w->corpus_options, err))
+OPERATION(do_add, trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err))
+OPERATION(do_next, trf_corpus_next(w->corpus, &w->delivered, err))
+OPERATION(do_context, trf_context_create(&w->context, &w->config.device, &w->hooks, err))
+OPERATION(do_vocab, trf_vocab_create(&w->other_vocab, TRF_WORDS, &w->hooks, err))
+OPERATION(do_learn, trf_vocab_learn(w->other_vocab, "three four five six seven eight nine", err))
+OPERATION(do_finish, trf_vocab_finish(w->other_vocab, 100, 1, err))
 
-static const struct { const char *name; void (*need)(world *); trf_status (*run)(world *, trf_error *); int least, keeps; } operations[] = {
+static const struct operation {
+    const char *name;
+    void (*need)(world *);
+    trf_status (*run)(world *, trf_error *);
+    int least, keeps;
+} operations[] = {
     { "model create", need_nothing, do_create, 4, 0 },
     { "model copy", need_model, do_copy, 6, 0 },
     { "set vocabularies", need_model, do_vocabs, 2, 0 },
@@ -334,7 +338,8 @@ static void world_end(world *w)
     trf_corpus_destroy(w->corpus);
     trf_context_destroy(w->context);
     trf_vocab_destroy(w->other_vocab);
-    w->translator = NULL; w->trainer = w->other_trainer = NULL; w->model = w->other = NULL; w->corpus = NULL; w->context = NULL;
+    w->translator = NULL; w->trainer = w->other_trainer = NULL; w->model = w->other = NULL; w->corpus = NULL;
+    w->context = NULL;
     w->other_vocab = NULL;
     unlink(w->model_path);
     unlink(w->checkpoint_path);
@@ -364,6 +369,7 @@ static void test_every_failure(void **state)
     w.options.source_tokens = w.options.target_tokens = 32; w.options.sequences = 4; w.options.longest = 8;
     w.search = small_search(); w.search.hooks = w.hooks;
     w.search.max_tokens = 16;
+    w.corpus_options = trf_corpus_defaults(); w.corpus_options.hooks = w.hooks;
     w.load = trf_load_defaults(); w.load.hooks = w.hooks; w.load.device.threads = 1;
     snprintf(w.model_path, sizeof w.model_path, "/tmp/trf_test_memory_%d.model", (int)getpid());
     snprintf(w.checkpoint_path, sizeof w.checkpoint_path, "/tmp/trf_test_memory_%d.checkpoint", (int)getpid());
@@ -396,8 +402,9 @@ static void test_every_failure(void **state)
                 w.memory.fail_at = 0;
                 if (status == TRF_OK) break;
                 if (status != TRF_E_NOMEM || err.status != TRF_E_NOMEM || (w.memory.live != live && !operations[i].keeps))
-                    print_error("%s, allocation %d failing%s: status %s, \"%s\", %lld bytes more than before\n", operations[i].name, (int)k,
-                                for_ever ? " and all after it" : "", trf_status_name(status), err.message, (long long)(w.memory.live - live));
+                    print_error("%s, allocation %d failing%s: status %s, \"%s\", %lld bytes more than before\n",
+                                operations[i].name, (int)k, for_ever ? " and all after it" : "",
+                                trf_status_name(status), err.message, (long long)(w.memory.live - live));
                 assert_int_equal(status, TRF_E_NOMEM);
                 assert_int_equal(err.status, TRF_E_NOMEM);
                 if (!operations[i].keeps) assert_int_equal(w.memory.live, live);
@@ -413,7 +420,8 @@ static void test_every_failure(void **state)
                 assert_int_equal(access(w.other_path, F_OK), -1);
             }
             assert_true(w.memory.calls < before + k);           /* success only where nothing has failed */
-            if (k - 1 < operations[i].least) print_error("%s made only %d allocations\n", operations[i].name, (int)k - 1);
+            if (k - 1 < operations[i].least) print_error("%s made only %d allocations\n", operations[i].name,
+                                                         (int)k - 1);
             assert_true(k - 1 >= operations[i].least && k < 200);
             world_end(&w);
         }
@@ -431,7 +439,8 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     kit_memory memory;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_batch batch = kit_fill(&data, o.sequences < 4 ? o.sequences : 4, 1, o.longest - 1 < 20 ? o.longest - 1 : 20, 100, 7);
+    trf_batch batch = kit_fill(&data, o.sequences < 4 ? o.sequences : 4, 1, o.longest - 1 < 20 ? o.longest - 1 : 20,
+                               100, 7);
     size_t plan;
     double share;
     c.hooks = o.hooks = kit_hooks(&memory);

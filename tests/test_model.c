@@ -1,5 +1,5 @@
-/* Whole models: gradients against finite differences, batches that must not matter, updates against their formulas, and
-   what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where the gradients are exact to 1e-6. */
+/* Whole models: gradients against finite differences, batches that must not matter, updates against their formulas,
+   and what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where gradients are right to 1e-6. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -82,7 +82,8 @@ static void lab_close(lab *l)
     trf_model_destroy(l->model);
 }
 
-/* Biases start at 0 and gains at 1, where mistakes can hide: moves every weight a little, also the translator's copies. */
+/* Biases start at 0 and gains at 1, where mistakes can hide: moves every weight a little, also the translator's
+   copies. */
 static void shake(lab *l, double size)
 {
     int64_t i;
@@ -91,8 +92,8 @@ static void shake(lab *l, double size)
     trf__pack_weights(l->translator);
 }
 
-/* With the built-in product alone a row's bits depend on nothing but its sentence. (The translator's arena grows when it
-   first looks inside, and asks for CBLAS again: so it grows here.) */
+/* With the built-in product alone a row's bits depend on nothing but its sentence. (The translator's arena grows when
+   it first looks inside, and asks for CBLAS again: so it grows here.) */
 static void no_blas(lab *l)
 {
     trf__limits limits = { 128, 128, 16, 20 };
@@ -139,13 +140,19 @@ static void logits_of(const lab *l, const trf_batch *batch, trf_real *out)
 
 static int64_t gradient_count(const lab *l) { return l->model->layout.n_weights; }
 
+static void assert_same_gradients(const lab *l, const trf_real *want)
+{
+    assert_true(distance(l->trainer->gradients, want, gradient_count(l)) <= CLOSE * length_of(want, gradient_count(l)));
+}
+
 /* -----------------------------------------------------------------------------------------------
    Gradients. The functional is report.loss * tokens; dropout's mask follows from the step, so it is the same at every
    call as long as no update is made. */
 
 typedef struct variant {
     const char *name;
-    int kind, place, rule, activation, tying, positions, final_norm, bias, scale, source_eos, start, smoothing, offset;
+    int kind, place, rule, activation, tying, positions, final_norm, bias, scale, source_eos, start, smoothing,
+        offset;
     double p[4];                /* dropout: embedding, attention, activation, residual */
 } variant;
 
@@ -177,7 +184,8 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.d_model = d; c.n_heads = heads; c.d_ff = f;
     c.encoder_layers = v->kind == TRF_DECODER_ONLY ? 0 : layers;
     c.decoder_layers = layers;
-    c.norm_place = (trf_norm_place)v->place; c.norm_rule = (trf_norm_rule)v->rule; c.activation = (trf_activation)v->activation;
+    c.norm_place = (trf_norm_place)v->place; c.norm_rule = (trf_norm_rule)v->rule;
+    c.activation = (trf_activation)v->activation;
     c.tying = (trf_tying)v->tying; c.positions = (trf_positions)v->positions; c.final_norm = v->final_norm;
     c.generator_bias = v->bias; c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
@@ -203,8 +211,8 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     return loss;
 }
 
-/* Relative distance of one tensor's gradient from central differences; in double number by number (of long tensors every
-   fifth), in float along the gradient itself, where rounding matters least. */
+/* Relative distance of one tensor's gradient from central differences; in double number by number (of long tensors
+   every fifth), in float along the gradient itself, where rounding matters least. */
 static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t index, const trf_real *gradient)
 {
     trf_tensor w = trf_trainer_parameter(t, index);
@@ -238,7 +246,8 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
     return sqrt(difference / want);
 }
 
-static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t layers, int32_t count, uint64_t seed)
+static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t layers, int32_t count,
+                            uint64_t seed)
 {
     static trf_real gradients[MAX_WEIGHTS];
     static kit_pairs data;
@@ -311,8 +320,10 @@ static void test_neighbours(void **state)
             for (i = 0; i < PAIRS; i++) {
                 one = kit_slice(&batch, i, 1);
                 logits_of(&l, &one, alone);
-                if (blas) assert_near(distance(together + row * VOCAB, alone, (one.target.lengths[0] + 1) * VOCAB), 0, CLOSE * 10);
-                else assert_memory_equal(together + row * VOCAB, alone, (size_t)((one.target.lengths[0] + 1) * VOCAB) * sizeof *alone);
+                if (blas) assert_near(distance(together + row * VOCAB, alone, (one.target.lengths[0] + 1) * VOCAB), 0,
+                                      CLOSE * 10);
+                else assert_memory_equal(together + row * VOCAB, alone,
+                                         (size_t)((one.target.lengths[0] + 1) * VOCAB) * sizeof *alone);
                 row += one.target.lengths[0] + 1;
                 assert_int_equal(trf_forward_backward(l.trainer, &one, &report, NULL), TRF_OK);
                 loss += report.loss * (double)report.target_tokens;
@@ -320,7 +331,7 @@ static void test_neighbours(void **state)
             assert_int_equal(row, all.target_tokens);
             assert_near(loss, all.loss * (double)all.target_tokens, CLOSE * loss);
             assert_true(length_of(sums, gradient_count(&l)) > 0.1);
-            assert_true(distance(l.trainer->gradients, sums, gradient_count(&l)) <= CLOSE * length_of(sums, gradient_count(&l)));
+            assert_same_gradients(&l, sums);
             lab_close(&l);
         }
 }
@@ -358,12 +369,12 @@ static void test_order_of_sentences(void **state)
     memcpy(sums, l.trainer->gradients, (size_t)gradient_count(&l) * sizeof *sums);
     trf_discard_gradients(l.trainer);
     assert_int_equal(trf_forward_backward(l.trainer, &back, NULL, NULL), TRF_OK);
-    assert_true(distance(l.trainer->gradients, sums, gradient_count(&l)) <= CLOSE * length_of(sums, gradient_count(&l)));
+    assert_same_gradients(&l, sums);
     lab_close(&l);
 }
 
-/* Dropout is on: a sentence's mask follows from its number in the whole step, so every split sees the same masks, and with
-   the built-in product every token has the same loss to the last bit. */
+/* Dropout is on: a sentence's mask follows from its number in the whole step, so every split sees the same masks, and
+   with the built-in product every token has the same loss to the last bit. */
 static void test_micro_batches(void **state)
 {
     enum { PAIRS = 8 };
@@ -392,7 +403,7 @@ static void test_micro_batches(void **state)
             first += piece.target.count;
         }
         if (split == 0) memcpy(sums, l.trainer->gradients, (size_t)gradient_count(&l) * sizeof *sums);
-        assert_true(distance(l.trainer->gradients, sums, gradient_count(&l)) <= CLOSE * length_of(sums, gradient_count(&l)));
+        assert_same_gradients(&l, sums);
         assert_int_equal(trf_optimizer_step(l.trainer, &whole, NULL), TRF_OK);
         assert_int_equal(whole.target_tokens, row);
         if (split == 0) { first_loss = whole.loss; first_norm = whole.gradient_norm; }
@@ -564,8 +575,11 @@ static void test_source_matters(void **state)
             logits_of(&l, &batch, after);
             for (i = 0; i < PAIRS; i++) {
                 int64_t n = batch.target.lengths[i] + 1, r;
-                if (i != changed) assert_memory_equal(before + row * VOCAB, after + row * VOCAB, (size_t)(n * VOCAB) * sizeof *before);
-                else for (r = row; r < row + n; r++) assert_true(distance(before + r * VOCAB, after + r * VOCAB, VOCAB) > 1e-4);
+                if (i != changed) assert_memory_equal(before + row * VOCAB, after + row * VOCAB,
+                                                      (size_t)(n * VOCAB) * sizeof *before);
+                else
+                    for (r = row; r < row + n; r++)
+                        assert_true(distance(before + r * VOCAB, after + r * VOCAB, VOCAB) > 1e-4);
                 row += n;
             }
             data.source[at] = old;
@@ -594,7 +608,8 @@ static void test_causality(void **state)
             int32_t old = data.target[changed];
             data.target[changed] = old == 5 ? 6 : 5;
             logits_of(&l, &batch, after);       /* row r has read tokens 0 .. r - 1 */
-            for (r = 0; r <= changed; r++) assert_memory_equal(before + r * VOCAB, after + r * VOCAB, VOCAB * sizeof *before);
+            for (r = 0; r <= changed; r++)
+                assert_memory_equal(before + r * VOCAB, after + r * VOCAB, VOCAB * sizeof *before);
             for (; r <= LENGTH; r++) assert_true(distance(before + r * VOCAB, after + r * VOCAB, VOCAB) > 1e-4);
             data.target[changed] = old;
         }
@@ -681,7 +696,8 @@ static void test_encode(void **state)
     }
 }
 
-/* Rows sum to one, nothing sees the future, and the weights of the last layer times its values are what that layer took. */
+/* Rows sum to one, nothing sees the future, and the weights of the last layer times its values are what that layer
+   took. */
 static void test_attention_weights(void **state)
 {
     enum { D = 8, HEADS = 2, N = 5, M = 7 };
@@ -700,10 +716,13 @@ static void test_attention_weights(void **state)
         for (layer = 0; layer < 2; layer++)
             for (head = 0; head < HEADS; head++) {
                 int queries = kind == TRF_ENCODER_SELF ? M : N, keys = kind == TRF_DECODER_SELF ? N : M;
-                const trf__step *steps = kind == TRF_ENCODER_SELF ? l.translator->pass.encoder.steps : l.translator->pass.decoder.steps;
-                const trf__sub_acts *acts = &steps[kind == TRF_ENCODER_SELF ? 2 * layer : 3 * layer + (kind == TRF_DECODER_CROSS)].acts;
+                const trf__pass *pass = &l.translator->pass;
+                const trf__step *step = kind == TRF_ENCODER_SELF ? &pass->encoder.steps[2 * layer]
+                                                                 : &pass->decoder.steps[3 * layer + kind - 1];
+                const trf__sub_acts *acts = &step->acts;
                 out = trf_tensor_of(w, 2, queries, keys, 1);
-                assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind, layer, head, &out, NULL), TRF_OK);
+                assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind, layer, head,
+                                                       &out, NULL), TRF_OK);
                 if (layer + head == 0) memcpy(first, w, sizeof w);
                 else assert_true(distance(first, w, queries * keys) > 1e-3);    /* each head has its own */
                 for (i = 0; i < queries; i++) {
@@ -714,22 +733,28 @@ static void test_attention_weights(void **state)
                         sum += (double)w[i * keys + k];
                     }
                     assert_near(sum, 1, FORMULA);
-                    for (c = 0; layer == 1 && c < D / HEADS; c++) {     /* the last layer's activations are still there */
+                    /* the last layer's activations are still there */
+                    for (c = 0; layer == 1 && c < D / HEADS; c++) {
                         const trf_real *values = kind == TRF_DECODER_CROSS ? acts->memory + D : acts->wide + 2 * D;
                         int ld = kind == TRF_DECODER_CROSS ? 2 * D : 3 * D, feature = head * (D / HEADS) + c;
-                        for (sum = 0, k = 0; k < keys; k++) sum += (double)w[i * keys + k] * (double)values[k * ld + feature];
+                        for (sum = 0, k = 0; k < keys; k++)
+                            sum += (double)w[i * keys + k] * (double)values[k * ld + feature];
                         assert_near(acts->inner[i * D + feature], sum, FORMULA * 10);
                     }
                 }
             }
     out = trf_tensor_of(w, 2, N, M, 1);
-    assert_int_equal(trf_attention_weights(l.translator, &batch, TRF_DECODER_CROSS, 0, 0, &out, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_attention_weights(l.translator, &batch, TRF_DECODER_CROSS, 0, 0, &out, &err),
+                     TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "batch");
-    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 2, 0, &out, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 2, 0, &out, &err),
+                     TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "layer");
-    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 0, -1, &out, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 0, -1, &out, &err),
+                     TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "head");
-    assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)3, 0, 0, &out, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)3, 0, 0, &out, &err),
+                     TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "kind");
     assert_int_equal(trf_attention_weights(l.translator, &one, TRF_ENCODER_SELF, 0, 0, &out, &err), TRF_E_SHAPE);
     logits_of(&l, &one, w);             /* and the next call writes no weights */
@@ -753,7 +778,8 @@ static double oracle_step(oracle *x, const lab *l, double tokens, int64_t step)
 {
     const trf_train_options *o = &l->o;
     double norm = length_of(l->trainer->gradients, gradient_count(l)) / tokens, clip = o->clip_norm / (norm + 1e-6);
-    double rate = trf_learning_rate(o, l->c.d_model, step), c1 = 1 - pow(o->beta1, (double)step), c2 = 1 - pow(o->beta2, (double)step);
+    double rate = trf_learning_rate(o, l->c.d_model, step), c1 = 1 - pow(o->beta1, (double)step),
+        c2 = 1 - pow(o->beta2, (double)step);
     int32_t i;
     int64_t k;
     for (i = 0; i < trf_parameter_count(l->model); i++) {
@@ -781,7 +807,8 @@ static void test_updates(void **state)
     static kit_pairs data;
     int which;
     (void)state;
-    for (which = 0; which < 12; which++) {      /* optimizer, place of epsilon, what decays; with and without clipping */
+    /* optimizer, place of epsilon, what decays; with and without clipping */
+    for (which = 0; which < 12; which++) {
         trf_config c = small_config();
         trf_train_options o = small_options();
         trf_batch batch = kit_fill(&data, 4, 1, 8, VOCAB, 41);
@@ -812,7 +839,8 @@ static void test_updates(void **state)
             for (i = 0; i < trf_parameter_count(l.model); i++) {
                 trf_tensor w = trf_parameter(l.model, i);
                 for (k = 0; k < trf_tensor_count(&w); k++)
-                    assert_near(w.data[k], x.p[w.data + k - l.model->weights], 10 * FORMULA * 0.03 + FORMULA * fabs((double)w.data[k]));
+                    assert_near(w.data[k], x.p[w.data + k - l.model->weights],
+                                10 * FORMULA * 0.03 + FORMULA * fabs((double)w.data[k]));
             }
         }
         lab_close(&l);
@@ -1061,7 +1089,8 @@ static void test_evaluate(void **state)
     assert_true(report.loss == want.loss && report.nll == want.nll && report.accuracy == want.accuracy);
     assert_int_equal(report.target_tokens, want.target_tokens);
     assert_int_equal(report.source_tokens, want.source_tokens);
-    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);    /* the accumulation goes on as if nothing had been */
+    /* the accumulation goes on as if nothing had been */
+    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, trf_target_rows(l.model, &batch.target));
     lab_close(&l);
     lab_close(&plain);
@@ -1310,8 +1339,10 @@ static void test_contract(void **state)
     assert_refused(context, TRF_E_INVALID_ARG, trf_context_create(&context, &device, NULL, error_));
     assert_refused(vocab, TRF_E_INVALID_ARG, trf_vocab_create(&vocab, (trf_token_kind)9, NULL, error_));
     assert_refused(file, TRF_E_IO, trf_file_open(&file, "/nonexistent/file", NULL, error_));
-    assert_refused(trainer, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL, NULL, error_));
-    assert_refused(model, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL, NULL, error_));
+    assert_refused(trainer, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
+                                                          NULL, error_));
+    assert_refused(model, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL, NULL,
+                                                        error_));
     assert_int_equal(trf_model_create(NULL, &c, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
@@ -1369,7 +1400,8 @@ static void test_success_clears(void **state)
     t = trf_tensor_of(out, 2, trf_source_rows(model, &batch.source), 8, 1);
     assert_int_equal(trf_encode(translator, &batch.source, &t, &err), TRF_OK); assert_cleared(&err);
     assert_int_equal(trf_translate_batch(translator, &batch.source, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, &n, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, &n, &err), TRF_OK);
+    assert_cleared(&err);
     assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, NULL, NULL), TRF_OK);
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
@@ -1387,8 +1419,10 @@ static void test_success_clears(void **state)
     assert_non_null(strstr(err.message, #field)); \
 } while (0)
 #define BAD_CONFIG(field, value) assert_bad(trf_model_create(&model, &bad, &err), good, field, value)
-#define BAD_INT(field, above) do { BAD_CONFIG(field, -1); BAD_CONFIG(field, INT32_MIN); BAD_CONFIG(field, INT32_MAX); BAD_CONFIG(field, above); } while (0)
-#define BAD_CHOICE(type, field, above) do { BAD_CONFIG(field, (type)-1); BAD_CONFIG(field, (type)INT32_MAX); BAD_CONFIG(field, (type)(above)); } while (0)
+#define BAD_INT(field, above) do { BAD_CONFIG(field, -1); BAD_CONFIG(field, INT32_MIN); BAD_CONFIG(field, INT32_MAX); \
+    BAD_CONFIG(field, above); } while (0)
+#define BAD_CHOICE(type, field, above) do { BAD_CONFIG(field, (type)-1); BAD_CONFIG(field, (type)INT32_MAX); \
+    BAD_CONFIG(field, (type)(above)); } while (0)
 
 static void test_bad_config(void **state)
 {
@@ -1456,7 +1490,8 @@ static void test_bad_config(void **state)
 }
 
 #define BAD_OPTION(field, value) assert_bad(trf_trainer_create(&trainer, l.model, &bad, &err), good, field, value)
-#define BAD_REAL(field) do { BAD_OPTION(field, -1e-3); BAD_OPTION(field, (double)NAN); BAD_OPTION(field, (double)INFINITY); } while (0)
+#define BAD_REAL(field) do { BAD_OPTION(field, -1e-3); BAD_OPTION(field, (double)NAN); \
+    BAD_OPTION(field, (double)INFINITY); } while (0)
 
 static void test_bad_options(void **state)
 {
@@ -1509,7 +1544,7 @@ static void set_field(trf_config *c, int which, int64_t value)
 #undef X
 }
 
-/* Sizes of every kind, two fields at a time: a documented answer, and never a request beyond the limit that succeeds. */
+/* Sizes of every kind, two fields at a time: a documented answer, and nothing beyond the limit succeeds. */
 static void test_sizes_in_pairs(void **state)
 {
     static const int64_t values[] = { 0, 1, 2, INT32_MAX, INT32_MIN, 65536 };
@@ -1522,7 +1557,8 @@ static void test_sizes_in_pairs(void **state)
     TRF__CONFIG_INTS(X)
 #undef X
     memory.limit = 1 << 15;
-    for (a = 0; a < fields; a++) for (b = a + 1; b < fields; b++) for (i = 0; i < VALUES; i++) for (k = 0; k < VALUES; k++) {
+    for (a = 0; a < fields; a++) for (b = a + 1; b < fields; b++)
+    for (i = 0; i < VALUES; i++) for (k = 0; k < VALUES; k++) {
         trf_config c = small_config();
         trf_model *model = NULL;
         trf_error err;
@@ -1532,7 +1568,8 @@ static void test_sizes_in_pairs(void **state)
         set_field(&c, a, values[i]);
         set_field(&c, b, values[k]);
         status = trf_model_create(&model, &c, &err);
-        assert_true(status == TRF_OK || status == TRF_E_INVALID_ARG || status == TRF_E_LIMIT || status == TRF_E_NOMEM);
+        assert_true(status == TRF_OK || status == TRF_E_INVALID_ARG || status == TRF_E_LIMIT ||
+                    status == TRF_E_NOMEM);
         assert_int_equal(status == TRF_OK, model != NULL);
         assert_int_equal(status == TRF_E_INVALID_ARG, trf_model_memory(&c) == 0);
         if (model) { assert_int_equal(memory.live, trf_model_memory(&c)); made++; }
@@ -1570,10 +1607,12 @@ static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int
 
 static void test_bad_batches(void **state)
 {
-    static const int32_t bad_ids[] = { -1, VOCAB, INT32_MIN, INT32_MAX, 0, 1, 2 };      /* the last three: pad, bos, eos */
+    /* the last three: pad, bos, eos */
+    static const int32_t bad_ids[] = { -1, VOCAB, INT32_MIN, INT32_MAX, 0, 1, 2 };
     static const int32_t long_ids[32] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5 };
     lab l = lab_of(&variants[1], 8, 2, 12, 2);
-    int32_t ids[6] = { 4, 5, 3, 7, 8, 9 }, good[6] = { 4, 5, 3, 7, 8, 9 }, lengths[2] = { 2, 4 }, wrong[2] = { 2, 4 }, n;
+    int32_t ids[6] = { 4, 5, 3, 7, 8, 9 }, good[6] = { 4, 5, 3, 7, 8, 9 }, n;
+    int32_t lengths[2] = { 2, 4 }, wrong[2] = { 2, 4 };
     trf_batch batch = { { good, lengths, 2 }, { good, lengths, 2 }, 0 };
     trf_step_report report;
     trf_error err;
@@ -1658,7 +1697,8 @@ static void test_growth(void **state)
     o.source_tokens = o.target_tokens = 1024;
     o.sequences = 40;
     l = lab_open(&c, &o);               /* one that has room from the beginning */
-    for (step = 0; step < 4; step++) assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL), TRF_OK);
+    for (step = 0; step < 4; step++)
+        assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL), TRF_OK);
     hash = hash_state(l.trainer);
     lab_close(&l);
     o.source_tokens = o.target_tokens = 32;

@@ -1,5 +1,5 @@
-/* Same bits: for any number of threads, with CBLAS and without, on other kernels of OpenBLAS, and after a kill. The program
-   starts itself again, with arguments, where a process of its own is needed. */
+/* Same bits: for any number of threads, with CBLAS and without, on other kernels of OpenBLAS, and after a kill. The
+   program starts itself again, with arguments, where a process of its own is needed. */
 #define TRF_IMPLEMENTATION
 
 /* Called inside trf__tiles: how many tiles each tile function was cut into. */
@@ -22,17 +22,23 @@ static const char *self;        /* the path of this program */
 
 enum { KINDS_OF_TILES = 32 };
 static struct { void *function; int64_t most; } seen[KINDS_OF_TILES];
-static int widest_worker;
+static int64_t widest_worker;
+
+static void raise_to(int64_t *most, int64_t value)
+{
+    int64_t old = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (value > old && !__atomic_compare_exchange_n(most, &old, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { }
+}
 
 static void tile_seen(void *function, int64_t n_tiles, int worker)
 {
     int i;
-    if (worker > __atomic_load_n(&widest_worker, __ATOMIC_RELAXED)) __atomic_store_n(&widest_worker, worker, __ATOMIC_RELAXED);
-    for (i = 0; i < KINDS_OF_TILES; i++) {
-        void *empty = NULL;
-        if (__atomic_load_n(&seen[i].function, __ATOMIC_RELAXED) != function &&
-            !(__atomic_compare_exchange_n(&seen[i].function, &empty, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) || empty == function)) continue;
-        if (n_tiles > __atomic_load_n(&seen[i].most, __ATOMIC_RELAXED)) __atomic_store_n(&seen[i].most, n_tiles, __ATOMIC_RELAXED);
+    raise_to(&widest_worker, worker);
+    for (i = 0; i < KINDS_OF_TILES; i++) {      /* the place that is this function's, or the first free one */
+        void *there = NULL;
+        __atomic_compare_exchange_n(&seen[i].function, &there, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        if (there && there != function) continue;
+        raise_to(&seen[i].most, n_tiles);
         return;
     }
 }
@@ -121,17 +127,20 @@ static void test_threads(void **state)
     assert_int_equal(widest_worker, 0);
     for (i = 0; i < sizeof threads / sizeof *threads; i++) {
         uint64_t got = hash_of_training(threads[i], 10);
-        if (got != want) print_error("%d threads: hash %016llx, one thread %016llx\n", threads[i], (unsigned long long)got, (unsigned long long)want);
+        if (got != want) print_error("%d threads: hash %016llx, one thread %016llx\n", threads[i],
+                                     (unsigned long long)got, (unsigned long long)want);
         assert_true(got == want);
     }
 #if defined(_OPENMP)
     assert_true(widest_worker > 0);     /* or nothing would have been shown */
 #endif
-#define AT_LEAST_THREE(function) if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
+#define AT_LEAST_THREE(function) \
+    if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
     assert_true(tiles_of(function) >= 3);
     AT_LEAST_THREE(trf__drop_tile) AT_LEAST_THREE(trf__embed_tile) AT_LEAST_THREE(trf__embed_backward_tile)
     AT_LEAST_THREE(trf__linear_tile) AT_LEAST_THREE(trf__linear_dx_tile) AT_LEAST_THREE(trf__linear_dw_tile)
-    AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_backward_tile)
+    AT_LEAST_THREE(trf__activate_tile)
+    AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_backward_tile)
     AT_LEAST_THREE(trf__add_norm_tile) AT_LEAST_THREE(trf__add_norm_backward_tile) AT_LEAST_THREE(trf__norm_gain_tile)
     AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__loss_vocab_tile) AT_LEAST_THREE(trf__squares_tile)
     AT_LEAST_THREE(trf__adam_tile_run) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__add_tile)
@@ -201,7 +210,8 @@ static void test_other_kernels(void **state)
             pid_t child = start(arguments, "OPENBLAS_CORETYPE", cores[i], &out);
             got = finish(child, out);
             if (k == 0) one = got;
-            if (got != one) print_error("%s, %s threads: %016llx, one thread %016llx\n", cores[i], threads[k], (unsigned long long)got, (unsigned long long)one);
+            if (got != one) print_error("%s, %s threads: %016llx, one thread %016llx\n", cores[i], threads[k],
+                                        (unsigned long long)got, (unsigned long long)one);
             assert_true(got == one);
         }
     }

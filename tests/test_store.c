@@ -1,6 +1,6 @@
-/* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong with a file is named, while
-   nothing is loaded, leaked or asked for beyond measure. Files are taken apart, changed and put together here, with a JSON
-   writer and a CRC of their own. */
+/* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong with a file is
+   named, while nothing is loaded, leaked or asked for beyond measure. Files are taken apart, changed and put together
+   here, with a JSON writer and a CRC of their own. */
 #if !defined(_XOPEN_SOURCE)
 #define _XOPEN_SOURCE 700
 #endif
@@ -43,7 +43,8 @@ static int make_folder(void **state)
 {
     (void)state;
     alarm(120);
-    strcpy(folder, "/dev/shm/trf-store-XXXXXX");        /* in memory, where there is such a place: fsync costs nothing */
+    /* in memory, where there is such a place: fsync costs nothing */
+    strcpy(folder, "/dev/shm/trf-store-XXXXXX");
     if (mkdtemp(folder)) return 0;
     strcpy(folder, "/tmp/trf-store-XXXXXX");
     return mkdtemp(folder) ? 0 : -1;
@@ -95,7 +96,13 @@ static int files_in_folder(void)
 /* -----------------------------------------------------------------------------------------------
    A file taken apart. */
 
-typedef struct piece { char name[160], dtype[8]; int32_t rank; int64_t shape[4]; unsigned char *data; size_t bytes; } piece;
+typedef struct piece {
+    char name[160], dtype[8];
+    int32_t rank;
+    int64_t shape[4];
+    unsigned char *data;
+    size_t bytes;
+} piece;
 typedef struct note { char key[96], *value; } note;
 typedef struct draft { piece pieces[160]; note notes[80]; int n, n_notes; } draft;
 
@@ -159,6 +166,14 @@ static void drop_tensor(draft *d, const char *name)
     piece *p = tensor_of(d, name);
     free(p->data);
     *p = d->pieces[--d->n];
+}
+
+/* The first tensor becomes the last. */
+static void rotate(draft *d)
+{
+    piece first = d->pieces[0];
+    memmove(d->pieces, d->pieces + 1, (size_t)(d->n - 1) * sizeof first);
+    d->pieces[d->n - 1] = first;
 }
 
 /* A second tensor with the same bytes. */
@@ -275,26 +290,38 @@ static trf_load_options watched(void)
 }
 
 /* Loads and expects `status`, `what` and a word of the message (NULL: any). Returns err.where. */
-static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status, const char *what, const char *says)
+static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status, const char *what,
+    const char *says)
 {
     trf_error err;
     trf_load_options options = watched();
     trf_model *model = (trf_model *)&err;
     trf_status got;
-    if (given) { options.config = given->config; options.allow_nonfinite = given->allow_nonfinite; options.max_bytes = given->max_bytes; }
+    if (given) {
+        options.config = given->config;
+        options.allow_nonfinite = given->allow_nonfinite;
+        options.max_bytes = given->max_bytes;
+    }
     got = trf_model_load(&model, path, &options, &err);
-    if (got == TRF_OK) fail_msg("expected %s about %s, but the file was loaded", trf_status_name(status), what ? what : "it");
+    if (got == TRF_OK) fail_msg("expected %s about %s, but the file was loaded", trf_status_name(status),
+        what ? what : "it");
     assert_null(model);
     assert_int_equal(memory.live, 0);
     assert_true(largest < (4u << 20));
-    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0] || (says && !strstr(err.message, says)))
-        fail_msg("expected %s about %s (\"%s\"), got %s about %s: %s", trf_status_name(status), what ? what : "anything",
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0] ||
+        (says && !strstr(err.message, says)))
+        fail_msg("expected %s about %s (\"%s\"), got %s about %s: %s", trf_status_name(status),
+            what ? what : "anything",
                  says ? says : "", trf_status_name(got), err.what, err.message);
-    assert_int_equal(trf_model_load(&model, path, &options, NULL), status);     /* without a place for the error too */
+    /* without a place for the error too */
+    assert_int_equal(trf_model_load(&model, path, &options, NULL), status);
     return err.where;
 }
 
-static int64_t refused(const char *path, trf_status status, const char *what) { return refused_with(NULL, path, status, what, NULL); }
+static int64_t refused(const char *path, trf_status status, const char *what)
+{
+    return refused_with(NULL, path, status, what, NULL);
+}
 
 static int64_t draft_refused(draft *d, trf_status status, const char *what)
 {
@@ -395,7 +422,8 @@ static void every_configuration(void **state)
         if (config.tying == TRF_TIED_ALL) config.target_vocab = config.source_vocab;
         if (config.kind == TRF_ENCODER_ONLY) config.decoder_layers = 0;
         if (config.kind == TRF_DECODER_ONLY) config.encoder_layers = 0;
-        config.activation = (trf_activation)(number % 3);           /* and all other fields, each with two values at least */
+        /* and all other fields, each with two values at least */
+        config.activation = (trf_activation)(number % 3);
         config.norm_place = (trf_norm_place)(number / 2 % 2);
         config.norm_rule = (trf_norm_rule)(number / 3 % 2);
         config.scale_embeddings = number / 5 % 2;
@@ -435,7 +463,6 @@ static void every_configuration(void **state)
 static void other_writers(void **state)
 {
     draft d;
-    piece first;
     uint64_t hash;
     char *old;
     int i;
@@ -443,11 +470,10 @@ static void other_writers(void **state)
     draft_of_small(&d);
     hash = loaded(in_folder("small"), NULL);
     assert_true(draft_loaded(&d, NULL) == hash);
-    first = d.pieces[0];                            /* tensors in any order */
-    for (i = 0; i + 1 < d.n; i++) d.pieces[i] = d.pieces[i + 1];
-    d.pieces[d.n - 1] = first;
+    rotate(&d);                                     /* tensors in any order */
     assert_true(draft_loaded(&d, NULL) == hash);
-    old = set_note(&d, "somebody.else", "\"quoted\" \\ and \n \xC3\xA4");   /* texts of other programs do not disturb */
+    /* texts of other programs do not disturb */
+    old = set_note(&d, "somebody.else", "\"quoted\" \\ and \n \xC3\xA4");
     assert_null(old);
     assert_true(draft_loaded(&d, NULL) == hash);
     for (i = 0; i < d.n; i++) {                     /* a wrapping nn.Module */
@@ -463,7 +489,8 @@ static void other_writers(void **state)
 
 static void vocabularies(void **state)
 {
-    static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "<x>"};
+    static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
+        "<x>"};
     trf_error err;
     trf_config config = small_config();
     trf_load_options options = watched();
@@ -520,17 +547,11 @@ static void tensors_missing_and_extra(void **state)
     (void)state;
     draft_of_small(&d);
     n = d.n;
-    for (i = 0; i < n; i++) {
-        char name[160];
-        memcpy(name, d.pieces[0].name, sizeof name);
-        add_copy(&d, name, "kept");                 /* move it out of the way, and back to the end */
-        drop_tensor(&d, name);
-        drop_tensor(&d, "kept");
-        draft_refused(&d, TRF_E_SHAPE, name);
-        forget(&d);
-        draft_of_small(&d);
-        while (strcmp(d.pieces[0].name, name)) { piece p = d.pieces[0]; memmove(d.pieces, d.pieces + 1, (size_t)(d.n - 1) * sizeof p); d.pieces[d.n - 1] = p; }
-        { piece p = d.pieces[0]; memmove(d.pieces, d.pieces + 1, (size_t)(d.n - 1) * sizeof p); d.pieces[d.n - 1] = p; }
+    for (i = 0; i < n; i++, rotate(&d)) {
+        piece missing = d.pieces[n - 1];
+        d.n--;
+        draft_refused(&d, TRF_E_SHAPE, missing.name);
+        d.n++;
     }
     assert_int_equal(d.n, n);
     add_copy(&d, "generator.bias", "generator.scale");
@@ -575,17 +596,25 @@ static void tensors_of_wrong_shape(void **state)
 /* Every field of the configuration: missing, malformed, negative, huge, out of its range. */
 static void config_fields(void **state)
 {
-    static const char *const malformed[] = {"", "x", "1.5", " 1", "1 ", "0x10", "1e1", "+1", "01", "-0", "--1", "1,0", "nan", "\xC3\xA4",
+    static const char *const malformed[] = {"", "x", "1.5", " 1", "1 ", "0x10", "1e1", "+1", "01", "-0", "--1", "1,0",
+        "nan", "\xC3\xA4",
                                             "9223372036854775808", "99999999999999999999999999", "1\n", "true"};
-    static const char *const huge[] = {"2147483648", "-2147483649", "4294967297", "9223372036854775807", "-9223372036854775808"};
-    static const char *const reals[] = {"", "x", "0", "-1", "-0", "nan", "inf", "-inf", "1e400", "1e-400", "2", "1e-5x", "1,5", ".", "1e", "0x1p-3",
+    static const char *const huge[] = {"2147483648", "-2147483649", "4294967297", "9223372036854775807",
+        "-9223372036854775808"};
+    static const char *const reals[] = {"", "x", "0", "-1", "-0", "nan", "inf", "-inf", "1e400", "1e-400", "2",
+        "1e-5x", "1,5", ".", "1e", "0x1p-3",
                                         " 1e-5", "infinity"};
     static const struct { const char *field, *value; } special[] = {
-        {"d_model", "0"}, {"d_model", "-4"}, {"d_model", "65537"}, {"n_heads", "0"}, {"n_heads", "3"}, {"n_heads", "8"}, {"d_ff", "0"}, {"d_ff", "1048577"},
-        {"encoder_layers", "0"}, {"encoder_layers", "257"}, {"decoder_layers", "0"}, {"kind", "3"}, {"kind", "-1"}, {"source_vocab", "4"}, {"source_vocab", "-7"},
-        {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"}, {"activation", "3"},
-        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "2"}, {"final_norm", "2"},
-        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "3"}, {"tying", "-1"}, {"generator_bias", "2"}, {"init", "2"},
+        {"d_model", "0"}, {"d_model", "-4"}, {"d_model", "65537"}, {"n_heads", "0"}, {"n_heads", "3"},
+            {"n_heads", "8"}, {"d_ff", "0"}, {"d_ff", "1048577"},
+        {"encoder_layers", "0"}, {"encoder_layers", "257"}, {"decoder_layers", "0"}, {"kind", "3"}, {"kind", "-1"},
+            {"source_vocab", "4"}, {"source_vocab", "-7"},
+        {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"},
+            {"activation", "3"},
+        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "2"},
+            {"final_norm", "2"},
+        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "3"}, {"tying", "-1"},
+            {"generator_bias", "2"}, {"init", "2"},
         {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"} };
     static const char *const ints[] = {
 #define X(type, field) "trf.config." #field,
@@ -637,12 +666,17 @@ static void config_against_tensors(void **state)
 {
     static const struct { const char *field, *value, *what; } wrong[] = {
         {"d_model", "8", "src_embed.weight"}, {"d_ff", "5", "encoder.layers.0.linear1.weight"},
-        {"encoder_layers", "2", "encoder.layers.1.self_attn.in_proj_weight"}, {"decoder_layers", "2", "decoder.layers.1.self_attn.in_proj_weight"},
-        {"source_vocab", "10", "src_embed.weight"}, {"source_vocab", "8", "src_embed.weight"}, {"target_vocab", "8", "tgt_embed.weight"},
+        {"encoder_layers", "2", "encoder.layers.1.self_attn.in_proj_weight"},
+            {"decoder_layers", "2", "decoder.layers.1.self_attn.in_proj_weight"},
+        {"source_vocab", "10", "src_embed.weight"}, {"source_vocab", "8", "src_embed.weight"},
+            {"target_vocab", "8", "tgt_embed.weight"},
         {"target_vocab", "16777216", "tgt_embed.weight"}, {"d_ff", "1048576", "encoder.layers.0.linear1.weight"},
-        {"d_model", "65536", "src_embed.weight"}, {"encoder_layers", "256", "encoder.layers.1.self_attn.in_proj_weight"},
-        {"positions", "3", "src_positions.weight"}, {"final_norm", "0", "encoder.norm.weight"}, {"generator_bias", "0", "generator.bias"},
-        {"tying", "1", "generator.weight"}, {"pad", "7", "pad"}, {"bos", "100", "bos"}, {"eos", "7", "eos"}, {"unk", "-1", "unk"}, {"pad", "1", "bos"},
+        {"d_model", "65536", "src_embed.weight"}, {"encoder_layers", "256",
+            "encoder.layers.1.self_attn.in_proj_weight"},
+        {"positions", "3", "src_positions.weight"}, {"final_norm", "0", "encoder.norm.weight"},
+            {"generator_bias", "0", "generator.bias"},
+        {"tying", "1", "generator.weight"}, {"pad", "7", "pad"}, {"bos", "100", "bos"}, {"eos", "7", "eos"},
+            {"unk", "-1", "unk"}, {"pad", "1", "bos"},
         {"eos", "3", "unk"} };
     draft d;
     char key[96], *old;
@@ -677,7 +711,8 @@ static void tied_matrices(void **state)
         save(model, in_folder("tied"));
         trf_model_destroy(model);
         hash = loaded(in_folder("tied"), NULL);
-        for (set = 1; set < 8; set++) {                 /* under any of its names, with and without prefix, or under several */
+        /* under any of its names, with and without prefix, or under several */
+        for (set = 1; set < 8; set++) {
             take_apart(&d, in_folder("tied"));
             for (i = 0; i < 3; i++) if (i >= first && set >> i & 1) {
                 char name[64];
@@ -692,7 +727,8 @@ static void tied_matrices(void **state)
                 snprintf(tensor_of(&d, name)->name, 64, "%s%s", (set + i) % 2 ? "transformer." : "", names[i]);
             }
             assert_true(draft_loaded(&d, NULL) == hash);
-            for (i = 0; i < d.n; i++)                   /* they must be the same to the last bit, and of the same shape */
+            /* they must be the same to the last bit, and of the same shape */
+            for (i = 0; i < d.n; i++)
                 if (strstr(d.pieces[i].name, "generator.weight") && (set & 3 & ~(first ? 1 : 0))) {
                     piece kept = d.pieces[i];
                     kept.data[17] ^= 1;
@@ -776,12 +812,17 @@ static void without_metadata(void **state)
 static void bad_vocabularies(void **state)
 {
     static const struct { const char *text; trf_status status; const char *what; int64_t where; } bad[] = {
-        {"", TRF_E_FORMAT, "vocabulary", 0}, {"word", TRF_E_FORMAT, "vocabulary", 0}, {"syllables\na\nb\nc\n", TRF_E_FORMAT, "vocabulary", 0},
-        {"words\na\nb\na\nd\ne\n", TRF_E_FORMAT, "vocabulary", 10}, {"words\na\n\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
-        {"words\na\nb\nc\nd\ne", TRF_E_FORMAT, "vocabulary", -2}, {"words\na\nb b\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
-        {"words\na\n\\x\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", -2}, {"words\na\n<s>\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"", TRF_E_FORMAT, "vocabulary", 0}, {"word", TRF_E_FORMAT, "vocabulary", 0},
+            {"syllables\na\nb\nc\n", TRF_E_FORMAT, "vocabulary", 0},
+        {"words\na\nb\na\nd\ne\n", TRF_E_FORMAT, "vocabulary", 10},
+            {"words\na\n\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"words\na\nb\nc\nd\ne", TRF_E_FORMAT, "vocabulary", -2},
+            {"words\na\nb b\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
+        {"words\na\n\\x\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", -2},
+            {"words\na\n<s>\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 8},
         {"characters\na\nbb\nc\nd\ne\n", TRF_E_FORMAT, "vocabulary", 13},
-        {"words\na\nb\nc\nd\n", TRF_E_SHAPE, "source_vocab", -1}, {"words\na\nb\nc\nd\ne\nf\n", TRF_E_SHAPE, "source_vocab", -1},
+        {"words\na\nb\nc\nd\n", TRF_E_SHAPE, "source_vocab", -1},
+            {"words\na\nb\nc\nd\ne\nf\n", TRF_E_SHAPE, "source_vocab", -1},
         {"words\n", TRF_E_SHAPE, "source_vocab", -1} };
     draft d;
     char *big;
@@ -820,7 +861,8 @@ static void bad_vocabularies(void **state)
 
 static void checksums(void **state)
 {
-    static const char *const malformed[] = {"", "0", "0123456", "012345678", "0123456g", "0123456 ", "ABCDEF01", "-1234567"};
+    static const char *const malformed[] = {"", "0", "0123456", "012345678", "0123456g", "0123456 ", "ABCDEF01",
+        "-1234567"};
     draft d;
     uint64_t hash;
     char right[16], wrong[16];
@@ -849,7 +891,11 @@ static void checksums(void **state)
 /* -----------------------------------------------------------------------------------------------
    Weights of other types, and weights that are no numbers. */
 
-static void put_little(unsigned char *to, uint64_t bits, int bytes) { int i; for (i = 0; i < bytes; i++) to[i] = (unsigned char)(bits >> 8 * i & 255); }
+static void put_little(unsigned char *to, uint64_t bits, int bytes)
+{
+    int i;
+    for (i = 0; i < bytes; i++) to[i] = (unsigned char)(bits >> 8 * i & 255);
+}
 
 /* Small multiples of 1/8, which every type holds exactly. */
 static double eighth(int64_t i) { return (double)(i * 37 % 61 - 30) / 8; }
@@ -864,7 +910,10 @@ static void store_as(unsigned char *to, double x, const char *dtype)
     if (!strcmp(dtype, "F64")) put_little(to, wide, 8);
     else if (!strcmp(dtype, "F32")) put_little(to, bits, 4);
     else if (!strcmp(dtype, "BF16")) put_little(to, bits >> 16, 2);
-    else put_little(to, x == 0 ? 0 : (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023), 2);
+    else {
+        uint32_t half = (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023);
+        put_little(to, x == 0 ? 0 : half, 2);
+    }
 }
 
 static void other_types(void **state)
@@ -1067,7 +1116,8 @@ static void checkpoints_come_back(void **state)
         assert_int_equal(trf_trainer_step(again.trainer), steps);
         end_run(&again);
         changed.beta1 = 1;
-        assert_int_equal(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options,
+            &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "beta1");
         assert_null(again.model);
         assert_null(again.trainer);
@@ -1104,7 +1154,8 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     trf_status got;
     if (corpus) trf__corpus_position(corpus, &epoch, &batch);
     got = trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &options, &err);
-    if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status), what ? what : "it");
+    if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status),
+        what ? what : "it");
     assert_null(model);
     assert_null(trainer);
     assert_int_equal(memory.live, 0);
@@ -1123,7 +1174,8 @@ static int64_t draft_checkpoint_refused(draft *d, trf_corpus *corpus, trf_status
     return checkpoint_refused(in_folder("draft"), corpus, status, what);
 }
 
-static void note_refused(draft *d, trf_corpus *corpus, const char *key, const char *value, trf_status status, const char *what)
+static void note_refused(draft *d, trf_corpus *corpus, const char *key, const char *value, trf_status status,
+    const char *what)
 {
     char *old = set_note(d, key, value);
     assert_non_null(old);
@@ -1140,12 +1192,17 @@ static void bad_checkpoint_numbers(void **state)
 #undef X
     };
     static const struct { const char *key, *value, *what; } wrong[] = {
-        {"optimizer", "2", "optimizer"}, {"beta1", "1", "beta1"}, {"beta2", "-0.1", "beta2"}, {"beta2", "nan", "beta2"}, {"epsilon", "0", "epsilon"},
-        {"warmup", "0", "warmup"}, {"warmup", "-3", "warmup"}, {"learning_rate", "0", "learning_rate"}, {"learning_rate", "inf", "learning_rate"},
+        {"optimizer", "2", "optimizer"}, {"beta1", "1", "beta1"}, {"beta2", "-0.1", "beta2"},
+            {"beta2", "nan", "beta2"}, {"epsilon", "0", "epsilon"},
+        {"warmup", "0", "warmup"}, {"warmup", "-3", "warmup"}, {"learning_rate", "0", "learning_rate"},
+            {"learning_rate", "inf", "learning_rate"},
         {"dropout", "1", "dropout"}, {"dropout", "nan", "dropout"}, {"attention_dropout", "-1", "attention_dropout"},
-        {"residual_dropout", "2", "residual_dropout"}, {"label_smoothing", "1", "label_smoothing"}, {"clip_norm", "0", "clip_norm"},
-        {"clip_norm", "nan", "clip_norm"}, {"total_steps", "3", "total_steps"}, {"threads", "0", "threads"}, {"sequences", "-1", "sequences"},
-        {"source_tokens", "2147483647", "source_tokens"}, {"longest", "1", "longest"}, {"schedule", "4", "schedule"} };
+        {"residual_dropout", "2", "residual_dropout"}, {"label_smoothing", "1", "label_smoothing"},
+            {"clip_norm", "0", "clip_norm"},
+        {"clip_norm", "nan", "clip_norm"}, {"total_steps", "3", "total_steps"}, 
+            {"sequences", "-1", "sequences"},
+        {"source_tokens", "2147483647", "source_tokens"}, {"longest", "1", "longest"},
+            {"schedule", "4", "schedule"} };
     run r = train_some(3, in_folder("run"));
     trf_corpus *corpus = corpus_of(0);
     draft d;
@@ -1168,7 +1225,8 @@ static void bad_checkpoint_numbers(void **state)
     note_refused(&d, corpus, "trf.step", "-9223372036854775808", TRF_E_STATE, "trf.step");
     note_refused(&d, corpus, "trf.step", "1.5", TRF_E_FORMAT, "trf.step");
     note_refused(&d, corpus, "trf.step", NULL, TRF_E_FORMAT, "trf.step");
-    note_refused(&d, corpus, "trf.step", "9223372036854775807", TRF_E_STATE, "trf.step");      /* the next one would overflow */
+    /* the next one would overflow */
+    note_refused(&d, corpus, "trf.step", "9223372036854775807", TRF_E_STATE, "trf.step");
     note_refused(&d, corpus, "trf.corpus.batch", "-1", TRF_E_STATE, "corpus");
     note_refused(&d, corpus, "trf.corpus.batch", "1000", TRF_E_STATE, "corpus");
     note_refused(&d, corpus, "trf.corpus.batch", "9223372036854775807", TRF_E_STATE, "corpus");
@@ -1240,7 +1298,8 @@ static void one_for_the_other(void **state)
     save(r.model, in_folder("model"));
     refused_with(NULL, in_folder("run"), TRF_E_STATE, "trf.content", "trf_checkpoint_load");
     checkpoint_refused(in_folder("model"), NULL, TRF_E_STATE, "trf.content");
-    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options, &err), TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options, &err),
+        TRF_E_STATE);
     assert_non_null(strstr(err.message, "trf_model_load"));
     OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));      /* one without a place in the data */
     checkpoint_refused(in_folder("bare"), r.corpus, TRF_E_STATE, "corpus");
@@ -1252,7 +1311,8 @@ static void one_for_the_other(void **state)
     put_together(&d, in_folder("draft"), 0);
     checkpoint_refused(in_folder("draft"), NULL, TRF_E_SHAPE, NULL);
     forget(&d);
-    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("nowhere"), NULL, &options, &err), TRF_E_IO);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("nowhere"), NULL, &options, &err),
+        TRF_E_IO);
     assert_int_equal(trf_model_load(&model, in_folder("nowhere"), &options, &err), TRF_E_IO);
     assert_int_equal(err.sys_errno, ENOENT);
     assert_int_equal(memory.live, 0);
@@ -1294,7 +1354,8 @@ static void every_truncation(void **state)
         trf_status status;
         assert_int_equal(truncate(in_folder("cut"), (off_t)length), 0);
         status = trf_model_load(&model, in_folder("cut"), &options, &err);
-        if (status != TRF_E_FORMAT && status != TRF_E_LIMIT) fail_msg("cut to %lu bytes: %s", (unsigned long)length, trf_status_name(status));
+        if (status != TRF_E_FORMAT && status != TRF_E_LIMIT) fail_msg("cut to %lu bytes: %s", (unsigned long)length,
+            trf_status_name(status));
         assert_null(model);
         assert_int_equal(memory.live, 0);
     }
@@ -1321,7 +1382,8 @@ static void every_bit(void **state)
             changed = (unsigned char)(bytes[at] ^ 1 << bit);
             assert_int_equal(pwrite(file, &changed, 1, (off_t)at), 1);
             status = trf_model_load(&model, in_folder("flip"), &options, &err);
-            if (at >= 8 + header) assert_int_equal(status, TRF_E_CHECKSUM);     /* before anything else is said about the data */
+            /* before anything else is said about the data */
+            if (at >= 8 + header) assert_int_equal(status, TRF_E_CHECKSUM);
             assert_true((status == TRF_OK) == (model != NULL));
             assert_true(status == TRF_OK || (err.status == (int32_t)status && err.message[0]));
             assert_int_equal(pwrite(file, bytes + at, 1, (off_t)at), 1);
@@ -1372,8 +1434,10 @@ static void bits_of_a_checkpoint(void **state)
 static void giants(void **state)
 {
     static const char *const fields[][2] = {
-        {"d_model", "65536"}, {"n_heads", "65536"}, {"d_ff", "1048576"}, {"encoder_layers", "256"}, {"decoder_layers", "256"},
-        {"source_vocab", "16777216"}, {"target_vocab", "16777216"}, {"max_length", "1048576"}, {"positions", "3"}, {"position_offset", "1048576"} };
+        {"d_model", "65536"}, {"n_heads", "65536"}, {"d_ff", "1048576"}, {"encoder_layers", "256"},
+            {"decoder_layers", "256"},
+        {"source_vocab", "16777216"}, {"target_vocab", "16777216"}, {"max_length", "1048576"}, {"positions", "3"},
+            {"position_offset", "1048576"} };
     draft d;
     size_t i;
     (void)state;
@@ -1484,7 +1548,8 @@ static void saving_over_what_is_loaded(void **state)
 
 static void places_that_cannot_be_written(void **state)
 {
-    static const char *const places[] = {"/proc/model.safetensors", "/nowhere/at/all/model.safetensors", "/", "/dev/null", "/dev/full", ""};
+    static const char *const places[] = {"/proc/model.safetensors", "/nowhere/at/all/model.safetensors", "/",
+        "/dev/null", "/dev/full", ""};
     trf_error err;
     trf_config config = small_config();
     trf_model *model = model_of(&config);

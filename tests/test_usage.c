@@ -1,5 +1,5 @@
-/* The programs that the interface was drawn for, each as a small function that runs; then what a caller of search may rely
-   on, with loops over trf_logits and exhaustive search as oracles. C99 and C++11. */
+/* The programs that the interface was drawn for, each as a small function that runs; then what a caller of search may
+   rely on, with loops over trf_logits and exhaustive search as oracles. C99 and C++11. */
 #if !defined(_XOPEN_SOURCE)
 #define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
 #endif
@@ -159,7 +159,8 @@ static trf_sequences sequences_of(const int32_t *ids, const int32_t *lengths, in
     return x;
 }
 
-static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const int32_t *target, const int32_t *n_target)
+static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const int32_t *target,
+    const int32_t *n_target)
 {
     trf_batch batch;
     batch.source = sequences_of(source, n_source, 1);
@@ -169,7 +170,8 @@ static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const i
 }
 
 /* Log-softmax in double of every row of a pair's logits. */
-static void log_probabilities(trf_translator *t, const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target,
+static void log_probabilities(trf_translator *t, const int32_t *source, int32_t n_source, const int32_t *target,
+    int32_t n_target,
                               int32_t vocab, double *out)
 {
     trf_error err;
@@ -251,9 +253,11 @@ static void front_page(void **state)
 /* -----------------------------------------------------------------------------------------------
    2. Strings in, strings out, from one file: an article, a noun and a verb, answered in another order */
 
-static const char *const german[3][4] = { { "ein", "der", "kein", "unser" }, { "Hund", "B\xC3\xA4r", "Vogel", "Fu\xC3\x9Fg\xC3\xA4nger" },
+static const char *const german[3][4] = { { "ein", "der", "kein", "unser" },
+    { "Hund", "B\xC3\xA4r", "Vogel", "Fu\xC3\x9Fg\xC3\xA4nger" },
                                           { "schl\xC3\xA4" "ft", "l\xC3\xA4uft", "tr\xC3\xA4umt", "singt" } };
-static const char *const french[3][4] = { { "un", "le", "aucun", "notre" }, { "chien", "ours", "oiseau", "pi\xC3\xA9ton" },
+static const char *const french[3][4] = { { "un", "le", "aucun", "notre" },
+    { "chien", "ours", "oiseau", "pi\xC3\xA9ton" },
                                           { "dort", "court", "r\xC3\xAAve", "chante" } };
 
 static void sentence(int number, char *from, char *to, size_t size)
@@ -321,7 +325,8 @@ static void strings(void **state)
     OK(trf_model_save(model, in_folder("de-fr.safetensors"), &err));
     trf_model_destroy(model);
 
-    OK(trf_model_load(&model, in_folder("de-fr.safetensors"), NULL, &err));         /* configuration and vocabularies are inside */
+    /* configuration and vocabularies are inside */
+    OK(trf_model_load(&model, in_folder("de-fr.safetensors"), NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     OK(trf_translate_text(translator, "kein B\xC3\xA4r tr\xC3\xA4umt", buffer, sizeof buffer, &err));
     assert_string_equal(buffer, "r\xC3\xAAve ours aucun");
@@ -334,7 +339,8 @@ static void strings(void **state)
     FAILS(TRF_E_FORMAT, trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
     assert_int_equal(err.where, 5);
     assert_string_equal(buffer, "");
-    OK(trf_translate_text(translator, "ein Drache singt", buffer, sizeof buffer, &err));    /* an unknown word is unk */
+    /* an unknown word is unk */
+    OK(trf_translate_text(translator, "ein Drache singt", buffer, sizeof buffer, &err));
     assert_true(strncmp(buffer, "chante ", 7) == 0);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
@@ -361,12 +367,14 @@ static void check_hypotheses(trf_translator *translator, const trf_search *searc
             double sum = 0, length = h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0);
             log_probabilities(look, sources->ids + at, sources->lengths[i], h->ids, h->n, VOCAB, p);
             for (j = 0; j < h->n; j++) {
-                assert_true(h->ids[j] == 3 || (h->ids[j] >= FIRST && h->ids[j] < VOCAB));     /* nothing after EOS, no BOS, no pad */
+                /* nothing after EOS, no BOS, no pad */
+                assert_true(h->ids[j] == 3 || (h->ids[j] >= FIRST && h->ids[j] < VOCAB));
                 sum += p[j * VOCAB + h->ids[j]];
             }
             if (h->ended == TRF_ENDED_EOS) sum += p[h->n * VOCAB + 2];
             assert_true(fabs(sum - h->log_probability) < close_enough() * (1 + h->n));
-            assert_true(fabs(h->log_probability / pow((5 + length) / 6, search->alpha) - h->score) < 1e-12 * (1 - h->score));
+            assert_true(fabs(h->log_probability / pow((5 + length) / 6, search->alpha) - h->score)
+                        < 1e-12 * (1 - h->score));
             assert_true(h->proven == 0 || h->proven == 1);
             if (k > 0) {
                 const trf_hypothesis *before = trf_hypothesis_at(translator, i, k - 1);
@@ -547,7 +555,12 @@ static void own_memory_and_cancel(void **state)
 }
 
 /* Each thread has a translator of its own; the model is const to all of them. */
-typedef struct worker { const trf_model *model; const trf_sequences *sources; trf_status status; uint64_t hash; } worker;
+typedef struct worker {
+    const trf_model *model;
+    const trf_sequences *sources;
+    trf_status status;
+    uint64_t hash;
+} worker;
 
 static uint64_t hash_answers(const trf_translator *t, int32_t count)
 {
@@ -662,7 +675,8 @@ static void corpus_and_checkpoint(void **state)
     OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL, &err));
     assert_int_equal(trf_trainer_step(trainer), 13);
     assert_true(hash_state(trainer) != whole);
-    while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) OK(trf_train_step(trainer, &batch, &report, &err));
+    while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK)
+        OK(trf_train_step(trainer, &batch, &report, &err));
     assert_int_equal(status, TRF_E_END);
     assert_int_equal(trf_trainer_step(trainer), steps);
     assert_true(hash_state(trainer) == whole);
@@ -704,13 +718,15 @@ static void own_loop(void **state)
             assert_int_equal(trf_tensor_count(&w), trf_tensor_count(&g));
             assert_ptr_equal(w.data, trf_parameter(model, i).data);
             if (i == frozen) continue;
-            for (k = 0; k < trf_tensor_count(&g); k++) squares += (double)g.data[k] * (double)g.data[k] / tokens / tokens;
+            for (k = 0; k < trf_tensor_count(&g); k++)
+                squares += (double)g.data[k] * (double)g.data[k] / tokens / tokens;
         }
         assert_true(squares > 0);
         rate = (round ? 0.02 : 0.002) / sqrt(squares);  /* steps of fixed length */
         for (i = 0; i < trf_parameter_count(model); i++) {
             trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_gradient(trainer, i);
-            for (k = 0; i != frozen && k < trf_tensor_count(&w); k++) w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
+            for (k = 0; i != frozen && k < trf_tensor_count(&w); k++)
+                w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
         }
         trf_discard_gradients(trainer);
         OK(trf_evaluate(trainer, batch, &after, &err));
@@ -784,9 +800,11 @@ static double part_forward(two_blocks *m)
 {
     trf_error err;
     trf_attention_shape shape = part_shape();
-    trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]), mixed = matrix(m->mixed), y = matrix(m->y);
+    trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]), mixed = matrix(m->mixed),
+        y = matrix(m->y);
     trf_tensor gain = vector(m->gain, WIDTH), bias = vector(m->bias, WIDTH);
-    trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(ROWS, HEADS)), saved_n = vector(m->saved_n, trf_layer_norm_saved(ROWS));
+    trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(ROWS, HEADS)),
+        saved_n = vector(m->saved_n, trf_layer_norm_saved(ROWS));
     double sum = 0;
     int i;
     assert_true(saved_a.shape[0] <= 64 * ROWS * HEADS && saved_n.shape[0] <= 64 * ROWS);
@@ -808,11 +826,13 @@ static double part_by_hand(const two_blocks *m)
                 double e[ROWS], total = 0;
                 for (j = 0; j <= i; j++) {
                     double dot = 0;
-                    for (c = h * d; c < (h + 1) * d; c++) dot += (double)m->x[0][(row + i) * WIDTH + c] * (double)m->x[1][(row + j) * WIDTH + c];
+                    for (c = h * d; c < (h + 1) * d; c++)
+                        dot += (double)m->x[0][(row + i) * WIDTH + c] * (double)m->x[1][(row + j) * WIDTH + c];
                     total += e[j] = exp(dot / sqrt(d));
                 }
                 for (j = 0; j <= i; j++)
-                    for (c = h * d; c < (h + 1) * d; c++) mixed[row + i][c] += e[j] / total * (double)m->x[2][(row + j) * WIDTH + c];
+                    for (c = h * d; c < (h + 1) * d; c++)
+                        mixed[row + i][c] += e[j] / total * (double)m->x[2][(row + j) * WIDTH + c];
             }
     for (i = 0; i < ROWS; i++) {
         double mean = 0, var = 0;
@@ -820,7 +840,8 @@ static double part_by_hand(const two_blocks *m)
         mean /= (double)WIDTH;
         for (c = 0; c < WIDTH; c++) var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / (double)WIDTH;
         for (c = 0; c < WIDTH; c++)
-            sum += cos(i * WIDTH + c) * ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
+            sum += cos(i * WIDTH + c)
+                * ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
     }
     return sum;
 }
@@ -833,13 +854,21 @@ static void parts_alone(void **state)
     static trf_real dy[ROWS * WIDTH], dmixed[ROWS * WIDTH], dx[3][ROWS * WIDTH], dgain[WIDTH], dbias[WIDTH];
     trf_attention_shape shape = part_shape();
     trf_tensor tensor[3], dtensor[3], tdy = matrix(dy), tdmixed = matrix(dmixed), mixed = matrix(m.mixed);
-    trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH), tdbias = vector(dbias, WIDTH), wrong = vector(m.bias, WIDTH - 1);
-    trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(ROWS, HEADS)), saved_n = vector(m.saved_n, trf_layer_norm_saved(ROWS));
+    trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH), tdbias = vector(dbias, WIDTH),
+        wrong = vector(m.bias, WIDTH - 1);
+    trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(ROWS, HEADS)),
+        saved_n = vector(m.saved_n, trf_layer_norm_saved(ROWS));
     int side, i;
     (void)state;
     device.threads = 2;
-    for (side = 0; side < 3; side++) for (i = 0; i < ROWS * WIDTH; i++) m.x[side][i] = (trf_real)(sin(side + 3.7 * i) * 1.5);
-    for (i = 0; i < WIDTH; i++) { m.gain[i] = (trf_real)(1 + 0.1 * i); m.bias[i] = (trf_real)(0.3 * i - 1); dgain[i] = 10; dbias[i] = -10; }
+    for (side = 0; side < 3; side++)
+        for (i = 0; i < ROWS * WIDTH; i++) m.x[side][i] = (trf_real)(sin(side + 3.7 * i) * 1.5);
+    for (i = 0; i < WIDTH; i++) {
+        m.gain[i] = (trf_real)(1 + 0.1 * i);
+        m.bias[i] = (trf_real)(0.3 * i - 1);
+        dgain[i] = 10;
+        dbias[i] = -10;
+    }
     for (side = 0; side < 3; side++) { tensor[side] = matrix(m.x[side]); dtensor[side] = matrix(dx[side]); }
     OK(trf_context_create(&m.ctx, &device, NULL, &err));
     assert_true(fabs(part_forward(&m) - part_by_hand(&m)) < close_enough() * 10);
@@ -848,7 +877,8 @@ static void parts_alone(void **state)
 
     for (i = 0; i < ROWS * WIDTH; i++) dy[i] = (trf_real)cos(i);
     OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5, &saved_n, &err));
-    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &tensor[0], &tensor[1], &tensor[2], &shape, &saved_a, &err));
+    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &tensor[0], &tensor[1],
+        &tensor[2], &shape, &saved_a, &err));
     for (side = 0; side < 3; side++)
         for (i = 0; i < ROWS * WIDTH; i++) {
             trf_real kept = m.x[side][i];
@@ -917,7 +947,8 @@ static void *train_rank(void *argument)
     training.user = r;
     r->status = trf_model_copy(&r->model, learnt, NULL);
     if (r->status == TRF_OK) r->status = trf_trainer_create(&trainer, r->model, &training, NULL);
-    for (step = 0; r->status == TRF_OK && step < RANK_STEPS; step++) r->status = trf_train_step(trainer, &part, &r->report, NULL);
+    for (step = 0; r->status == TRF_OK && step < RANK_STEPS; step++)
+        r->status = trf_train_step(trainer, &part, &r->report, NULL);
     if (r->status == TRF_OK) r->hash = hash_state(trainer);
     trf_trainer_destroy(trainer);
     return NULL;
@@ -939,7 +970,11 @@ static void two_machines(void **state)
     (void)state;
     memset(ranks, 0, sizeof ranks);
     pthread_barrier_init(&c.barrier, NULL, 2);
-    for (i = 0; i < 2; i++) { ranks[i].cluster = &c; ranks[i].rank = i; ranks[i].batch = i ? ranks[0].batch : backwards(&p); }
+    for (i = 0; i < 2; i++) {
+        ranks[i].cluster = &c;
+        ranks[i].rank = i;
+        ranks[i].batch = i ? ranks[0].batch : backwards(&p);
+    }
     for (i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, train_rank, &ranks[i]), 0);
     for (i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     for (i = 0; i < 2; i++) assert_int_equal(ranks[i].status, TRF_OK);
@@ -951,7 +986,8 @@ static void two_machines(void **state)
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
     for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor a = trf_parameter(model, i), b = trf_parameter(ranks[0].model, i), before = trf_parameter(learnt, i);
+        trf_tensor a = trf_parameter(model, i), b = trf_parameter(ranks[0].model, i),
+            before = trf_parameter(learnt, i);
         for (k = 0; k < trf_tensor_count(&a); k++) {
             worst = fmax(worst, fabs((double)(a.data[k] - b.data[k])));
             moved = fmax(moved, fabs((double)(a.data[k] - before.data[k])));
@@ -1244,7 +1280,8 @@ static void small_capacity(void **state)
     trf_translator_destroy(translator);
 }
 
-/* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every token: so the cache is right too. */
+/* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every token: so the cache is
+   right too. */
 static void greedy_is_a_loop_over_logits(void **state)
 {
     trf_error err;
@@ -1262,7 +1299,8 @@ static void greedy_is_a_loop_over_logits(void **state)
         double sum = 0;
         for (n = 0; n < 2 * x->lengths[i] + 20; n++) {
             log_probabilities(look, x->ids + at, x->lengths[i], ids, n, VOCAB, lp);
-            for (best = 2, w = 3; w < VOCAB; w++) if (lp[n * VOCAB + w] > lp[n * VOCAB + best]) best = w;     /* no pad, no BOS */
+            /* no pad, no BOS */
+            for (best = 2, w = 3; w < VOCAB; w++) if (lp[n * VOCAB + w] > lp[n * VOCAB + best]) best = w;
             sum += lp[n * VOCAB + best];
             if (best == 2) break;
             ids[n] = best;
@@ -1285,7 +1323,8 @@ static int compare_possible(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static int32_t all_answers(trf_translator *look, const trf_search *search, int32_t limit, int32_t vocab, possible *out)
+static int32_t all_answers(trf_translator *look, const trf_search *search, int32_t limit, int32_t vocab,
+    possible *out)
 {
     int32_t count = 0, kinds = vocab - 3, n, total, number, k;
     double lp[8 * VOCAB];
@@ -1374,7 +1413,8 @@ static void wide_beam_is_exhaustive(void **state)
             const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
             assert_true(fabs(h->score - all[k].score) < close_enough() * 10);
             assert_int_equal(h->proven, 1);
-            if (all[k].score - all[k + 1].score < 1e-4 || (k > 0 && all[k - 1].score - all[k].score < 1e-4)) continue;      /* a tie */
+            /* a tie */
+            if (all[k].score - all[k + 1].score < 1e-4 || (k > 0 && all[k - 1].score - all[k].score < 1e-4)) continue;
             assert_int_equal(h->n, all[k].n);
             assert_int_equal((int)h->ended, all[k].ended);
             assert_memory_equal(h->ids, all[k].ids, (size_t)h->n * sizeof *h->ids);
@@ -1547,6 +1587,57 @@ static void edges(void **state)
     trf_context_destroy(NULL);
 }
 
+/* NULL where something is needed is told, not followed; the error itself may be NULL anywhere. */
+static void nothing_given(void **state)
+{
+    trf_error err;
+    trf_search search = small_search(1, 1);
+    trf_train_options training = small_training();
+    trf_model *model = NULL, *copy = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *t = NULL;
+    trf_step_report report;
+    pairs p;
+    const trf_batch *batch = backwards(&p);
+    trf_batch no_ids = *batch, no_lengths = *batch;
+    trf_tensor no_data = trf_tensor_of(NULL, 2, 1, 1, 1);
+    double score;
+    int32_t n = 0;
+    char text[8];
+    (void)state;
+    no_ids.source.ids = NULL;
+    no_lengths.target.lengths = NULL;
+    OK(trf_model_copy(&model, learnt, &err));
+    OK(trf_translator_create(&t, model, &search, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_score(t, batch, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_score(t, NULL, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_score(t, &no_ids, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_score(t, &no_lengths, &score, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_logits(t, batch, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_logits(t, batch, &no_data, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_encode(t, NULL, &no_data, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_encode(t, &batch->source, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, 3, &n, 1, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate(t, question, 3, NULL, 1, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate_batch(t, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, "a", NULL, sizeof text, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &no_ids, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_evaluate(trainer, NULL, &report, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_model_copy(&copy, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_model_load(&copy, NULL, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", &err));
+    assert_int_equal(trf_train_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_train_step(trainer, batch, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_translate(t, question, 5, NULL, 0, NULL, NULL), TRF_E_LIMIT);
+    trf_trainer_destroy(trainer);
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1574,6 +1665,7 @@ int main(void)
         cmocka_unit_test(rounds_do_not_matter),
         cmocka_unit_test(finished_sentences_leave),
         cmocka_unit_test(edges),
+        cmocka_unit_test(nothing_given),
     };
     return cmocka_run_group_tests(tests, learn, forget);
 }
