@@ -1349,7 +1349,7 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 }
 
 /* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent, and one for the
-   root itself. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno, so compilers leave it scalar.) */
+   root itself. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     trf__v16 r, s, half = trf__mul(a, trf__set(-0.5f));
@@ -2544,7 +2544,7 @@ TRF__FN void trf__cpu_add_norm_backward(const trf__run *run, const trf__norm *n)
 // is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
 
 enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512 };
-#define TRF__HUGE_SUM 33554432.0
+#define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
 TRF__FN int64_t trf__loss_group(int64_t rows) { return trf__min64(rows, TRF__LOSS_GROUP); }
 
@@ -2572,7 +2572,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
     int64_t c, n = l->vocab;
     trf_real maximum, sum;
     trf__v16 total = trf__set(0), m, factor, off;
-    double lse, all, zero;
+    double log_sum, all, zero;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         l->row_correct[row] = 0;
@@ -2580,12 +2580,14 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
         return;
     }
     sum = trf__log_sum(z, n, &maximum);
-    lse = (double)maximum + trf__ln((double)sum);
-    off = trf__set((trf_real)(1 / TRF__HUGE_SUM));              /* a power of two: sums of huge logits must not overflow */
-    if (l->off != 0) for (c = 0; c < n; c += 16) total = trf__fma(trf__load_n(z + c, n - c), off, total);
-    all = TRF__HUGE_SUM * (double)trf__sum(total) - (double)n * lse;        /* sum of all log-probabilities */
-    zero = l->zero_column >= 0 ? (double)z[l->zero_column] - lse : 0;
-    l->row_nll[row] = lse - (double)z[target];
+    log_sum = trf__ln((double)sum);
+    off = trf__set((trf_real)TRF__SMALL);
+    m = trf__set(-maximum * (trf_real)TRF__SMALL);
+    for (c = 0; l->off != 0 && c < n; c += 16)
+        total = trf__fma(trf__fma(trf__load_n(z + c, n - c), off, m), trf__first(n - c), total);
+    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;       /* sum of all log-probabilities */
+    zero = l->zero_column >= 0 ? (double)z[l->zero_column] - (double)maximum - log_sum : 0;
+    l->row_nll[row] = (double)maximum - (double)z[target] + log_sum;        /* in this order: maximum may be huge */
     l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
     if (l->off != 0) l->row_loss[row] -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_loss[row] -= l->entropy;
@@ -5662,6 +5664,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
+    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, 1, err));
     if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
     if (shape->n_heads < 1 || d % shape->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
@@ -5787,7 +5790,7 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
     TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
     TRF__TRY(trf__shape_check(x, "x", queries, d, err));
     TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), 0,
+    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), -1,
                               err));
     w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
     w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
@@ -9768,8 +9771,8 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     trf_status status;
     int64_t step;
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
-    if (step < 0) return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step must not be negative, got %lld",
-                                   (long long)step);
+    if (step < 0 || step > INT64_MAX / 2)
+        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
     if (!training) {
         TRF__TRY(trf__read_training(file, &model->config.device, &model->config.hooks, &stored, err));
         training = &stored;

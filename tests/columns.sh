@@ -95,7 +95,6 @@ if [ -n "$avx2" ]; then
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole separate "whole-baseline-$(tag_of "$cc")" "$cc"       # SSE2 has nothing to fuse
-    whole separate "whole-scalar-$(tag_of "${other:-$cc}")" "${other:-$cc}" -ffp-contract=off -DTRF_SCALAR
 else
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
@@ -136,7 +135,8 @@ if [ -n "$avx512" ]; then
     check "column" "the widest one must be chosen, got $chosen" test "$chosen" = "column avx512"
 fi
 if [ -n "$avx2" ]; then
-    fused=$work/fused.whole-native-$(tag_of "$cc").stages separate=$work/separate.whole-baseline-$(tag_of "$cc").stages
+    fused=$work/fused.whole-native-$(tag_of "$cc").stages
+    separate=$work/separate.whole-baseline-$(tag_of "$cc").stages
     check "groups" "fused multiply-add changed nothing: both groups are the same code" \
         sh -c '! cmp -s "$1" "$2"' sh "$fused" "$separate"
 fi

@@ -1169,6 +1169,7 @@ static uint64_t check_add_norm(const trf__run *run, const norm_case *t)
     double *s = plain_zeros(all), *y = plain_zeros(all), *ds = plain_zeros(all), *dsub = plain_zeros(all);
     double *dgain, *dbias;
     double *stats = plain_zeros(2 * t->rows);
+    trf_real *gain_before, *bias_before;
     uint64_t hash;
     trf__norm n;
     TRF__ZERO(n);
@@ -1182,6 +1183,7 @@ static uint64_t check_add_norm(const trf__run *run, const norm_case *t)
     if (t->ds_in) n.ds_in = plain_random(all, 1);
     n.stats = plain_empty(2 * t->rows);
     n.dgain = plain_random(d, 1); n.dbias = plain_random(d, 1);
+    gain_before = plain_copy(n.dgain, d); bias_before = plain_copy(n.dbias, d);
     dgain = plain_doubles(n.dgain, d); dbias = plain_doubles(n.dbias, d);
     plain_add_norm(t, &n, s, y, ds, dsub, dgain, dbias, stats);
     OP(run, add_norm, &n);
@@ -1201,10 +1203,13 @@ static uint64_t check_add_norm(const trf__run *run, const norm_case *t)
     if (t->norm) hash = hash_of(hash_of(hash, n.y, all), n.stats, 2 * t->rows);
     if (t->sub) hash = hash_of(hash_of(hash, n.s, all), n.dsub, all);
     if (t->dy2) {                                   /* ds may be dy2's memory */
-        trf_real *alone = n.ds;
+        trf_real *alone = n.ds, *gain_alone = n.dgain, *bias_alone = n.dbias;
         n.ds = (trf_real *)n.dy2;
+        n.dgain = gain_before; n.dbias = bias_before;
         OP(run, add_norm_backward, &n);
         assert_memory_equal(n.ds, alone, (size_t)all * sizeof *alone);
+        assert_memory_equal(n.dgain, gain_alone, (size_t)d * sizeof *alone);
+        assert_memory_equal(n.dbias, bias_alone, (size_t)d * sizeof *alone);
     }
     plain_release(mark);
     return hash;
