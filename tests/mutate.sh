@@ -45,7 +45,7 @@ decoding ignores the position offset @@ model usage same @@ (int64_t)c->position
 decoding one position late @@ usage model @@ d->positions[r] = (int32_t)at; @@ d->positions[r] = (int32_t)at + 1;
 decoding does not see its own token @@ usage model @@ span->n_key = at + 1; @@ span->n_key = at > 0 ? at : 1;
 cache of the wrong parent @@ usage model @@ (row + trf__beam_parents(beam)[j]) * d->length, @@ (row + j) * d->length,
-finished sentences stay @@ usage @@ if (now > 0) live[kept++] = live[k]; @@ live[kept++] = live[k];
+answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
 BOS may be said @@ usage @@ top.banned[0] = t->model->config.pad; top.banned[1] = t->model->config.bos; @@ top.banned[0] = t->model->config.pad; top.banned[1] = -1;
 log-softmax forgotten @@ ops usage @@ for (i = 0; i < found; i++) best[i].log_probability -= lse; @@ (void)lse;
 targets do not end with EOS @@ definitions model @@ side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos; @@ side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->pad;

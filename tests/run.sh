@@ -68,8 +68,8 @@ worker()
 }
 
 # The long ones first, so that both workers end together.
-[ -f tests/columns.sh ] && job columns.sh count 120 "sh tests/columns.sh '$build'"
-job test_trf.sh count 120 "sh tests/test_trf.sh '$build/trf'"
+[ -f tests/columns.sh ] && job columns.sh count 240 "sh tests/columns.sh '$build'"
+job test_trf.sh count 240 "sh tests/test_trf.sh '$build/trf'"
 mkdir "$work/copy" "$work/embed"
 job "example copy" status 120 "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 job "example reverse" status 120 "'$build/reverse' 1"
@@ -86,7 +86,7 @@ worker
 wait $second
 
 # This one runs two compilers at a time itself.
-job compile.sh count 150 "sh tests/compile.sh '$build'"
+job compile.sh count 300 "sh tests/compile.sh '$build'"
 worker
 
 total_passed=0 total_failed=0 i=1

@@ -286,8 +286,8 @@ OPERATION(do_trainer, trf_trainer_create(&w->other_trainer, w->model, &w->option
 OPERATION(do_step, trf_train_step(w->trainer, &w->large, NULL, err))
 OPERATION(do_evaluate, trf_evaluate(w->trainer, &w->large, NULL, err))
 OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err))
-OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options, &w->load,
-                                         err))
+OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options,
+                                         &w->load, err))
 OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
 OPERATION(do_translate, trf_translate_batch(w->translator, &w->large.source, err))
 OPERATION(do_text, trf_translate_text(w->translator, "a b c a b", w->answer, sizeof w->answer, err))

@@ -36,14 +36,31 @@ static void tile_begins(int worker)
     }
 }
 
-static void op_ends(const char *name)
+/* With `watching`, an op that needs scratch is asked whether each worker took its own, and nobody another's. */
+static int watching;
+enum { UNTOUCHED = 0xEE };
+
+static void op_begins(const trf__run *run)
 {
+    tiles_begun = workers_seen = 0;
+    if (watching) memset(run->scratch, UNTOUCHED, (size_t)run->threads * run->scratch_each);
+}
+
+static void op_ends(const trf__run *run, const char *name)
+{
+    int worker;
     if (sharing && (tiles_begun < 3 || (workers_seen & (workers_seen - 1)) == 0))
         fail_msg("%s: %d tiles, workers %x: the work was not shared", name, tiles_begun, workers_seen);
+    for (worker = 0; watching && worker < run->threads; worker++) {
+        const unsigned char *room = (const unsigned char *)trf__scratch(run, worker);
+        size_t i, used = 0;
+        for (i = 0; i < run->scratch_each; i++) used += room[i] != UNTOUCHED;
+        if ((used > 0) != (workers_seen >> worker & 1)) fail_msg("%s: scratch of worker %d", name, worker);
+    }
 }
 
 /* Calls an op of the table. */
-#define OP(run, name, ...) (tiles_begun = workers_seen = 0, (run)->ops->name(run, __VA_ARGS__), op_ends(#name))
+#define OP(run, name, ...) (op_begins(run), (run)->ops->name(run, __VA_ARGS__), op_ends(run, #name))
 
 enum { LONGEST = 80, WIDEST_HEAD = 32 };
 
@@ -1696,7 +1713,7 @@ static const sample samples[] = {       /* an op without a sample does not compi
 #undef X
 };
 
-static void same_bits(int blas)
+static KIT_UNUSED void same_bits(int blas)
 {
     static const int threads[] = {1, 2, 3, 4, 5, 6, 7, 8};
     size_t k, i;
@@ -1741,6 +1758,26 @@ static void test_same_bits_for_any_threads_with_blas(void **state)
     skip();
 }
 
+static void test_workers_have_their_own_scratch(void **state)
+{
+    (void)state;
+#if defined(_OPENMP)
+    {
+        trf__run run = run_of(3, 0);
+        sharing = watching = 1;
+        check_linear(&run, 200, 45, 33, 0, 1);
+        check_linear_dx(&run, 200, 45, 33);
+        check_linear_dw(&run, shared_dw, 3);
+        check_attention(&run, &shared_attention);
+        check_cross_entropy(&run, 530, 1040, 6, 0, 0.1, 1, 3);
+        sharing = watching = 0;
+        trf__run_close(&run);
+    }
+#else
+    skip();
+#endif
+}
+
 /* Tiles are a matter of shapes alone: what is asked for is done once, and nothing else. */
 static void count_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
 {
@@ -1763,7 +1800,13 @@ static void test_every_tile_once(void **state)
         }
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, plain_teardown)
+static int teardown(void **state)
+{
+    sharing = watching = 0;
+    return plain_teardown(state);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1777,7 +1820,7 @@ int main(void)
         TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes), TEST(test_cross_entropy),
         TEST(test_cross_entropy_extremes), TEST(test_nonfinite_logits_are_seen), TEST(test_adam), TEST(test_top),
         TEST(test_add), TEST(test_same_bits_for_any_threads), TEST(test_same_bits_for_any_threads_with_blas),
-        TEST(test_every_tile_once)
+        TEST(test_workers_have_their_own_scratch), TEST(test_every_tile_once)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

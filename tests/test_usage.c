@@ -1314,6 +1314,58 @@ static void greedy_is_a_loop_over_logits(void **state)
     trf_translator_destroy(look);
 }
 
+/* The same in every configuration: what search says of an answer is what scoring says, which reads it in one piece. */
+static void cache_is_recomputation(void **state)
+{
+    int number;
+    (void)state;
+    for (number = 0; number < 60; number++) {
+        trf_error err;
+        trf_config config = small_config();
+        trf_search search = small_search(3, 3);
+        trf_model *model = NULL;
+        trf_translator *t;
+        pairs p;
+        const trf_sequences *x = &backwards(&p)->source;
+        trf_sequences two = sequences_of(x->ids, x->lengths, 2);
+        int32_t i, k, at = 0;
+        config.positions = (trf_positions)(number % 5);
+        config.position_offset = number % 3;
+        config.norm_place = (trf_norm_place)(number / 5 % 2);
+        config.norm_rule = (trf_norm_rule)(number / 3 % 2);
+        config.final_norm = number / 2 % 2;
+        config.activation = (trf_activation)(number / 4 % 3);
+        config.decoder_start = (trf_decoder_start)(number / 5 % 4);
+        config.tying = (trf_tying)(number / 7 % 3);
+        config.generator_bias = number / 10 % 2;
+        config.scale_embeddings = number / 8 % 2;
+        config.source_eos = number / 11 % 2;
+        config.embedding_init = TRF_EMBEDDING_NORMAL_1;     /* so that tokens differ */
+        config.seed = (uint64_t)number;
+        search.max_length_a = 0;
+        search.max_length_b = 9;
+        OK(trf_model_create(&model, &config, &err));
+        t = translator_of(model, &search);
+        OK(trf_translate_batch(t, &two, &err));
+        assert_true(trf_hypothesis_count(t, 0) > 0 && trf_hypothesis_count(t, 1) > 0);
+        for (i = 0; i < 2; at += two.lengths[i], i++)
+            for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+                trf_translator *look = translator_of(model, NULL);
+                const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                double lp[64 * VOCAB], sum = 0;
+                int32_t j;
+                log_probabilities(look, two.ids + at, two.lengths[i], h->ids, h->n, VOCAB, lp);
+                for (j = 0; j < h->n; j++) sum += lp[j * VOCAB + h->ids[j]];
+                if (h->ended == TRF_ENDED_EOS) sum += lp[h->n * VOCAB + 2];
+                if (!(fabs(sum - h->log_probability) < close_enough() * (10 - sum)))
+                    fail_msg("configuration %d: search says %.9g, all at once %.9g", number, h->log_probability, sum);
+                trf_translator_destroy(look);
+            }
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
 /* All answers of at most `limit` tokens, each with its score; the best first. */
 typedef struct possible { int32_t ids[4], n, ended; double score; } possible;
 
@@ -1659,6 +1711,7 @@ int main(void)
         cmocka_unit_test(length_limits),
         cmocka_unit_test(small_capacity),
         cmocka_unit_test(greedy_is_a_loop_over_logits),
+        cmocka_unit_test(cache_is_recomputation),
         cmocka_unit_test(wide_beam_is_exhaustive),
         cmocka_unit_test(beam_wider_than_vocabulary),
         cmocka_unit_test(alone_as_in_a_batch),
