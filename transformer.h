@@ -90,7 +90,8 @@
 //
 // DOES NOT
 //   compute on a GPU yet; learn subwords (tokenise before, or use words or characters); sample; speak to a network
-//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards).
+//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
+//   train an encoder-only model as a whole (it has no loss of its own: train it through the blocks).
 //
 // CONTENTS: search for a mark to go there
 //   >>api-basics       numbers, status, errors, hooks, tensors
@@ -167,6 +168,11 @@ extern "C" {
 
 // -----------------------------------------------------------------------------------------------
 // >>api-basics     numbers, status, errors, hooks, tensors
+//
+// Rules of all calls. ..._create and ..._load make an object, ..._destroy ends it (NULL is legal there). Where an
+// object's options, hooks or device are asked for, NULL means the defaults. Arguments are borrowed for the call,
+// unless a comment says longer. One thread at a time uses an object; a model and a finished vocabulary may be read by
+// any number of them.
 // -----------------------------------------------------------------------------------------------
 
 /* The type of all tensor data. TRF_DOUBLE makes it double, for gradient checks; the functions that
@@ -225,11 +231,12 @@ typedef struct trf_error {
 
 enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 
-/* What an object asks of the program it lives in. All optional, copied when the object is made.
-   alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same
-   `bytes` back. cancel is asked at least once per layer and per decoded token (in backward only
-   while nothing has been accumulated yet); non-zero makes the running call return TRF_E_CANCELLED. The default log
-   is silent. */
+/* What an object asks of the program it lives in. All optional (alloc and free: both or neither), copied when the
+   object is made, called only by the thread that is in the call; `user` is handed back to each of them.
+   alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same `bytes` back.
+   log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer and per
+   decoded token (in backward only while nothing has been accumulated yet); non-zero makes the running call return
+   TRF_E_CANCELLED. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -240,7 +247,7 @@ typedef struct trf_hooks {
 
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
-/* Where to compute. threads >= 1; without OpenMP one thread does all the work, whatever is asked.
+/* Where to compute. threads: 1..4096; without OpenMP one thread does all the work, whatever is asked.
    Results do not depend on the number of threads, to the last bit. */
 typedef struct trf_device {
     trf_device_kind kind;
@@ -259,6 +266,7 @@ typedef struct trf_tensor {
     int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
 } trf_tensor;
 
+/* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
 
@@ -267,6 +275,10 @@ TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-config     what a model is, and the conventions in which systems differ
+//
+// The same paper is computed differently by different systems: where a norm stands, how positions are made, how
+// weights start. Every such point is a field of trf_config, each value names a system that does it so, and files keep
+// them all.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_kind {
@@ -280,10 +292,9 @@ typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2 } trf_act
 /* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
 typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper, PyTorch tutorials */
-    /* all sines, then all cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
-    TRF_POSITIONS_HALVES_N1   = 1,
-    TRF_POSITIONS_HALVES      = 2,  /* all sines, then all cosines; p / 10000^(2i/d): Hugging Face Marian */
-    TRF_POSITIONS_LEARNED     = 3,  /* parameters of max_length + position_offset rows */
+    TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
+    TRF_POSITIONS_HALVES      = 2,  /* all sines, then cosines; p / 10000^(2i/d): Hugging Face Marian */
+    TRF_POSITIONS_LEARNED     = 3,  /* for each side a parameter (max_length + position_offset, d) */
     TRF_POSITIONS_NONE        = 4
 } trf_positions;
 
@@ -303,19 +314,17 @@ typedef enum trf_tying {
     TRF_TIED_ALL      = 2   /* source embedding = target embedding = generator weight: one vocabulary */
 } trf_tying;
 
-/* Weights of attention and feed-forward; biases start at zero, norms at gain 1, bias 0. */
+/* Weights of attention and feed-forward: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at zero,
+   norms at gain 1, bias 0. */
 typedef enum trf_init {
-    /* uniform +-sqrt(6/(in+out)), q, k and v counted as one (3d, d) matrix: nn.Transformer */
-    TRF_INIT_XAVIER_PACKED = 0,
-    /* the same with q, k and v counted as three (d, d) matrices: tensor2tensor, tutorials */
-    TRF_INIT_XAVIER        = 1
+    TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
+    TRF_INIT_XAVIER        = 1  /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
 } trf_init;
 
-/* Embeddings, and the generator's weight where it is a matrix of its own. */
+/* Embeddings, learned positions, and the generator's weight where it is a matrix of its own. */
 typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
-    /* normal, deviation 1; generator uniform +-1/sqrt(d_model), bias too: nn.Embedding, nn.Linear */
-    TRF_EMBEDDING_NORMAL_1 = 1,
+    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, 1; generator and its bias uniform +-1/sqrt(d): nn.Embedding, nn.Linear */
     TRF_EMBEDDING_XAVIER   = 2, /* uniform +-sqrt(6/(vocab+d_model)): tutorials */
     TRF_EMBEDDING_FAN_OUT  = 3  /* uniform +-sqrt(3/d_model): Marian */
 } trf_embedding_init;
@@ -332,24 +341,24 @@ typedef enum trf_decoder_start {
    fields. trf_model_create names any field that makes no sense. The paper's letters in brackets. */
 typedef struct trf_config {
     trf_kind kind;
-    int32_t d_model;            /* width of every token's vector [d_model] */
+    int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
     int32_t n_heads;            /* attention heads; divides d_model [h] */
-    int32_t d_ff;               /* inner width of the feed-forward block [d_ff] */
-    int32_t encoder_layers;     /* [N]; 0 only when kind has no encoder */
-    int32_t decoder_layers;     /* [N]; 0 only when kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included */
+    int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
+    int32_t encoder_layers;     /* [N] 1..256; 0 when kind has no encoder */
+    int32_t decoder_layers;     /* [N] 1..256; 0 when kind has no decoder */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24 */
     int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
-    int32_t max_length;         /* longest sequence in tokens, BOS and EOS included; default 512 */
+    int32_t max_length;         /* rows of the longest sequence: its ids and one (BOS or EOS); 2..2^20, default 512 */
     int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. pad is never used as filling */
     trf_activation activation;
     trf_positions positions;
-    int32_t position_offset;    /* number of the first position; default 0; fairseq 2, CTranslate2 1 */
+    int32_t position_offset;    /* number of the first position; 0..2^20, default 0; fairseq 2, CTranslate2 1 */
     trf_norm_place norm_place;
     trf_norm_rule norm_rule;
-    double norm_epsilon;        /* default 1e-5 */
+    double norm_epsilon;        /* 1e-30..1, default 1e-5 */
     int32_t final_norm;         /* 1: one more norm after the last encoder and the last decoder layer */
     int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4) */
-    trf_tying tying;
+    trf_tying tying;            /* decoder-only models cannot tie all, encoder-only ones nothing */
     int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
     trf_init init;
     trf_embedding_init embedding_init;
@@ -367,7 +376,17 @@ TRF_API trf_config trf_config_tiny(void);   /* 4+4, 128, 256, 4 */
 TRF_API trf_config trf_config_base(void);   /* 6+6, 512, 2048, 8: the paper's base */
 TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's big */
 
-/* Whose conventions: sets the fields in which systems differ, and no others. */
+/* Whose conventions: sets the fields in which systems differ, and no others.
+
+                         PYTORCH            PAPER
+       norm_epsilon      1e-5               1e-6
+       final_norm        1                  0
+       tying             TRF_UNTIED         TRF_TIED_ALL: the sizes of the vocabularies must be equal
+       generator_bias    1                  0
+       init              XAVIER_PACKED      XAVIER
+       embedding_init    NORMAL_1           NORMAL_D
+
+   Both: ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source EOS, start BOS. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1     /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
@@ -376,13 +395,17 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
 
 // -----------------------------------------------------------------------------------------------
 // >>api-vocab      text to ids and back
+//
+// create, learn line by line, finish; then encode and decode. Models take copies (trf_model_set_vocabs) and files
+// carry them. Subwords are cut by another program: to a vocabulary they are words.
 // -----------------------------------------------------------------------------------------------
 
 /* Words are what stands between blanks (space, tab, CR, LF); characters are UTF-8 code points. */
 typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1 } trf_token_kind;
 
-/* Ids 0 to 3 are pad, bos, eos and unk; learned tokens follow, the most frequent first, equal counts
-   in byte order. One thread at a time while learning; afterwards any number of threads may use it. */
+/* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
+   learned tokens follow, the most frequent first, equal counts in byte order. One thread at a time while learning;
+   afterwards any number of threads may use it. */
 typedef struct trf_vocab trf_vocab;
 
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
@@ -391,12 +414,12 @@ TRF_API void trf_vocab_destroy(trf_vocab *vocab);
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
 /* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
-TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);        /* the unk id if unknown */
-/* Text to ids, without BOS and EOS. *n is the number of tokens of the whole text also when it is more
-   than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
+/* Text to ids, without BOS and EOS; unknown tokens become unk. *n is the number of tokens of the whole text also when
+   it is more than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
                                     int32_t *n, trf_error *err);
 /* Ids to text: words with one blank between them, characters without. *bytes (may be NULL) is the
@@ -407,6 +430,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
 
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
+//
+// A model is data: it computes nothing. A trainer changes its weights, translators read them.
 // -----------------------------------------------------------------------------------------------
 
 /* After creation nobody but its trainer changes a model; any number of threads may share it.
@@ -417,18 +442,19 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-/* bytes that trf_model_create will take; 0 if invalid */
-TRF_API size_t trf_model_memory(const trf_config *config);
+TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
 
-/* Vocabularies travel in the model file. The model keeps copies; sizes must fit the configuration
-   (else TRF_E_SHAPE). Part of setting a model up: call it before sharing the model. */
+/* Vocabularies travel in the model file. The model keeps copies of finished ones; NULL: none on that side. Sizes must
+   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE). Part of setting a model up: call it
+   before sharing the model. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
                                         trf_error *err);
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
 /* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
-   The model's view is for reading; trf_trainer_parameter is the one to write through. */
+   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: rank 0, no
+   data. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
@@ -436,6 +462,8 @@ TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
+//
+// Three ways to a batch: fill the two structs, convert padded arrays, or let a corpus cut its pairs into batches.
 // -----------------------------------------------------------------------------------------------
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. No BOS, no EOS, no
@@ -450,12 +478,11 @@ typedef struct trf_sequences {
 /* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
 typedef struct trf_batch {
     trf_sequences source, target;
-    /* number of the first sentence in the whole step: 0, but on rank r of several the count before it */
-    int64_t ordinal;
+    int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before */
 } trf_batch;
 
-/* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row.
-   A NULL `ids` only counts: *total is the number of ids without padding. */
+/* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row. lengths has
+   room for count numbers, ids for *total, the number of ids without padding; a NULL `ids` only counts them. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
@@ -469,29 +496,33 @@ typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* at most so many a side, BOS/EOS counted; a longer pair is alone; default 4096 */
     int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
-    /* 1: batch_tokens counts the longest pair times the pairs, as padded systems do; default 0 */
-    int32_t padded_budget;
+    int32_t padded_budget;      /* 1: batch_tokens counts the longest side times the pairs, as padded systems do */
     int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
-    int32_t max_length;         /* longer pairs are refused by trf_corpus_add (TRF_E_LIMIT); default 511 */
+    int32_t max_length;         /* pairs with more ids on a side are refused by trf_corpus_add; default 511 */
     int64_t epochs;             /* TRF_E_END after so many passes; default TRF_ENDLESS */
-    uint64_t seed;
+    uint64_t seed;              /* of the order; default 0 */
     trf_hooks hooks;
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Copies the ids. Not allowed once trf_corpus_next has been called (TRF_E_STATE). */
+/* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
-/* The next batch, valid until the next call. */
+/* The next batch, valid until the next call. TRF_E_END after the last epoch: a loop's normal end. An epoch's last
+   batch is as small as what is left; a pair over the budget has a batch of its own. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
+//
+// A model file is a safetensors file: the parameters under their names, configuration and vocabularies as metadata
+// (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the prefix `transformer.`; the
+// CRC-32 of the data is checked where the file has one. A checkpoint is another kind of file: TRF_E_STATE here.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -508,8 +539,8 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* The container alone: which tensors and texts a file holds. Proven whole before anything is returned.
-   dtype: "F32", "BF16", ... */
+/* The container alone: which tensors and texts a file holds, not their numbers. Header and extents are proven before
+   anything is returned; the file stays open. Names and texts live until trf_file_close. dtype: "F32", "BF16", ... */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;
@@ -527,6 +558,9 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
+//
+// A translator is a search (beam or greedy) over one model. It also looks inside: scores, hidden states, logits,
+// attention.
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length. */
@@ -550,37 +584,43 @@ typedef enum trf_at_limit {
 
 /* Options of a translator. trf_search_defaults: the paper's beam 4, GNMT rule with alpha 0.6. */
 typedef struct trf_search {
-    int32_t beam;               /* hypotheses kept alive; 1 is greedy search, whatever the rules below */
+    int32_t beam;               /* hypotheses kept alive, 1..1024; 1 is greedy search, whatever the rules below */
     int32_t n_best;             /* hypotheses returned per sentence, 1..beam */
     trf_length_rule length_rule;
-    double alpha;               /* length penalty exponent; >= 0 */
+    double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
     double word_penalty;        /* S is lessened by this times L before the rule; Marian; default 0 */
-    int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others) */
+    int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
     int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
     trf_beam_stop stop;
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed */
     double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
-    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 */
+    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20; decoder-only: beyond the beginning */
     int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
     int32_t max_tokens;         /* and source tokens at a time; default 4096 */
-    int32_t threads;
+    int32_t threads;            /* these two as in trf_device */
     int32_t leave_blas_threads;
     trf_hooks hooks;
 } trf_search;
 
 TRF_API trf_search trf_search_defaults(void);
 
-/* Whose search: sets every field from length_rule to at_limit, and min_length. */
+/* Whose search: sets every field from length_rule to at_limit, and min_length (word_penalty is 0 in all).
+
+                 length_rule  alpha  count_eos  candidates  eos_in_top_beam  shrink  stop        at_limit   min_length
+   PAPER         GNMT         0.6    1          2           0                0       BOUND       FALL_BACK  0
+   FAIRSEQ       POWER        1      1          2           1                0       FINISHED    FORCE_EOS  1
+   CTRANSLATE2   POWER        1      0          2           1                0       FINISHED    KEEP_LIVE  1
+   MARIAN        POWER        1      1          1           1                1       NONE_ALIVE  KEEP_LIVE  0
+   RAW           RAW          0      1          1           1                0       FINISHED    FALL_BACK  0   */
 typedef enum trf_search_rule {
-    TRF_SEARCH_PAPER       = 0, /* tensor2tensor: GNMT 0.6, bound computed for each sentence by itself */
+    TRF_SEARCH_PAPER       = 0, /* tensor2tensor, the bound computed for each sentence by itself */
     TRF_SEARCH_FAIRSEQ     = 1,
     TRF_SEARCH_CTRANSLATE2 = 2,
     TRF_SEARCH_MARIAN      = 3,
-    /* sum of log-probabilities, stop at `beam` finished: tutorials; favours short answers */
-    TRF_SEARCH_RAW         = 4
+    TRF_SEARCH_RAW         = 4  /* sum of log-probabilities: tutorials; favours short answers */
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 
@@ -595,44 +635,48 @@ typedef struct trf_hypothesis {
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
 } trf_hypothesis;
 
-/* Caches, beams, scratch; one thread at a time. It may prepare the weights when it is created: make a new
-   one after training on. */
+/* Caches, beams, scratch; one thread at a time. The model must outlive it. It prepares the weights when it is
+   created: make a new one after training on. NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
 
-/* One sequence. *n is the length of the answer also when capacity is too small (TRF_E_LIMIT). For a
-   decoder-only model `source` is the beginning, and the answer is what follows it. */
+/* One sequence, the best answer. *n is its length also when capacity is too small (TRF_E_LIMIT, the first `capacity`
+   ids are written). For a decoder-only model `source` is the beginning, and the answer is what follows it. */
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
-/* Text, through the model's vocabularies (TRF_E_STATE if it has none). */
+/* Text, through the model's vocabularies (TRF_E_STATE if it has none). `size` bytes too small: TRF_E_LIMIT, cut at a
+   whole token. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err);
-/* Many, each answer beginning with prefixes' sequence of the same number (empty ones are free). */
+/* Many, each answer beginning with prefixes' sequence of the same number (empty ones are free); only for
+   encoder-decoder models. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
+/* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
-/* NULL if out of range */
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
 
 /* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
                              trf_error *err);
-/* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of
-   the batch as the library sees them: source rows with EOS if configured, target rows 1 + length. */
-/* (source rows, d_model) */
+/* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of the batch as
+   the library sees them: source rows with EOS if configured, target rows 1 + length; row t of a target predicts its
+   token t. They forget the results of the last translation.
+
+       trf_encode   the encoder's output           (source rows, d_model)
+       trf_logits   before the softmax             (target rows, target_vocab) */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
                               trf_error *err);
-/* (target rows, target_vocab) */
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
 } trf_attention_kind;
-/* Attention weights of one layer and head for a batch of one pair: (queries, keys). */
+/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
 /* Rows that `sequences` become on each side. */
@@ -650,10 +694,11 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
                                       trf_error *err);
 TRF_API void trf_context_destroy(trf_context *context);
 
-/* Every block comes with its backward. x, y: input, output; dx, dy: gradients of the loss. Activation
-   gradients are set (=), parameter gradients are added to (+=). `saved` is a tensor of rank 1 that
-   forward fills and backward reads; its length is asked for with trf_..._saved and may change between versions.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. */
+/* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
+   loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
+   `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
+   may change between versions; layer norm takes NULL where no backward follows.
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Wrong ones: TRF_E_SHAPE. */
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
 typedef struct trf_embedding_options {
@@ -663,31 +708,35 @@ typedef struct trf_embedding_options {
     const trf_tensor *learned;
 } trf_embedding_options;
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight,
-                                 const trf_embedding_options *options, trf_error *err);
+                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
-                                          trf_tensor *dlearned /* or NULL */,
-                                          const trf_tensor *dy, const trf_sequences *x,
+                                          trf_tensor *dlearned /* or NULL */, const trf_tensor *dy,
+                                          const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err);
+#endif
 
 /* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight,
-                                       trf_tensor *dbias /* or NULL */,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
-                                       trf_error *err);
+                                       trf_tensor *dbias /* or NULL */, const trf_tensor *dy, const trf_tensor *x,
+                                       const trf_tensor *weight, trf_error *err);
+#endif
 
 /* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
 TRF_API int64_t trf_layer_norm_saved(int64_t rows);
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
                                            const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err);
+#endif
 
-/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q: (query rows, d), k, v:
-   (key rows, d), d = heads * d_head. Sequence i has query_lengths[i] queries and key_lengths[i] keys;
+/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
+   rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
    TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
    `saved` may be NULL where no backward follows. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
@@ -698,57 +747,64 @@ typedef struct trf_attention_shape {
 } trf_attention_shape;
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v,
-                                 const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
+                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout,
-                                          const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err);
+                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
+                                          const trf_tensor *v, const trf_attention_shape *shape,
+                                          const trf_tensor *saved, trf_error *err);
+#endif
 
-/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v;
-   out_weight (d, d). Self-attention: memory = x. The same struct holds weights or their gradients. */
+/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
+   another, in_bias (3d), out_weight (d, d), out_bias (d). x, y: (query rows, d), memory: (key rows, d).
+   Self-attention: memory = x or NULL. The same struct holds weights or their gradients. */
 typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model,
                                                int32_t n_heads);
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory,
-                                            const trf_attention_params *params, const trf_attention_shape *shape,
-                                            trf_tensor *saved, trf_error *err);
+                                            const trf_tensor *memory, const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
 /* dmemory is set; for self-attention pass NULL: everything is in dx. */
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams,
-                                                     const trf_tensor *dy, const trf_tensor *x,
-                                                     const trf_tensor *memory,
+                                                     trf_attention_params *dparams, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
                                                      const trf_attention_params *params,
-                                                     const trf_attention_shape *shape,
-                                                     const trf_tensor *saved, trf_error *err);
+                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     trf_error *err);
+#endif
 
-/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), w2: (d, d_ff). */
+/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d); x, y: (rows, d). */
 typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params,
-                                    trf_activation activation, trf_tensor *saved, trf_error *err);
+                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    trf_tensor *saved, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
-                                             const trf_tensor *dy,
-                                             const trf_tensor *x, const trf_feed_forward_params *params,
-                                             trf_activation activation, const trf_tensor *saved, trf_error *err);
+                                             const trf_tensor *dy, const trf_tensor *x,
+                                             const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_tensor *saved, trf_error *err);
+#endif
 
-/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p).
-   The mask follows from (seed, step, site): backward makes it again from the same three numbers. */
+/* y = x + dropout(sub): with probability p (a multiple of 1/65536, below 1) an element of sub is zero, the others are
+   scaled by 1/(1-p). The mask follows from (seed, step, site): backward makes it again from the same three numbers.
+   NULL dropout: none. All (rows, d). */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err);
+#endif
 
 /* Label smoothing: V tokens, smoothing e, how the wanted distribution is spread (paper 5.4). */
 typedef enum trf_smoothing {
     TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
     TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
     TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
-    /* 1-e, e/(V-2) elsewhere, 0 on pad, less its entropy: Annotated Transformer, JoeyNMT */
-    TRF_SMOOTH_NO_PAD_KL = 3
+    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
 } trf_smoothing;
 typedef struct trf_cross_entropy_options {
     double label_smoothing;
@@ -756,16 +812,18 @@ typedef struct trf_cross_entropy_options {
     int32_t pad;
 } trf_cross_entropy_options;
 /* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
-   rows are never stored. Rows whose target is options->pad count nothing (pad -1: no such rows). With dx also
-   the gradients of that sum: dx, and dweight and dbias where not NULL. */
+   rows are never stored. x: (rows, d), weight: (V, d), bias: (V) or NULL. Rows whose target is options->pad count
+   nothing (pad -1: no such rows). With dx also the gradients of that sum: dx, and dweight and dbias if not NULL. */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias,
-                                     const trf_tensor *x, const trf_tensor *weight, const trf_tensor *bias,
-                                     const int32_t *targets, const trf_cross_entropy_options *options,
-                                     trf_error *err);
+                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+                                     const trf_tensor *bias, const int32_t *targets,
+                                     const trf_cross_entropy_options *options, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
+//
+// One step is trf_train_step; its halves are public too, for accumulation, for looking at gradients, and for an
+// optimizer of your own. A step whose numbers are not finite is no error: it is skipped, and the report says why.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
@@ -780,20 +838,19 @@ typedef enum trf_adam_epsilon {
 /* Learning rate of update s = 1, 2, ..., w = warmup. */
 typedef enum trf_schedule {
     TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
-    /* linear from initial_rate to learning_rate in w updates, then learning_rate * sqrt(w/s): fairseq */
-    TRF_INVERSE_SQRT = 1,
+    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then * sqrt(w/s): fairseq */
     TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
     TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
 } trf_schedule;
 
-#define TRF_NO_CLIPPING 1e300
+#define TRF_NO_CLIPPING 1e300   /* a clip_norm that no gradient reaches */
 
 typedef struct trf_train_options {
     trf_optimizer optimizer;
     double beta1, beta2, epsilon;       /* paper 5.3: 0.9, 0.98, 1e-9 */
     trf_adam_epsilon epsilon_rule;
     double weight_decay;                /* ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
-    int32_t decay_all;                  /* 1: also biases, norms and embeddings; default 0: matrices only */
+    int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
     trf_schedule schedule;
     double learning_rate;               /* a factor for TRF_NOAM (default 1), the peak for the others */
     double initial_rate, final_rate;    /* default 0 */
@@ -805,28 +862,33 @@ typedef struct trf_train_options {
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
-    /* gradients are scaled by min(1, clip_norm / (norm + 1e-6)); TRF_NO_CLIPPING; default 1.0 */
-    double clip_norm;
-    uint64_t seed;                      /* of dropout */
-    /* Limits of one batch, BOS and EOS counted, planned when the trainer is made. A larger batch grows the plan, or
-       fails with TRF_E_NOMEM before anything has changed. Defaults 4096, 4096, 256 sequences, the longest 128. */
+    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; default 1 */
+    uint64_t seed;                      /* of dropout; default 1 */
+
+    /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
+       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Defaults 4096, 4096, 256
+       sequences, the longest 128. */
     int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads, leave_blas_threads;    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
+
     /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
        layer first. Non-zero is an error (TRF_E_BACKEND, gradients discarded). stream is NULL on the CPU. */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
-    void *user;
+    void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
     trf_hooks hooks;
 } trf_train_options;
 
 TRF_API trf_train_options trf_train_defaults(void);     /* the paper's values, and clipping at 1.0 */
+/* Sets optimizer, betas, epsilon and its rule, and smoothing_rule; the rest stays. PYTORCH: Adam(0.9, 0.999, 1e-8),
+   uniform smoothing. PAPER: Adam(0.9, 0.98, 1e-9) with fairseq's epsilon, TRF_SMOOTH_OTHERS_KL. */
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
-TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
 
+/* What a call has to say; any report pointer may be NULL. Fields that a call does not know are 0. */
 typedef struct trf_step_report {
-    int64_t step;               /* number of the update: 1 for the first */
+    int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
     double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
     double nll;                 /* mean negative log-likelihood per target token, without smoothing */
     double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
@@ -840,37 +902,41 @@ typedef struct trf_step_report {
 #if !defined(TRF_NO_TRAIN)
 typedef struct trf_trainer trf_trainer;
 
-/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. */
+/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
+   encoder-only model is TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-/* bytes it will take; 0 if invalid */
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);   /* bytes, or 0 */
 
 /* One update: trf_forward_backward, then trf_optimizer_step. */
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                   trf_error *err);
-/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so any split
-   of a batch gives the same update. The report speaks of this micro-batch alone. */
+/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so a split of a
+   batch gives the same update (but for rounding). The report speaks of this micro-batch alone. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                         trf_error *err);
-/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients. */
+/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
+   no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
+/* The next trf_forward_backward begins from zero: for loops that update the parameters themselves. The number of the
+   step, which dropout masks follow, moves on in trf_optimizer_step only: such a loop sees the same masks again. */
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                 trf_error *err);
 
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far */
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);  /* may be written between steps */
-/* Sums over the tokens of the step's micro-batches, from trf_forward_backward until trf_optimizer_step. */
+/* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
+   step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
-   TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus, filled as before,
-   is moved to the stored place, or refused (TRF_E_STATE) if its data differ. NULL training: the stored options,
-   without hooks and all_reduce. */
+   TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus with the same options
+   and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ. NULL training: the stored options,
+   with the hooks and the device of the load options and without ranks and all_reduce. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err);
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
@@ -890,6 +956,10 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 
 // -----------------------------------------------------------------------------------------------
 // >>impl           includes, compiler differences
+//
+// From here on one of two things is compiled: everything (TRF_IMPLEMENTATION), or one column (TRF_COLUMN), which is
+// the chapters up to >>column. Neither is inside the include guard: a file may include the header for its
+// declarations first.
 // -----------------------------------------------------------------------------------------------
 #if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
 #define TRF__IMPLEMENTED
@@ -938,6 +1008,11 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 
 // -----------------------------------------------------------------------------------------------
 // >>base           errors, memory, small arithmetic
+//
+// What every chapter uses. Errors: a function that can fail returns a status and fills the caller's trf_error;
+// trf__fail does both in one line. Memory: always through the hooks, always aligned to 64 bytes, freed with the size
+// it was asked with; sizes are multiplied by trf__mul_size, which cannot wrap. Random numbers: counted, never stepped
+// (Philox).
 // -----------------------------------------------------------------------------------------------
 
 TRF__FN int trf__clear(trf_error *err)
@@ -1147,6 +1222,7 @@ typedef int32_t trf__int;
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
 typedef trf_real trf__vec;
 typedef trf__int trf__ivec;
+typedef uint32_t trf__uvec;
 typedef trf_real trf__vec_in_memory;
 #define TRF__LESS(a, b) ((trf__ivec)-((a) < (b)))
 #define TRF__SELECT(mask, a, b) ((mask) ? (a) : (b))
@@ -1155,6 +1231,7 @@ typedef trf_real trf__vec_in_memory;
 #else
 typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
+typedef uint32_t trf__uvec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES), aligned(TRF__REAL_BYTES),
                                                    may_alias));
 #define TRF__LESS(a, b) ((trf__ivec)((a) < (b)))
@@ -1321,7 +1398,7 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 #define X(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
-        bits = (trf__ivec)((bits - (0x4B400000 - 127)) * 8388608); \
+        bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
     TRF__EACH(X)
@@ -1427,7 +1504,8 @@ TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   sum_squares, adam the optimizer's two passes over the parameters
 //   top               log-softmax and the best tokens of each row
-//   drop, add         small change
+//   drop              y = x * mask, embed's dropout on the way back
+//   add               y = a + b, where two gradients meet
 // A build for translating only (TRF_NO_TRAIN) leaves the second list out.
 // -----------------------------------------------------------------------------------------------
 
@@ -1512,8 +1590,7 @@ typedef struct trf__adam {
     int64_t n_tiles;
     double scale;               /* of the gradient: clipping / tokens */
     double beta1, beta2, rate, v_scale, epsilon_in, epsilon_out;
-    /* coupled and decoupled weight decay of tiles with decay = 1: g += l2 p; p -= shrink p */
-    double l2, shrink;
+    double l2, shrink;          /* weight decay where decay = 1: coupled, g += l2 p; decoupled, p -= shrink p */
 } trf__adam;
 
 typedef struct trf__candidate { int32_t id; double log_probability; } trf__candidate;
@@ -1539,14 +1616,12 @@ typedef struct trf__top {
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_backward, (const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, \
-                       const int32_t *ids, \
-              const int32_t *positions, int64_t rows, int64_t d, trf_real scale)) \
+                       const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d, trf_real scale)) \
     X(linear_dx, (const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, \
                   int64_t in, int add)) \
     X(linear_dw, (const trf__run *run, const trf__dw *products, int n)) \
     X(activate_backward, (const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, \
-                          int64_t width, \
-              int kind, const trf__drop *drop)) \
+                          int64_t width, int kind, const trf__drop *drop)) \
     X(attention_backward, (const trf__run *run, const trf__attention *a)) \
     X(add_norm_backward, (const trf__run *run, const trf__norm *n)) \
     X(sum_squares, (const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, \
@@ -1649,12 +1724,12 @@ enum {
     TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
 };
 
-/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel stores
-   n_last columns. */
+/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel has n_last
+   columns. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, const trf_real *b, \
-                               int64_t b_step, \
-                               int64_t b_panel, trf_real *c, int64_t ldc, int64_t n_last, int add) \
+TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, \
+                               const trf_real *b, int64_t b_step, int64_t b_panel, \
+                               trf_real *c, int64_t ldc, int64_t n_last, int add) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t; \
@@ -1677,8 +1752,8 @@ TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int6
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
-/* C (m, n) = A B or += ; B: row t, columns 16 p .. 16 p + 15 at b + p * b_panel + t * b_step, readable to a
-   multiple of 16. */
+/* C (m, n) = A B, or += with `add`. Row t, columns 16 p .. 16 p + 15 of B stand at b + p * b_panel + t * b_step and
+   are readable to a multiple of 16. */
 TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
                      const trf_real *b, int64_t b_step, int64_t b_panel, trf_real *c, int64_t ldc, int add)
 {
@@ -1703,8 +1778,8 @@ TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t
     }
 }
 
-/* Rows t0 .. t0 + deep - 1 of one panel of B, B element (t, j) at b[t * b_row + j * b_column]; missing columns
-   are 0. */
+/* `deep` rows of one panel of B, whose element (t, j) stands at b[t * b_row + j * b_column]; missing columns are 0.
+   */
 TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, int64_t b_column, int64_t deep,
                              int64_t columns)
 {
@@ -1724,8 +1799,8 @@ TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, 
 }
 
 /* The built-in product with B unpacked: packs into scratch as it goes. */
-TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row,
-                          int64_t a_step,
+TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k,
+                          const trf_real *a, int64_t a_row, int64_t a_step,
                           const trf_real *b, int64_t b_row, int64_t b_column, trf_real *c, int64_t ldc, int add)
 {
     int64_t j, t, wide = 16 * TRF__MM_PANELS;
@@ -1737,8 +1812,8 @@ TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k, co
             for (p = 0; p < columns; p += 16)
                 trf__pack_panel(scratch + p * deep, b + t * b_row + (j + p) * b_column, b_row, b_column, deep,
                                 columns - p);
-            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc, add ||
-                    t > 0);
+            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc,
+                    add || t > 0);
         }
     }
 }
@@ -1780,8 +1855,7 @@ TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
         TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1, dy, (int)lddy, w.plain,
-                  (int)in,
-                  (trf_real)(add != 0), dx, (int)in);
+                  (int)in, (trf_real)(add != 0), dx, (int)in);
         return;
     }
 #endif
@@ -1791,8 +1865,8 @@ TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real
 
 /* dw (out, in) += dy^T (out, rows) x (rows, in), a block of it */
 TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real *dw, const trf_real *dy,
-                             const trf_real *x,
-                             int64_t rows, int64_t out, int64_t in, int64_t lddy, int64_t ldx, int64_t lddw)
+                             const trf_real *x, int64_t rows, int64_t out, int64_t in,
+                             int64_t lddy, int64_t ldx, int64_t lddw)
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
@@ -1821,11 +1895,15 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas 
 //
 // Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are counted by (group of
 // 128 features * 16 + lane, position, sentence, step) under the key (seed, site); inside a group, features
-// 16 c .. 16 c + 15 take one half of one word of the sixteen lanes. So a mask depends on
-// nothing but its place: not on the batch, the threads, or the machine.
+// 16 c .. 16 c + 15 take one half of one word of the sixteen lanes. So a mask depends on nothing but its place:
+// not on the batch, the threads, or the machine.
 
 /* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
-typedef struct trf__mask { const trf__drop *drop; uint32_t c1, c2; int64_t group; uint32_t words[4][TRF__WIDE];
+typedef struct trf__mask {
+    const trf__drop *drop;
+    uint32_t c1, c2;            /* the counter's second and third word: position and sentence */
+    int64_t group;              /* of 128 features, whose words are here; -1: none */
+    uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
 TRF__FN trf__mask trf__mask_at(const trf__drop *drop, uint32_t position, uint32_t sentence)
@@ -1862,7 +1940,11 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
     return trf__load(factor);
 }
 
-typedef struct trf__drop_job { trf_real *y; const trf_real *x; int64_t rows, width, tile_rows; const trf__drop *drop;
+typedef struct trf__drop_job {
+    trf_real *y;
+    const trf_real *x;
+    int64_t rows, width, tile_rows;
+    const trf__drop *drop;
 } trf__drop_job;
 
 TRF__FN void trf__drop_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -1927,8 +2009,8 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *arguments, int64_t
 }
 
 TRF__FN void trf__cpu_embed(const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table,
-                            const int32_t *ids,
-                            const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)
+                            const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d, trf_real scale,
+                            const trf__drop *drop)
 {
     trf__embed_job job;
     TRF__ZERO(job);
@@ -1957,8 +2039,8 @@ TRF__FN void trf__embed_backward_tile(const trf__run *run, const void *arguments
 }
 
 TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy,
-                                     const int32_t *ids,
-                                     const int32_t *positions, int64_t rows, int64_t d, trf_real scale)
+                                     const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d,
+                                     trf_real scale)
 {
     trf__embed_job job;
     TRF__ZERO(job);
@@ -1967,14 +2049,14 @@ TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf
     trf__tiles(run, trf__ceil_div(d, 16), trf__embed_backward_tile, &job);
 }
 
-// >>linear
+// >>linear         paper 3.2.2, 3.3, 3.4: every projection
 //
 //   y = x w^T + b      x: (rows, in)   w: (out, in)   b: (out) or NULL   y: (rows, out)
 //   dx = dy w [+ dx]      dw += dy^T x      db += sum over rows of dy
 //
-// Forward and dx are cut by rows (few rows: by columns of y). dw is cut into blocks of the weight, each of
-// which takes all rows; the products of several weights share one call, so that small ones keep
-// every thread busy. Bias gradients add partial sums of 64 rows, in order.
+// Forward and dx are cut by rows (few rows: by columns of y). dw is cut into blocks of the weight, each of which
+// takes all rows; the products of several weights share one call, so that small ones keep every thread busy. Bias
+// gradients add partial sums of 64 rows, in order.
 
 typedef struct trf__linear_job {
     trf_real *y;
@@ -1988,10 +2070,11 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
 {
     int64_t r, c;
     for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c += 16)
-            trf__store_n(y + r * ld + c,
-                         trf__add(trf__load_n(y + r * ld + c, columns - c), trf__load_n(b + c, columns - c)),
-                columns - c);
+        for (c = 0; c < columns; c += 16) {
+            trf_real *at = y + r * ld + c;
+            int64_t n = columns - c;
+            trf__store_n(at, trf__add(trf__load_n(at, n), trf__load_n(b + c, n)), n);
+        }
 }
 
 TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -2048,8 +2131,8 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
     for (c = 0; c < columns; c += 16)
         for (r0 = 0; r0 < rows; r0 += 64) {
             trf__v16 partial = trf__set(0);
-            for (r = r0; r < trf__min64(rows, r0 + 64);
-            r++) partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
+            for (r = r0; r < trf__min64(rows, r0 + 64); r++)
+                partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
             trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial), columns - c);
         }
 }
@@ -2083,9 +2166,8 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, in
     job.n = n;
     job.first_tile[0] = 0;
     for (i = 0; i < n; i++)
-        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out,
-                                                                  TRF__DW_BLOCK) * trf__ceil_div(products[i].in,
-                TRF__DW_BLOCK);
+        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK)
+                                                  * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
     trf__tiles(run, job.first_tile[n], trf__linear_dw_tile, &job);
 }
 
@@ -2146,7 +2228,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *arguments, int6
             int64_t at = row * j->width + c, n = j->width - c;
             trf__v16 h = trf__load_n(j->h + at, n);
             trf__v16 y = j->da ? trf__mul(trf__load_n(j->da + at, n), trf__act_slope(j->kind, h))
-                : trf__act(j->kind, h);
+                               : trf__act(j->kind, h);
             if (j->drop->threshold) y = trf__mul(y, trf__mask_chunk(&mask, c / 16));
             trf__store_n(j->y + at, y, n);
         }
@@ -2154,8 +2236,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *arguments, int6
 }
 
 TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h,
-                                        int64_t rows, int64_t width,
-                                        int kind, const trf__drop *drop)
+                                        int64_t rows, int64_t width, int kind, const trf__drop *drop)
 {
     trf__activate_job job;
     job.y = dh; job.h = h; job.da = da; job.rows = rows; job.width = width; job.kind = kind; job.drop = drop;
@@ -2214,8 +2295,10 @@ TRF__FN trf__attention_room trf__attention_cut(trf_real *scratch, int64_t m, int
     return room;
 }
 
-TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i) { return span->key_rows ? span->key_rows[i]
-                                                                : span->key + i; }
+TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i)
+{
+    return span->key_rows ? span->key_rows[i] : span->key + i;
+}
 
 /* to[c][i] = x[row of key i][c] for c < d_head; columns m .. m16 - 1 are 0. */
 TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t m16,
@@ -2286,8 +2369,8 @@ TRF__FN void trf__drop_weights(const trf__attention *a, trf__mask *mask, trf_rea
 {
     int64_t c;
     if (a->drop.threshold == 0) return;
-    for (c = 0; c < m16; c += 16) trf__store(row + c,
-                                             trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
+    for (c = 0; c < m16; c += 16)
+        trf__store(row + c, trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
 }
 
 TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -2299,8 +2382,8 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int
     trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), span->n_key, d);
     trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
     if (span->n_key == 0) {
-        for (i = 0; i < span->n_query;
-        i++) memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
+        for (i = 0; i < span->n_query; i++)
+            memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
         return;
     }
     trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
@@ -2351,16 +2434,16 @@ TRF__FN void trf__attention_backward_tile(const trf__run *run, const void *argum
         memset(dv + i * a->ldk, 0, (size_t)d * sizeof *dv);
     }
     if (m == 0) {
-        for (i = 0; i < span->n_query;
-        i++) memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
+        for (i = 0; i < span->n_query; i++)
+            memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
         return;
     }
     trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
     trf__keys_transposed(room.vt, a->v + first, a->ldk, span, room.m16, d);
     trf__rows_padded(room.k, a->k + first, a->ldk, span, 0, m, d, room.d16);
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
-        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0,
-            seen = trf__keys_seen(a, span, i0 + n - 1);
+        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
+        int64_t seen = trf__keys_seen(a, span, i0 + n - 1);
         const trf_real *dout = a->dout + query * a->ldo + first;
         trf__attention_rows(a, span, &room, head, i0, n, 1);
         trf__mm(n, room.m16, d, dout, a->ldo, 1, room.vt, room.m16, 16, room.ds, room.m16, 0);
@@ -2458,11 +2541,10 @@ TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
 {
     static const trf_real nothing[TRF__WIDE] = {0};
     const trf_real *more;
-    int64_t more_step;
-    int64_t c, d = j->d, at = row * d;
+    int64_t c, d = j->d, at = row * d, more_step;
     double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
-    trf__v16 center = trf__set((trf_real)mean), sum = trf__set(0), dot = trf__set(0), average, pull,
-        factor = trf__set((trf_real)r);
+    trf__v16 center = trf__set((trf_real)mean), factor = trf__set((trf_real)r);
+    trf__v16 sum = trf__set(0), dot = trf__set(0), average, pull;
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
@@ -2560,8 +2642,10 @@ TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
     for (; c < n; c++) if (*maximum < z[c]) *maximum = z[c];
     m = trf__set(*maximum);
     for (c = 0; c < whole; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
-    if (whole < n) sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + whole, n - whole), m)), trf__first(n - whole),
-                                  sum);
+    if (whole < n) {    /* behind the end stand zeros, which may be far above the maximum */
+        trf__v16 below = trf__min(trf__sub(trf__load_n(z + whole, n - whole), m), trf__set(0));
+        sum = trf__fma(trf__exp(below), trf__first(n - whole), sum);
+    }
     return trf__sum(sum);
 }
 
@@ -2622,9 +2706,9 @@ TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, in
     const trf__loss_job *j = (const trf__loss_job *)arguments;
     const trf__loss *l = j->l;
     int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
-    if (l->dw) trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v,
-                               l->x + j->row0 * l->d, j->rows,
-                               n, l->d, j->ld, l->d, l->d);
+    if (l->dw)
+        trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v,
+                        l->x + j->row0 * l->d, j->rows, n, l->d, j->ld, l->d, l->d);
     if (l->db) trf__column_sums(l->db + v, l->logits + v, j->rows, n, j->ld);
 }
 
@@ -2637,8 +2721,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         job.tile_rows = 128;
         trf__tiles(run, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
-        if (l->dx && (l->dw || l->db)) trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile,
-                                                  &job);
+        if (l->dx && (l->dw || l->db))
+            trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
     }
 }
 
@@ -2659,8 +2743,8 @@ TRF__FN void trf__squares_tile(const trf__run *run, const void *arguments, int64
     int64_t i, n = j->tiles[tile].n;
     int lane;
     (void)run; (void)worker;
-    for (i = 0; i + 8 <= n; i += 8) for (lane = 0; lane < 8;
-    lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
+    for (i = 0; i + 8 <= n; i += 8)
+        for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
     j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
@@ -2678,18 +2762,17 @@ TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int6
     const trf__adam *a = (const trf__adam *)arguments;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale = trf__set((trf_real)a->scale), c1 = trf__set((trf_real)(1 - a->beta1)),
-        c2 = trf__set((trf_real)(1 - a->beta2));
-    trf__v16 v_scale = trf__set((trf_real)a->v_scale), inside = trf__set((trf_real)a->epsilon_in),
-        outside = trf__set((trf_real)a->epsilon_out);
-    trf__v16 rate = trf__set((trf_real)-a->rate);
-    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0)),
-        shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
+    trf__v16 scale = trf__set((trf_real)a->scale), rate = trf__set((trf_real)-a->rate);
+    trf__v16 c1 = trf__set((trf_real)(1 - a->beta1)), c2 = trf__set((trf_real)(1 - a->beta2));
+    trf__v16 v_scale = trf__set((trf_real)a->v_scale);
+    trf__v16 inside = trf__set((trf_real)a->epsilon_in), outside = trf__set((trf_real)a->epsilon_out);
+    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0));
+    trf__v16 shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
     (void)run; (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
-        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left),
-            step;
+        trf__v16 p = trf__load_n(a->p + i, left), step;
+        trf__v16 m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left);
         trf__v16 g = trf__mul(trf__fma(l2, p, trf__load_n(a->g + i, left)), scale);
         m = trf__fma(c1, trf__sub(g, m), m);
         v = trf__fma(c2, trf__fma(g, g, trf__sub(trf__set(0), v)), v);
@@ -2773,6 +2856,10 @@ TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, c
 
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's CPU ops as a table
+//
+// All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
+// trf__cpu_ops, for the flags it was built with; other files can add wider ones, among which >>backend chooses at run
+// time.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__TEXT_OF(x) #x
@@ -2794,10 +2881,13 @@ TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, c
 #define X(name, arguments) trf__cpu_##name,
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
-extern "C"
+extern "C" {
 #endif
 extern const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN);
 const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__OPS(X) TRF__TEXT(TRF_COLUMN) };
+#if defined(__cplusplus)
+}
+#endif
 #else
 static const trf__ops trf__cpu_ops = { TRF__OPS(X)
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
@@ -2817,6 +2907,8 @@ static const trf__ops trf__cpu_ops = { TRF__OPS(X)
 
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
+//
+// The small functions of >>api-basics: nothing here can fail.
 // -----------------------------------------------------------------------------------------------
 
 TRF_API const char *trf_status_name(trf_status status)
@@ -2864,6 +2956,10 @@ TRF_API trf_device trf_device_default(void)
 
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table of ops computes, and with how many threads
+//
+// Trainers, translators and contexts open a trf__run and call ops through it. Opening chooses the widest column that
+// this processor has, decides whether CBLAS may be used, and makes scratch for every worker: after it no op
+// allocates.
 // -----------------------------------------------------------------------------------------------
 
 /* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
@@ -2892,8 +2988,8 @@ TRF__FN const trf__ops *trf__choose_ops(void)
 {
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma")) return &TRF__COLUMN_SYMBOL(avx512);
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        return &TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if defined(TRF_WITH_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &TRF__COLUMN_SYMBOL(avx2);
@@ -2946,9 +3042,9 @@ TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_thre
     run->blas = trf__blas_ready(run->threads, leave_blas_threads, hooks);
     run->scratch_each = (size_t)trf__round_up(scratch_numbers, 16) * sizeof(trf_real);
     run->scratch = (char *)trf__alloc(hooks, trf__mul_size((size_t)run->threads, run->scratch_each));
-    if (!run->scratch) return trf__fail(err, TRF_E_NOMEM, -1, "scratch",
-                                        "no memory for %d times %llu bytes of scratch", run->threads,
-                                        (unsigned long long)run->scratch_each);
+    if (!run->scratch)
+        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
+                         run->threads, (unsigned long long)run->scratch_each);
 #if !defined(TRF_NO_CBLAS)
     if (run->blas) {
         trf_real a[1] = {1}, b[1] = {1}, c[1] = {0};
@@ -4129,6 +4225,10 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
+//
+// Presets fill every field; trf__config_check names the first field that makes no sense. Whoever takes a
+// configuration (create, load) checks it whole, so all later chapters may trust it. Also here: the helpers with which
+// checks are written.
 // -----------------------------------------------------------------------------------------------
 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
@@ -4270,15 +4370,18 @@ TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
-// All parameters lie in one arena, in the order of the two tables below, each at a multiple of 16 numbers
-// and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's moments and packed copies
-// are arenas of the same layout: one offset finds a parameter in all of them. Names and shapes
-// are those of PyTorch's nn.Transformer. d = d_model, f = d_ff.
+// All parameters lie in one arena: first those of the second table below, then the first table once per layer, each
+// at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's
+// moments and packed copies are arenas of the same layout: one offset finds a parameter in all of them. Names and
+// shapes are those of PyTorch's nn.Transformer. d = d_model, f = d_ff. Two parameters that are tied are one, with the
+// same offset.
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). */
-enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR,
-      TRF__START_GENERATOR_BIAS };
+enum {
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE,
+    TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
+};
 
 /* field, only with cross-attention, name inside the layer, rows, columns (0: a vector), first value */
 #define TRF__LAYER_PARAMS(X) \
@@ -4303,20 +4406,22 @@ enum { TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE, TRF__
 
 /* field, condition, name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,     source,                       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,     target && c->tying != TRF_TIED_ALL, "tgt_embed.weight", c->target_vocab, d, \
-      TRF__START_EMBEDDING) \
-    X(generator_w,   target && c->tying == TRF_UNTIED, "generator.weight", c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,   target && c->generator_bias,  "generator.bias",       c->target_vocab, 0, \
-      TRF__START_GENERATOR_BIAS) \
-    X(src_positions, source && learned,            "src_positions.weight", c->max_length + c->position_offset, d, \
-      TRF__START_EMBEDDING) \
-    X(tgt_positions, target && learned,            "tgt_positions.weight", c->max_length + c->position_offset, d, \
-      TRF__START_EMBEDDING) \
-    X(encoder_norm_g, source && c->final_norm,     "encoder.norm.weight",  d, 0, TRF__START_ONE) \
-    X(encoder_norm_b, source && c->final_norm,     "encoder.norm.bias",    d, 0, TRF__START_ZERO) \
-    X(decoder_norm_g, target && c->final_norm,     "decoder.norm.weight",  d, 0, TRF__START_ONE) \
-    X(decoder_norm_b, target && c->final_norm,     "decoder.norm.bias",    d, 0, TRF__START_ZERO)
+    X(src_embed,      source, \
+      "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
+    X(tgt_embed,      target && c->tying != TRF_TIED_ALL, \
+      "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
+    X(generator_w,    target && c->tying == TRF_UNTIED, \
+      "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
+    X(generator_b,    target && c->generator_bias, \
+      "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
+    X(src_positions,  source && learned, \
+      "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+    X(tgt_positions,  target && learned, \
+      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+    X(encoder_norm_g, source && c->final_norm, "encoder.norm.weight", d, 0, TRF__START_ONE) \
+    X(encoder_norm_b, source && c->final_norm, "encoder.norm.bias",   d, 0, TRF__START_ZERO) \
+    X(decoder_norm_g, target && c->final_norm, "decoder.norm.weight", d, 0, TRF__START_ONE) \
+    X(decoder_norm_b, target && c->final_norm, "decoder.norm.bias",   d, 0, TRF__START_ZERO)
 
 /* Offsets of one layer's parameters in the arena; -1: the layer has none. */
 typedef struct trf__layer {
@@ -4427,6 +4532,10 @@ TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, 
 
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
+//
+// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, and
+// copies of the vocabularies. It is made in two stages (frame, then weights), so that a file is proven to fit before
+// any memory for weights is asked for (>>store).
 // -----------------------------------------------------------------------------------------------
 
 struct trf_model {
@@ -4456,8 +4565,8 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
-    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real)) +
-        (size_t)layout.n_params * sizeof(trf__param)
+    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real))
+         + (size_t)layout.n_params * sizeof(trf__param)
          + (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer);
 }
 
@@ -4476,10 +4585,11 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     model->config = *config;
     model->layout.n_params = count.n_params;
     model->layout.n_weights = count.n_weights;
-    model->layout.params = (trf__param *)trf__alloc_zeroed(&config->hooks,
-                                                           (size_t)count.n_params * sizeof(trf__param));
-    model->layout.layers = (trf__layer *)trf__alloc_zeroed(&config->hooks,
-        (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer));
+    model->layout.params =
+        (trf__param *)trf__alloc_zeroed(&config->hooks, (size_t)count.n_params * sizeof(trf__param));
+    model->layout.layers =
+        (trf__layer *)trf__alloc_zeroed(&config->hooks, (size_t)(config->encoder_layers + config->decoder_layers)
+                                                        * sizeof(trf__layer));
     if (!model->layout.params || !model->layout.layers) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
@@ -4530,8 +4640,8 @@ TRF_API int64_t trf_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
     int32_t i;
-    for (i = 0; i < model->layout.n_params;
-    i++) total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
+    for (i = 0; i < model->layout.n_params; i++)
+        total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
     return total;
 }
 
@@ -4548,8 +4658,10 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int3
     return tensor;
 }
 
-TRF_API trf_tensor trf_parameter(const trf_model *model,
-                                 int32_t index) { return trf__param_view(model, model->weights, index); }
+TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
+{
+    return trf__param_view(model, model->weights, index);
+}
 
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
@@ -4587,8 +4699,10 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__vocab_ids(c, err));
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
-    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks,
-                                            err)) != TRF_OK) { trf_vocab_destroy(new_source); return status; }
+    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
+        trf_vocab_destroy(new_source);
+        return status;
+    }
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     model->source = new_source;
@@ -4626,8 +4740,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
 typedef struct trf__sub_acts { trf_real *wide, *memory, *inner, *stats; } trf__sub_acts;
-/* gradients of the first three */
-typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;
+typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;      /* of the first three */
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
 typedef struct trf__sub_shape {
@@ -4682,8 +4795,8 @@ TRF__FN void trf__attention_forward(const trf__run *run, trf_real *y, const trf_
 }
 
 TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf__sub_weights *w,
-                                       int64_t rows, int64_t d,
-                                       int64_t f, int activation, const trf__drop *drop, const trf__sub_acts *acts)
+                                       int64_t rows, int64_t d, int64_t f, int activation, const trf__drop *drop,
+                                       const trf__sub_acts *acts)
 {
     run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, rows, f, d);
     run->ops->activate(run, acts->inner, acts->wide, rows, f, activation, drop);
@@ -4694,9 +4807,8 @@ TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const t
 
 /* dx is set; dmemory is set, or added to if add_memory. */
 TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory,
-                                         const trf__sub_gradients *g,
-                                         const trf_real *dy, const trf_real *x, const trf_real *memory,
-                                         const trf__sub_weights *w,
+                                         const trf__sub_gradients *g, const trf_real *dy, const trf_real *x,
+                                         const trf_real *memory, const trf__sub_weights *w,
                                          const trf__sub_shape *shape, const trf__sub_acts *acts,
                                          const trf__sub_room *room)
 {
@@ -4717,20 +4829,19 @@ TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_
     products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
     products[1].rows = rows; products[1].out = self ? 3 * d : d; products[1].in = d;
     if (!self) {
-        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d; products[2].dy = room->dmemory_kv;
-        products[2].x = memory;
+        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d;
+        products[2].dy = room->dmemory_kv; products[2].x = memory;
         products[2].rows = m; products[2].out = 2 * d; products[2].in = d;
     }
     run->ops->linear_dw(run, products, self ? 2 : 3);
     run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, self ? 3 * d : d, d, 0);
-    if (!self) run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d,
-                                   add_memory);
+    if (!self)
+        run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d, add_memory);
 }
 
 TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, const trf__sub_gradients *g,
-                                            const trf_real *dy, const trf_real *x,
-                                            const trf__sub_weights *w, int64_t rows, int64_t d, int64_t f,
-                                            int activation,
+                                            const trf_real *dy, const trf_real *x, const trf__sub_weights *w,
+                                            int64_t rows, int64_t d, int64_t f, int activation,
                                             const trf__drop *drop, const trf__sub_acts *acts,
                                             const trf__sub_room *room)
 {
@@ -4779,10 +4890,10 @@ typedef struct trf__step {
 /* The tokens of one side as rows. */
 typedef struct trf__side {
     int64_t rows;
-    /* ids: what is read (-1: zero vector); targets: what is wanted next */
-    int32_t *ids, *positions, *sentence, *targets;
-    trf__span *self, *cross;
-    trf_real *embedded;
+    int32_t *ids, *targets;             /* per row: what is read (-1: zero vector), and what is wanted next */
+    int32_t *positions, *sentence;      /* per row: place in its sequence, number of that in the whole step */
+    trf__span *self, *cross;            /* per sequence */
+    trf_real *embedded;                 /* (rows, d) */
 } trf__side;
 
 typedef struct trf__stack {
@@ -4796,7 +4907,11 @@ typedef struct trf__stack {
 
 typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
 
-typedef struct trf__dropouts { double embedding, attention, activation, residual; uint64_t seed; int64_t step;
+/* Probabilities at the four places; all zero: no dropout, as in every pass that does not train. */
+typedef struct trf__dropouts {
+    double embedding, attention, activation, residual;
+    uint64_t seed;
+    int64_t step;
 } trf__dropouts;
 
 typedef struct trf__pass {
@@ -4824,6 +4939,13 @@ typedef struct trf__pass {
 } trf__pass;
 
 // >>acts           the arena of a pass
+//
+// One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
+//
+//   per side      ids, targets, positions, sentence (rows); spans (sentences); embedded (rows, d)
+//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2)
+//   once          position table (longest, d), proj (rows, d), logits of one group (512, V), losses (target rows)
+//   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all steps
 
 /* Hands out pieces of an arena; with base NULL it only counts. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
@@ -4884,8 +5006,8 @@ TRF__FN int trf__step_kind(const trf_config *c, int decoder, int index)
 TRF__FN void trf__take_stack(trf__cursor *cursor, trf__pass *pass, trf__stack *stack, int decoder)
 {
     const trf_config *c = pass->config;
-    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows,
-        memory_rows = pass->limits.source_rows, d = c->d_model;
+    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows;
+    int64_t memory_rows = pass->limits.source_rows, d = c->d_model;
     trf__step shared[3];
     int i, kind;
     trf_real *y[2] = {NULL, NULL};
@@ -4929,8 +5051,9 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_correct = (int32_t *)trf__take(&cursor, l->target_rows, sizeof(int32_t));
-    pass->logits = trf__has_target(c) ? trf__take_reals(&cursor, trf__loss_group(l->target_rows),
-                                                        trf__round_up(c->target_vocab, 16)) : NULL;
+    pass->logits = NULL;
+    if (trf__has_target(c))
+        pass->logits = trf__take_reals(&cursor, trf__loss_group(l->target_rows), trf__round_up(c->target_vocab, 16));
     if (pass->training) {
         pass->ds = trf__take_reals(&cursor, rows, d);
         pass->dsub = trf__take_reals(&cursor, rows, d);
@@ -4955,7 +5078,7 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     for (i = 0; i < d; i++) row[i] = 0;
     for (i = 0; i < half + d % 2; i++) {
         double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(half - 1, 1)
-            : 2 * (double)i / (double)d;
+                                                          : 2 * (double)i / (double)d;
         double angle = (double)p * pow(10000.0, -exponent);
         if (rule == TRF_POSITIONS_INTERLEAVED) {
             row[2 * i] = (trf_real)sin(angle);
@@ -4982,8 +5105,8 @@ TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
     const trf_config *c = pass->config;
     const trf__outer *o = &pass->layout->outer;
     int i, per = trf__steps_per_layer(c, decoder), pre = c->norm_place == TRF_PRE_NORM;
-    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g, final_bias = decoder ? o->decoder_norm_b
-        : o->encoder_norm_b;
+    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g;
+    int64_t final_bias = decoder ? o->decoder_norm_b : o->encoder_norm_b;
     stack->first_gain = stack->first_bias = stack->final_gain = stack->final_bias = -1;
     if (!pre) { stack->final_gain = final_gain; stack->final_bias = final_bias; }
     for (i = 0; i < stack->n_steps; i++) {
@@ -4993,11 +5116,16 @@ TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
         int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
         step->kind = trf__step_kind(c, decoder, i);
         step->site = (uint32_t)(16 + 4 * (i + 4096 * decoder));
-        if (step->kind == TRF__SELF) { step->in_w = p->self_in_w; step->in_b = p->self_in_b;
-        step->out_w = p->self_out_w; step->out_b = p->self_out_b; }
-        else if (step->kind == TRF__CROSS) { step->in_w = p->cross_in_w; step->in_b = p->cross_in_b;
-        step->out_w = p->cross_out_w; step->out_b = p->cross_out_b; }
-        else { step->in_w = p->w1; step->in_b = p->b1; step->out_w = p->w2; step->out_b = p->b2; }
+        if (step->kind == TRF__SELF) {
+            step->in_w = p->self_in_w; step->in_b = p->self_in_b;
+            step->out_w = p->self_out_w; step->out_b = p->self_out_b;
+        } else if (step->kind == TRF__CROSS) {
+            step->in_w = p->cross_in_w; step->in_b = p->cross_in_b;
+            step->out_w = p->cross_out_w; step->out_b = p->cross_out_b;
+        } else {
+            step->in_w = p->w1; step->in_b = p->b1;
+            step->out_w = p->w2; step->out_b = p->b2;
+        }
         if (follows) { follows->gain = gain; follows->bias = bias; }
         else { stack->first_gain = gain; stack->first_bias = bias; }
         if (pre && i == stack->n_steps - 1) { step->gain = final_gain; step->bias = final_bias; }
@@ -5015,8 +5143,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size.encoder.steps = size.decoder.steps = NULL;     /* only counting: the steps keep their old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
     status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads,
-                           trf__pass_scratch(pass->config, limits->longest),
-                           &pass->run.hooks, err);
+                           trf__pass_scratch(pass->config, limits->longest), &pass->run.hooks, err);
     if (status != TRF_OK) return status;
     bigger.arena = (char *)trf__alloc(&pass->run.hooks, bigger.arena_bytes);
     if (!bigger.arena) {
@@ -5064,8 +5191,7 @@ TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *lim
 }
 
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training,
-                                  int threads,
-                                  int leave_blas_threads, const trf_hooks *hooks, trf_error *err)
+                                  int threads, int leave_blas_threads, const trf_hooks *hooks, trf_error *err)
 {
     trf_status status;
     *pass = trf__pass_of(&model->config, &model->layout, limits, training);
@@ -5074,24 +5200,31 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     pass->run.threads = threads;
     pass->run.hooks = *hooks;
     pass->steps = (trf__step *)trf__alloc_zeroed(hooks, (size_t)pass->n_steps * sizeof(trf__step));
-    if (!pass->steps) return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers",
-                                       pass->n_steps);
+    if (!pass->steps)
+        return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
     pass->encoder.steps = pass->steps;
     pass->decoder.steps = pass->steps + pass->encoder.n_steps;
     trf__pass_steps(pass, &pass->encoder, 0);
     trf__pass_steps(pass, &pass->decoder, 1);
     status = trf__pass_resize(pass, limits, err);
-    if (status != TRF_OK) { trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
-    pass->steps = NULL; }
+    if (status != TRF_OK) {
+        trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
+        pass->steps = NULL;
+    }
     return status;
 }
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
+//
+//   batch       source  5 9 7       target  8 4
+//   source      ids     5 9 7 EOS                       (EOS if source_eos)
+//   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its token, and is asked for it
+//
+// The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
 
 /* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
-                                   const char *side,
-                                   int64_t *rows, int64_t *longest, trf_error *err)
+                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
@@ -5133,8 +5266,7 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS are
-   wanted. */
+/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted. */
 TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequences *x, int target, int64_t ordinal)
 {
     int64_t row = 0, at = 0;
@@ -5148,7 +5280,7 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
         span->sentence = (int32_t)(ordinal + i);
         for (k = 0; k < n; k++, row++) {
             side->ids[row] = target ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
-                : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
+                                    : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
             side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             side->positions[row] = k;
             side->sentence[row] = span->sentence;
@@ -5167,10 +5299,12 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     trf__limits need = {0, 0, 0, 0}, wanted = pass->limits;
     int32_t i;
     if (!batch) return trf__fail_null(err, "batch");
-    if (source) TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
-                                         &need.source_rows, &need.longest, err));
-    if (target) TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target", &need.target_rows,
-                                         &need.longest, err));
+    if (source)
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
+                                 &need.source_rows, &need.longest, err));
+    if (target)
+        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target",
+                                 &need.target_rows, &need.longest, err));
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
@@ -5197,7 +5331,10 @@ TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int6
     return trf__pass_sides(pass, batch, trf__has_source(pass->config), trf__has_target(pass->config), ordinal, err);
 }
 
-// >>forward
+// >>forward        embed, then the list of steps, for the encoder and for the decoder
+//
+// Training, evaluating and looking inside all come through here; only dropout (trf__dropouts) and what is kept
+// differ. Decoding word by word has steps of its own (>>decode). Called by >>step, >>rounds and >>look-inside.
 
 /* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
 TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
@@ -5247,9 +5384,8 @@ TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *s
     shape.n_spans = pass->n_sentences;
     shape.drop = trf__drop_of(p->attention, p->seed, p->step, step->site, side);
     shape.probe = pass->probe_head;
-    if (pass->probed && kind == pass->probe_kind &&
-        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config,
-                decoder) == pass->probe_layer)
+    if (pass->probed && kind == pass->probe_kind && pass->probe_layer ==
+        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder))
         shape.probed = pass->probed;
     return shape;
 }
@@ -5400,6 +5536,10 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+//
+// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
+// fail. The context keeps what an op needs besides its arguments: spans, positions and room, which grow and are used
+// again. Forward and backward share their checks (trf__attention_args, trf__multi_head, trf__feed_forward_args).
 // -----------------------------------------------------------------------------------------------
 
 struct trf_context {
@@ -5471,9 +5611,9 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0) return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
-                                                "length of sequence %d must not be negative, got %d", i,
-            x->lengths[i]);
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
+                             i, x->lengths[i]);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
@@ -5497,8 +5637,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
 }
 
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight,
-                                 const trf_embedding_options *options, trf_error *err)
+                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
 {
     const trf_real *table = NULL;
     trf__drop none;
@@ -5513,8 +5652,8 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
     if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
     else if (options->positions != TRF_POSITIONS_NONE) {
-        for (p = 0; p < longest;
-        p++) trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
+        for (p = 0; p < longest; p++)
+            trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
         table = context->room;
     }
     TRF__ZERO(none);
@@ -5525,9 +5664,8 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
-                                          const trf_tensor *dy,
-                                          const trf_sequences *x, const trf_embedding_options *options,
-                                          trf_error *err)
+                                          const trf_tensor *dy, const trf_sequences *x,
+                                          const trf_embedding_options *options, trf_error *err)
 {
     int64_t d, rows, longest;
     trf_embedding_options plain;
@@ -5544,9 +5682,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
     TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
     context->run.ops->embed_backward(&context->run, dweight->data,
-                                     dlearned ? dlearned->data + options->position_offset * d : NULL, dy->data,
-        x->ids,
-                                     context->ints, rows, d, (trf_real)options->scale);
+                                     dlearned ? dlearned->data + options->position_offset * d : NULL,
+                                     dy->data, x->ids, context->ints, rows, d, (trf_real)options->scale);
     return TRF_OK;
 }
 #endif
@@ -5606,8 +5743,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
 
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias,
-                                  double epsilon, trf_tensor *saved, trf_error *err)
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
     trf__clear(err);
@@ -5628,9 +5764,8 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy,
-                                           const trf_tensor *x, const trf_tensor *gain, double epsilon,
-                                           const trf_tensor *saved, trf_error *err)
+                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+                                           double epsilon, const trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
     trf__clear(err);
@@ -5704,9 +5839,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
 }
 
 TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v,
-                                       const trf_attention_shape *shape, const trf_tensor *saved, int64_t *queries,
-                                       int64_t *keys, trf_error *err)
+                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
 {
     int64_t d;
     TRF__TRY(trf__matrix(q, "q", -1, &d, err));
@@ -5725,8 +5859,8 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, 
 }
 
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v,
-                                 const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err)
 {
     trf__attention a;
     int64_t queries, keys;
@@ -5741,9 +5875,9 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout,
-                                          const trf_tensor *q, const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
+                                          const trf_tensor *v, const trf_attention_shape *shape,
+                                          const trf_tensor *saved, trf_error *err)
 {
     trf__attention a;
     int64_t queries, keys;
@@ -5761,7 +5895,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 }
 #endif
 
-/* saved of multi-head attention: wide, memory, inner, stats, in this order (see >>sublayers). */
+/* saved of multi-head attention: wide, memory, inner, stats, in this order (see >>sublayers). `wide` has 3d columns
+   for cross-attention too, which uses the first d: one formula for both. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
     return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
@@ -5778,9 +5913,8 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 
 /* Checks everything the two directions share, and lays `saved` out. */
 TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts,
-                                   const trf_tensor *x, const trf_tensor *memory,
-                                   const trf_attention_params *params, const trf_attention_shape *shape,
-                                   const trf_tensor *saved, trf_error *err)
+                                   const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
+                                   const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
 {
     int64_t d, queries, keys;
     int self;
@@ -5806,9 +5940,8 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
 }
 
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory,
-                                            const trf_attention_params *params, const trf_attention_shape *shape,
-                                            trf_tensor *saved, trf_error *err)
+                                            const trf_tensor *memory, const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
     trf__sub_shape s;
@@ -5823,9 +5956,9 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams,
-                                                     const trf_tensor *dy, const trf_tensor *x,
-                                                     const trf_tensor *memory, const trf_attention_params *params,
+                                                     trf_attention_params *dparams, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_attention_params *params,
                                                      const trf_attention_shape *shape, const trf_tensor *saved,
                                                      trf_error *err)
 {
@@ -5848,11 +5981,10 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     room.dwide = context->room;
     room.dinner = room.dwide + 3 * s.rows * s.d;
     room.dmemory_kv = room.dinner + s.rows * s.d;
-    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data; g.out_w = dparams->out_weight.data;
-    g.out_b = dparams->out_bias.data;
+    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data;
+    g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
     trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data,
-                                memory ? memory->data : NULL,
-                                &w, &s, &acts, &room);
+                                memory ? memory->data : NULL, &w, &s, &acts, &room);
     return TRF_OK;
 }
 #endif
@@ -5863,8 +5995,8 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
 
 TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x,
-                                          const trf_feed_forward_params *p,
-                                          trf_activation activation, const trf_tensor *saved, trf_error *err)
+                                          const trf_feed_forward_params *p, trf_activation activation,
+                                          const trf_tensor *saved, trf_error *err)
 {
     int64_t d, k;
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
@@ -5885,8 +6017,8 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
 }
 
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params,
-                                    trf_activation activation, trf_tensor *saved, trf_error *err)
+                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
     trf__sub_acts acts;
@@ -5904,9 +6036,8 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
-                                             const trf_tensor *dy,
-                                             const trf_tensor *x, const trf_feed_forward_params *params,
-                                             trf_activation activation,
+                                             const trf_tensor *dy, const trf_tensor *x,
+                                             const trf_feed_forward_params *params, trf_activation activation,
                                              const trf_tensor *saved, trf_error *err)
 {
     trf__sub_weights w;
@@ -5997,8 +6128,8 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
 }
 
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x,
-                                     const trf_tensor *weight, const trf_tensor *bias, const int32_t *targets,
+                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+                                     const trf_tensor *bias, const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
     trf__loss l;
@@ -6019,14 +6150,15 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
-    if (options->rule == TRF_SMOOTH_NO_PAD_KL) TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1,
-                                                                         err));
+    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
+        TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
-    if ((dweight || dbias) && !dx) return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
-                                                    "gradients of weight or bias are only computed together with dx");
+    if ((dweight || dbias) && !dx)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
+                         "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
     cursor.base = NULL;
@@ -6159,9 +6291,14 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
 }
 
 // >>slots          what lies behind the gradients in their arena
-enum { TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS,
-      TRF__SLOT_TOKENS_REST,
-       TRF__SLOT_CORRECT, TRF__SLOT_CORRECT_REST, TRF__SLOT_SOURCE, TRF__SLOT_SOURCE_REST, TRF__SLOTS = 16 };
+//
+// Five sums of the step, two numbers each (what a float holds of it, and the rest).
+
+enum {
+    TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS,
+    TRF__SLOT_TOKENS_REST, TRF__SLOT_CORRECT, TRF__SLOT_CORRECT_REST, TRF__SLOT_SOURCE, TRF__SLOT_SOURCE_REST,
+    TRF__SLOTS = 16
+};
 
 /* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
 TRF__FN void trf__slot_add(trf_real *slots, int slot, double x)
@@ -6281,8 +6418,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
         status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
                            (long long)model->layout.n_weights);
     limits = trf__train_limits(&model->config, options);
-    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 1, options->threads,
-                                                  options->leave_blas_threads, &options->hooks, err);
+    if (status == TRF_OK)
+        status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, options->leave_blas_threads,
+                                &options->hooks, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     trf__adam_tiles(t->tiles, &model->layout, options->decay_all);
     *trainer = t;
@@ -6291,12 +6429,26 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer->step; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer) { return &trainer->options; }
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model,
-        trainer->model->weights, index); }
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index) { return trf__param_view(trainer->model,
-        trainer->gradients, index); }
+
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
+{
+    return trf__param_view(trainer->model, trainer->model->weights, index);
+}
+
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index)
+{
+    return trf__param_view(trainer->model, trainer->gradients, index);
+}
 
 // >>backward       the mirror of >>forward
+//
+// With the two streams of >>pass, for steps i from the last to the first:
+//
+//   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
+//   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
+//
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all steps. The decoder comes
+// first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 
 TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g,
                                 const trf_real *in, int add_memory, const trf__dropouts *p)
@@ -6309,13 +6461,11 @@ TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, in
     if (step->kind == TRF__FEED_FORWARD) {
         trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
         trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model,
-                                       c->d_ff, (int)c->activation, &drop,
-                                       &step->acts, &pass->room);
+                                       c->d_ff, (int)c->activation, &drop, &step->acts, &pass->room);
     } else {
         trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
         trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in,
-                                    pass->encoder.out, &w, &shape,
-                                    &step->acts, &pass->room);
+                                    pass->encoder.out, &w, &shape, &step->acts, &pass->room);
     }
 }
 
@@ -6330,8 +6480,8 @@ TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int6
     return n;
 }
 
-/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in
-   pass->ds. */
+/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds.
+   may_cancel: 0 when other micro-batches are in the gradients already, as half of this one could not be taken out. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout,
                                        const trf__dropouts *p, int may_cancel, trf_error *err)
 {
@@ -6422,8 +6572,11 @@ TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, d
 {
     int64_t i;
     *loss = *nll = *correct = 0;
-    for (i = 0; i < pass->target.rows; i++) { *loss += pass->row_loss[i]; *nll += pass->row_nll[i];
-    *correct += pass->row_correct[i]; }
+    for (i = 0; i < pass->target.rows; i++) {
+        *loss += pass->row_loss[i];
+        *nll += pass->row_nll[i];
+        *correct += pass->row_correct[i];
+    }
 }
 
 TRF_API void trf_discard_gradients(trf_trainer *trainer) { trainer->micro = 0; trainer->sentences = 0; }
@@ -6537,8 +6690,9 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__report_clear(report);
     if (!report) { TRF__ZERO(local); report = &local; }
-    if (trainer->micro == 0) return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                                              "there are no gradients: call trf_forward_backward first");
+    if (trainer->micro == 0)
+        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                         "there are no gradients: call trf_forward_backward first");
     TRF__TRY(trf__reduce(trainer, err));
     tokens = trf__slot(slots, TRF__SLOT_TOKENS);
     if (!(tokens > 0)) {
@@ -6601,30 +6755,31 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 
 // -----------------------------------------------------------------------------------------------
 // >>search         beam search over one sentence, driven from outside
+//
+// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
+// row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
+// live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
+// first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
+//
+// History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
+//
+//     n = 0   row 0: start
+//     n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
+//     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
+//             token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
+//
+// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once.
+//
+// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
+// it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
+// at the end. An answer is proven when its score is no lower.
+//
+// Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
+// Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
+// proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
+// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity
+// (CTranslate2 forbids it with min_length 1).
 // -----------------------------------------------------------------------------------------------
-/* A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
-   row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
-   live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
-   first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
-
-   History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
-
-       n = 0   row 0: start
-       n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
-       n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
-               token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
-
-   Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once.
-
-   Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
-   it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
-   at the end. An answer is proven when its score is no lower.
-
-   Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
-   Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
-   proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
-   With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity
-   (CTranslate2 forbids it with min_length 1). */
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
 
@@ -7122,12 +7277,11 @@ TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, cha
     for (i = 0; i < 2; i++) d->ancestors[i] = (int32_t *)trf__take(&cursor, n * d->length, sizeof(int32_t));
     d->self = (trf__span *)trf__take(&cursor, n, sizeof(trf__span));
     d->cross = (trf__span *)trf__take(&cursor, sentences, sizeof(trf__span));
-    d->candidates = (trf__candidate *)trf__take(&cursor, n,
-                                                trf__mul_size((size_t)trf__wanted_most(&t->search),
-                                                              sizeof(trf__candidate)));
+    d->candidates = (trf__candidate *)trf__take(&cursor, n, trf__mul_size((size_t)trf__wanted_most(&t->search),
+                                                                          sizeof(trf__candidate)));
     d->beams = (trf__beam *)trf__take(&cursor, sentences, sizeof(trf__beam));
-    d->beam_memory = (char *)trf__take(&cursor, sentences, trf__beam_layout(&beam, &t->search, (int32_t)d->length,
-                                                                            NULL));
+    d->beam_memory = (char *)trf__take(&cursor, sentences,
+                                       trf__beam_layout(&beam, &t->search, (int32_t)d->length, NULL));
     return cursor.used;
 }
 
@@ -7208,8 +7362,9 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->packed = (trf_real *)trf__alloc(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
-    if (status == TRF_OK) status = trf__pass_open(&t->pass, model, &limits, 0, search->threads,
-                                                  search->leave_blas_threads, &search->hooks, err);
+    if (status == TRF_OK)
+        status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, search->leave_blas_threads,
+                                &search->hooks, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     trf__pack_weights(t);
     t->pass.packed = t->packed;
@@ -7218,12 +7373,13 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 }
 
 // >>decode         one step of the decoder for all live rows
+//
+// The same steps as >>forward, for one new token a row: queries are computed for it alone, its key and value are put
+// into the cache, and attention reads the cache through the ancestors. (rows, d) throughout, logits (rows, vocab).
 
-/* The three sublayers of one layer at position `at`: as trf__step_forward, but keys and values come from the
-   caches. */
+/* One sublayer at position `at`: as trf__step_forward, but keys and values come from the caches. */
 TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int layer, int64_t rows, int64_t at,
-                              int64_t n_sentences,
-                              const trf_real *in, const trf_real *res)
+                              int64_t n_sentences, const trf_real *in, const trf_real *res)
 {
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
@@ -7242,12 +7398,13 @@ TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int laye
     } else {
         int self = step->kind == TRF__SELF;
         trf_real *cache = self ? d->cache + layer * d->length * d->n_rows * 2 * width
-            : d->memory + layer * d->source_rows * 2 * width;
+                               : d->memory + layer * d->source_rows * 2 * width;
         trf__attention a;
         TRF__ZERO(a);
         run->ops->linear(run, d->q, in, w.in_w, w.in_b, rows, width, width);
-        if (self) run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width),
-                                   w.in_b + width, rows, 2 * width, width);
+        if (self)
+            run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width),
+                             w.in_b + width, rows, 2 * width, width);
         a.out = d->inner;
         a.q = d->q; a.k = cache; a.v = cache + width;
         a.ldq = a.ldo = width; a.ldk = 2 * width;
@@ -7273,8 +7430,8 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
     const trf__stack *stack = &t->pass.decoder;
     trf__decoder *d = &t->decoder;
     const trf_real *in = d->embedded, *res = d->embedded;
-    const trf_real *table = o->tgt_positions >= 0 ? t->model->weights + o->tgt_positions +
-        (int64_t)c->position_offset * c->d_model : t->pass.table;
+    const trf_real *table = o->tgt_positions >= 0
+        ? t->model->weights + o->tgt_positions + (int64_t)c->position_offset * c->d_model : t->pass.table;
     trf__drop none;
     int64_t r;
     int i;
@@ -7305,12 +7462,16 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
         trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->final_gain, stack->final_bias);
         in = d->first_y;
     }
-    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w), o->generator_b >= 0
-                     ? t->model->weights + o->generator_b : NULL,
+    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w),
+                     o->generator_b >= 0 ? t->model->weights + o->generator_b : NULL,
                      rows, c->target_vocab, c->d_model);
 }
 
 // >>rounds         sentences searched together
+//
+// A call's sentences are taken in rounds of at most max_sentences and max_tokens. A round: encode, then until no row
+// is live: decode a token for all rows (>>decode), let every sentence's beam choose (>>search), line the rows up
+// again; then store the answers. `live` lists the sentences still searched, in the order of their rows.
 
 /* A round: sentences first .. first + n - 1 of the call. */
 typedef struct trf__round {
@@ -7340,9 +7501,8 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, trf_error *err)
         const trf__step *step = &t->pass.decoder.steps[3 * i + 1];
         trf__sub_weights w = trf__step_weights(&t->pass, step);
         t->pass.run.ops->linear(&t->pass.run, t->decoder.memory + i * t->decoder.source_rows * 2 * c->d_model,
-                                t->pass.encoder.out,
-                                trf__mat_from(w.in_w, c->d_model, c->d_model), w.in_b + c->d_model,
-                                t->pass.source.rows, 2 * c->d_model, c->d_model);
+                                t->pass.encoder.out, trf__mat_from(w.in_w, c->d_model, c->d_model),
+                                w.in_b + c->d_model, t->pass.source.rows, 2 * c->d_model, c->d_model);
     }
     return TRF_OK;
 }
@@ -7370,13 +7530,13 @@ TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, 
     t->pass.run.ops->top(&t->pass.run, &top);
     for (row = 0, k = 0; k < *n_live; k++) {
         trf__beam *beam = &d->beams[live[k]];
-        int32_t before = beam->live, now = trf__beam_advance(beam, d->candidates + row * stride, stride,
-                                                             trf__beam_wanted(beam).count), j;
+        int32_t before = beam->live,
+                now = trf__beam_advance(beam, d->candidates + row * stride, stride, trf__beam_wanted(beam).count), j;
         for (j = 0; j < now; j++, next++) {
             d->tokens[next] = trf__beam_tokens(beam)[j];
             memcpy(d->ancestors[1] + next * d->length,
                    d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length,
-                (size_t)(at + 1) * sizeof(int32_t));
+                   (size_t)(at + 1) * sizeof(int32_t));
         }
         row += before;
         if (now > 0) live[kept++] = live[k];
@@ -7414,9 +7574,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, 
         int64_t room = trf__beam_ids(beam);
         TRF__TRY(trf__grow(hooks, (void **)&t->ids, &t->ids_capacity, t->n_ids + room, sizeof *t->ids, err));
         t->first_id[round->first + i] = t->n_ids;
-        t->n_answers[round->first + i] = trf__beam_finish(beam,
-                                                          t->answers + (int64_t)(round->first + i) * t->search.n_best,
-            t->ids + t->n_ids);
+        t->n_answers[round->first + i] =
+            trf__beam_finish(beam, t->answers + (int64_t)(round->first + i) * t->search.n_best, t->ids + t->n_ids);
         t->n_ids += room;
     }
     return TRF_OK;
@@ -7430,9 +7589,10 @@ TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round,
     int64_t rows = 0, at = 0, from = 0;
     for (i = 0; i < round->n; i++) {
         int32_t n_prefix = round->prefixes ? round->prefixes->lengths[i] : 0;
-        trf__beam_start(&d->beams[i], (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i]
-                                                                 : 0, n_prefix),
-                        round->prefixes ? round->prefixes->ids + from : NULL, n_prefix, c->eos, c->target_vocab - 2);
+        trf__beam_start(&d->beams[i],
+                        (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i] : 0, n_prefix),
+                        round->prefixes ? round->prefixes->ids + from : NULL, n_prefix, c->eos,
+                        c->target_vocab - 2);       /* pad and bos are never chosen */
         from += n_prefix;
         if (d->beams[i].live > 0) { live[n_live++] = i; d->tokens[rows++] = trf__start_id(c); }
     }
@@ -7497,8 +7657,8 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
     int64_t longest = 1, at = 0, prefix_at = 0, tokens = 0, rows = 0, most = 0;
     int32_t i, first;
     trf__forget_answers(t);
-    if (trf__has_source(c)) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows,
-                                                     &most, err));
+    if (trf__has_source(c))
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
     TRF__TRY(trf__prefix_check(t, sources, prefixes, &longest, err));
     limits.longest = trf__max64(limits.longest, trf__max64(longest + 1, most));
     if (limits.longest > t->pass.limits.longest) TRF__TRY(trf__pass_resize(&t->pass, &limits, err));
@@ -7517,8 +7677,8 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
         if (prefixes) prefix = trf__part(prefixes, first, round.n, prefix_at);
         round.sources = trf__has_source(c) ? &part : NULL;
         round.prefixes = prefixes ? &prefix : NULL;
-        TRF__TRY(trf__decoder_reserve(t, longest + 1, trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens)
-                                      : 0, err));
+        TRF__TRY(trf__decoder_reserve(t, longest + 1,
+                                      trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens) : 0, err));
         if (trf__has_source(c)) {
             batch.source = part;
             TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
@@ -7564,8 +7724,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     if (!translator) return trf__fail_null(err, "translator");
     if (!sources) return trf__fail_null(err, "sources");
     c = &translator->model->config;
-    if (c->kind == TRF_ENCODER_ONLY) return trf__fail(err, TRF_E_STATE, -1, "kind",
-                                                      "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
     status = trf__search_all(translator, NULL, sources, err);
     /* the answer is what follows the beginning */
@@ -7606,8 +7766,9 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
     if (n) *n = best->n;
     if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
-    if (best->n > capacity) return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                                             "the answer has %d tokens, but there is room for %d", best->n, capacity);
+    if (best->n > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
+                         "the answer has %d tokens, but there is room for %d", best->n, capacity);
     return TRF_OK;
 }
 
@@ -7629,8 +7790,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     to = translator->model->target;
     if (!answer && size > 0) return trf__fail_null(err, "answer");
     if (size > 0) answer[0] = 0;
-    if (!from || !to) return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                                       "the model has no vocabularies: see trf_model_set_vocabs");
+    if (!from || !to)
+        return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                         "the model has no vocabularies: see trf_model_set_vocabs");
     TRF__TRY(trf__grow(&translator->search.hooks, (void **)&translator->text_ids, &translator->text_ids_capacity,
                        (int64_t)strlen(text) + 1, sizeof *translator->text_ids, err));
     TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
@@ -7645,6 +7807,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 }
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
+//
+// The translator's own pass computes a whole batch as in training, without dropout, and one of its results is copied
+// out.
 
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
 {
@@ -7712,8 +7877,8 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
-    if (!trf__has_source(c)) return trf__fail(err, TRF_E_STATE, -1, "kind",
-                                              "a decoder-only model has no encoder: use trf_logits");
+    if (!trf__has_source(c))
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder: use trf_logits");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(none);
     TRF__ZERO(batch);
@@ -8274,9 +8439,9 @@ TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
                              (int)TRF__JSON_DEPTH, (long long)(8 + i));
         if (depth <= 0 && !quoted) break;
     }
-    if (c < 0) return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
-                                "header: expected %s, got its end at byte %lld",
-                                expected, (long long)(8 + s->at));
+    if (c < 0)
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name, "header: expected %s, got its end at byte %lld",
+                         expected, (long long)(8 + s->at));
     return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
                      c > 32 && c < 127 ? "header: expected %s, got '%c' at byte %lld"
                                        : "header: expected %s, got 0x%02X at byte %lld",
@@ -8491,8 +8656,9 @@ TRF__FN trf_status trf__file_name(const trf__json *s, const trf_file *file, cons
 {
     size_t length = strlen(name), i;
     int64_t where = trf__file_where(file, name);
-    if (length == 0) return trf__fail(s->err, TRF_E_FORMAT, where, "header", "a tensor without a name at byte %lld",
-                                      (long long)where);
+    if (length == 0)
+        return trf__fail(s->err, TRF_E_FORMAT, where, "header", "a tensor without a name at byte %lld",
+                         (long long)where);
     if (length > TRF__FILE_NAME)
         return trf__fail(s->err, TRF_E_LIMIT, where, name,
                          "a tensor's name of %llu bytes at byte %lld, the limit is %d",
@@ -8640,8 +8806,7 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
         if (entry->begin != end)
             return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, entry->name), entry->name,
                              "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" ends: %s",
-                             entry->name,
-                             (unsigned long long)entry->begin, (unsigned long long)end, last,
+                             entry->name, (unsigned long long)entry->begin, (unsigned long long)end, last,
                              entry->begin < end ? "an overlap" : "a hole");
         end += entry->bytes;
         last = entry->name;
@@ -8682,14 +8847,14 @@ TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, vo
 TRF__FN const char *trf__file_guess(const unsigned char *begin)
 {
     static const struct { char bytes[8]; int32_t n; char what[44]; } known[] = {
-        {"PK\3\4", 4, "a zip archive, as torch.save writes"}, {"\x80\2", 2, "a Python pickle"}, {"\x80\3", 2,
-                "a Python pickle"},
-        {"\x80\4", 2, "a Python pickle"}, {"\x80\5", 2, "a Python pickle"}, {"GGUF", 4, "a GGUF file"}, {"<!DOC", 5,
-                "a web page"},
-        {"<!doc", 5, "a web page"}, {"<html", 5, "a web page"}, {"version", 7,
-                "a git-lfs pointer, not the file itself"},
-        {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"}, {"\x1F\x8B", 2, "a gzip file"}, {"{", 1,
-                "JSON text"}
+        {"PK\3\4", 4, "a zip archive, as torch.save writes"},
+        {"\x80\2", 2, "a Python pickle"}, {"\x80\3", 2, "a Python pickle"},
+        {"\x80\4", 2, "a Python pickle"}, {"\x80\5", 2, "a Python pickle"},
+        {"GGUF", 4, "a GGUF file"},
+        {"<!DOC", 5, "a web page"}, {"<!doc", 5, "a web page"}, {"<html", 5, "a web page"},
+        {"version", 7, "a git-lfs pointer, not the file itself"},
+        {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
+        {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
     };
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -8714,8 +8879,8 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
     guess = trf__file_guess(begin);
-    if (guess) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a safetensors file, got what looks like %s",
-                                guess);
+    if (guess)
+        return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a safetensors file, got what looks like %s", guess);
     if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a header, got the length 0");
     if (n > TRF__FILE_HEADER)
         return trf__fail(err, TRF_E_LIMIT, 0, path, "a header of %llu bytes, the limit is %d", (unsigned long long)n,
@@ -8839,8 +9004,8 @@ TRF__FN trf_status trf__file_read(trf_file *file, int32_t index, trf_real *out, 
     const trf_file_entry *entry = file->entries + index;
     unsigned char chunk[TRF__CHUNK];
     const char *dtype = entry->dtype;
-    char code = !strcmp(dtype, "F32") ? 'F' : !strcmp(dtype, "F64") ? 'D' : !strcmp(dtype,
-            "F16") ? 'H' : !strcmp(dtype, "BF16") ? 'B' : 0;
+    char code = !strcmp(dtype, "F32") ? 'F' : !strcmp(dtype, "F64") ? 'D'
+              : !strcmp(dtype, "F16") ? 'H' : !strcmp(dtype, "BF16") ? 'B' : 0;
     size_t width = (size_t)trf__dtype_of(dtype)->bytes, n, i;
     uint64_t done;
     int32_t k;
@@ -9053,8 +9218,8 @@ TRF__FN trf_status trf__out_check(const trf__out *out, int32_t index, trf_error 
         bad |= (unsigned char)out->name[length] < 32 || out->name[length] == 127;
         length++;
     }
-    if (bad || length == 0 || length == sizeof out->name || trf__utf8_fault(out->name,
-            length) >= 0 || !strcmp(out->name, "__metadata__"))
+    if (bad || length == 0 || length == sizeof out->name || trf__utf8_fault(out->name, length) >= 0
+        || !strcmp(out->name, "__metadata__"))
         return trf__fail(err, TRF_E_INVALID_ARG, index, "name",
                          "tensor %d: expected a name of 1 to 127 bytes of UTF-8 without control "
                          "characters, and not \"__metadata__\"", (int)index);
@@ -9076,10 +9241,14 @@ TRF__FN trf_status trf__out_check(const trf__out *out, int32_t index, trf_error 
     return TRF_OK;
 }
 
-TRF__FN int trf__by_out_name(const void *a, const void *b) { return strcmp(((const trf__out *)a)->name,
-        ((const trf__out *)b)->name); }
-TRF__FN int trf__by_meta_key(const void *a, const void *b) { return strcmp(((const trf__meta *)a)->key,
-        ((const trf__meta *)b)->key); }
+TRF__FN int trf__by_out_name(const void *a, const void *b)
+{
+    return strcmp(((const trf__out *)a)->name, ((const trf__out *)b)->name);
+}
+TRF__FN int trf__by_meta_key(const void *a, const void *b)
+{
+    return strcmp(((const trf__meta *)a)->key, ((const trf__meta *)b)->key);
+}
 
 /* Everything a writer can get wrong, before a byte is written. */
 TRF__FN trf_status trf__out_check_all(const trf_hooks *hooks, const trf__out *tensors, int32_t n,
@@ -9102,16 +9271,15 @@ TRF__FN trf_status trf__out_check_all(const trf_hooks *hooks, const trf__out *te
                                (unsigned long long)TRF__FILE_INTEGER);
     }
     for (i = 0; i < n_meta && !status; i++)
-        if (!meta[i].key || !meta[i].value || trf__utf8_fault(meta[i].key,
-                strlen(meta[i].key)) >= 0 || !strcmp(meta[i].key, "trf.crc32")
-            || trf__utf8_fault(meta[i].value, strlen(meta[i].value)) >= 0)
+        if (!meta[i].key || !meta[i].value || trf__utf8_fault(meta[i].key, strlen(meta[i].key)) >= 0
+            || !strcmp(meta[i].key, "trf.crc32") || trf__utf8_fault(meta[i].value, strlen(meta[i].value)) >= 0)
             status = trf__fail(err, TRF_E_INVALID_ARG, i, meta[i].key ? meta[i].key : "metadata",
                                "metadata %d: expected UTF-8, and not \"trf.crc32\"", (int)i);
     if (status) return status;
     bytes = (size_t)trf__max64(n, n_meta) * sizeof *sorted;
     sorted = (const void **)trf__alloc(hooks, bytes);
-    if (!sorted) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory to sort %d names", (int)trf__max64(n,
-            n_meta));
+    if (!sorted)
+        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory to sort %d names", (int)trf__max64(n, n_meta));
     for (i = 0; i < n; i++) sorted[i] = tensors + i;
     trf__sort(sorted, (size_t)n, trf__by_out_name);
     for (i = 1; i < n && !status; i++)
@@ -9167,8 +9335,9 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
                          "names and texts need a header of %llu bytes, the limit is %d",
                          (unsigned long long)bytes, (int)TRF__FILE_HEADER);
     header.to = (char *)trf__alloc(hooks, bytes);
-    if (!header.to) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
-                                     (unsigned long long)bytes);
+    if (!header.to)
+        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+                         (unsigned long long)bytes);
     header.n = 0;
     crc = trf__out_crc(tensors, n);
     trf__put_header(&header, tensors, n, meta, n_meta, crc);
@@ -9247,8 +9416,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     if (!file) return trf__fail(err, TRF_E_INVALID_ARG, -1, "file", "expected a place for the result, got NULL");
     *file = NULL;
     if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    if (chosen.max_bytes == 0) return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
-                                                "expected a limit above 0 (trf_load_defaults), got 0");
+    if (chosen.max_bytes == 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
+                         "expected a limit above 0 (trf_load_defaults), got 0");
     status = trf__open_regular(path, &fd, &facts, err);
     if (status) return status;
     if (facts.size > chosen.max_bytes)
@@ -9257,8 +9427,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     if (!status) status = trf__file_length(fd, path, facts.size, &length, err);
     if (!status) {
         *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
-        if (!*file) status = trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
-                                       (unsigned long long)length);
+        if (!*file)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+                               (unsigned long long)length);
     }
     if (status) { trf__close(fd); return status; }
     (*file)->fd = fd;
@@ -9353,8 +9524,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_int(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key,
-                                                       "%s must be a whole number, got \"%.40s\"", key, text);
+    if (!trf__parse_int(text, value))
+        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a whole number, got \"%.40s\"", key, text);
     return TRF_OK;
 }
 
@@ -9362,8 +9533,8 @@ TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double 
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_real(text, value)) return trf__fail(err, TRF_E_FORMAT, -1, key,
-                                                        "%s must be a number, got \"%.40s\"", key, text);
+    if (!trf__parse_real(text, value))
+        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a number, got \"%.40s\"", key, text);
     return TRF_OK;
 }
 
@@ -9399,9 +9570,9 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
         *c = *options->config;
     } else {
         TRF__TRY(trf__read_int(file, "trf.format", &integer, err));
-        if (integer != 1) return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format",
-                                           "this version reads format 1, the file has format %lld",
-            (long long)integer);
+        if (integer != 1)
+            return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format",
+                             "this version reads format 1, the file has format %lld", (long long)integer);
 #define X(type, field) TRF__READ_INT_FIELD("trf.config.", c, type, field)
         TRF__CONFIG_INTS(X)
 #undef X
@@ -9412,10 +9583,12 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     c->device = options->device;
     c->hooks = options->hooks;
     return trf_file_metadata(file, "trf.format") ? trf__file_fault(trf__config_check(c, err), err)
-        : trf__config_check(c, err);
+                                                 : trf__config_check(c, err);
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
+//
+// Two questions: has every parameter its tensor, and every tensor its parameter? Only then are numbers read.
 
 /* The tensor called prefix + name, with or without `transformer.` in front; -1 if there is none. */
 TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
@@ -9469,9 +9642,9 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
             TRF__TRY(trf__match_shape(&entry, p, err));
             found++;
         }
-        if (!found) return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                                     "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix, p->name,
-                                     (long long)p->shape[0], (long long)p->shape[1]);
+        if (!found)
+            return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)",
+                             prefix, p->name, (long long)p->shape[0], (long long)p->shape[1]);
         *used += found;
     }
     return TRF_OK;
@@ -9530,14 +9703,16 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
             if (index < 0) continue;
             if (!have) { TRF__TRY(trf__file_read(file, index, arena + p->offset, count, err)); have = 1; continue; }
             copy = (trf_real *)trf__alloc(hooks, (size_t)count * sizeof *copy);
-            if (!copy) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"", name,
-                                        p->name);
+            if (!copy)
+                return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"",
+                                 name, p->name);
             status = trf__file_read(file, index, copy, count, err);
             same = status == TRF_OK && memcmp(copy, arena + p->offset, (size_t)count * sizeof *copy) == 0;
             trf__free(hooks, copy, (size_t)count * sizeof *copy);
             TRF__TRY(status);
-            if (!same) return trf__fail(err, TRF_E_SHAPE, -1, name,
-                                        "\"%s\" is tied to \"%s\", but its values differ", name, p->name);
+            if (!same)
+                return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%s\" is tied to \"%s\", but its values differ",
+                                 name, p->name);
         }
     }
     return TRF_OK;
@@ -9567,7 +9742,7 @@ TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, cons
     if (is_checkpoint == checkpoint) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "trf.content",
                      checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
-                     : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
+                                : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
@@ -9609,7 +9784,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     return status;
 }
 
-// >>store-write
+// >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 
 TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix, const trf_real *arena)
 {
@@ -9631,8 +9806,8 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
 TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, char **memory, size_t *bytes,
                                     trf_error *err)
 {
-    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0, target = model->target
-        ? trf__vocab_text_bytes(model->target) : 0;
+    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0,
+           target = model->target ? trf__vocab_text_bytes(model->target) : 0;
     *bytes = source + target;
     *memory = (char *)trf__alloc(&model->config.hooks, *bytes);
     if (!*memory) return trf__fail(err, TRF_E_NOMEM, -1, "vocabulary", "no memory to write the vocabularies");
@@ -9686,6 +9861,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 }
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
+//
+// Beside the weights: Adam's moments, the number of the step, the training options, and the place in the corpus.
+// Random numbers need no state of their own: they follow from seed, step and place (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -9698,7 +9876,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     if (trainer->micro > 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                          "%lld micro-batches wait for their optimizer step: save after it",
-            (long long)trainer->micro);
+                         (long long)trainer->micro);
     notes.n = 0;
     trf__note_int(&notes, "trf.step", trainer->step);
     if (corpus) {
@@ -9742,8 +9920,9 @@ TRF__FN trf_status trf__corpus_resume(trf_corpus *corpus, const trf_file *file, 
     const char *stored = trf_file_metadata(file, "trf.corpus.fingerprint");
     char text[TRF__NOTE_SIZE];
     int64_t epoch, batch;
-    if (!stored) return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                                  "the checkpoint was written without a corpus: it has no place in the data");
+    if (!stored)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "the checkpoint was written without a corpus: it has no place in the data");
     snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
     if (strcmp(text, stored))
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
@@ -9758,8 +9937,9 @@ TRF__FN trf_status trf__moments_check(const trf_trainer *t, trf_error *err)
     int64_t i, k;
     for (i = 0; i < t->n_tiles; i++)
         for (k = t->tiles[i].begin; k < t->tiles[i].begin + t->tiles[i].n; k++)
-            if (!(t->v[k] >= 0)) return trf__fail(err, TRF_E_STATE, k, "optimizer.v",
-                                                  "a second moment must not be negative, got %g", (double)t->v[k]);
+            if (!(t->v[k] >= 0))
+                return trf__fail(err, TRF_E_STATE, k, "optimizer.v",
+                                 "a second moment must not be negative, got %g", (double)t->v[k]);
     return TRF_OK;
 }
 
