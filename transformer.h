@@ -2947,7 +2947,7 @@ TRF_API trf_device trf_device_default(void)
     trf_device device;
     TRF__ZERO(device);
 #if defined(_OPENMP)
-    device.threads = omp_get_num_procs();
+    device.threads = omp_get_max_threads();
 #else
     device.threads = 1;
 #endif

@@ -562,11 +562,32 @@ static void grammar_add_relative(grammar_sentence *s, grammar_clause *c)
 // Sentences
 // -----------------------------------------------------------------------------------------------
 
+/* "a because b": a , weil b. "when a , b": wenn a , b. */
+static void grammar_add_two_clauses(grammar_sentence *s, const grammar_clause *one)
+{
+    grammar_clause two;
+    grammar_make_clause(s, &two);
+    if (s->frame == GRAMMAR_WHEN) grammar_add(s->english, "when");
+    grammar_add_english(s->english, one);
+    grammar_add(s->english, s->frame == GRAMMAR_WHEN ? "," : "because");
+    grammar_add_english(s->english, &two);
+    if (s->frame == GRAMMAR_WHEN) {
+        grammar_add(s->german, "wenn");
+        grammar_add_german(s->german, one, GRAMMAR_VERB_LAST);
+        grammar_add(s->german, ",");
+        grammar_add_german(s->german, &two, GRAMMAR_INVERTED);
+    } else {
+        grammar_add_german(s->german, one, GRAMMAR_VERB_SECOND);
+        grammar_add(s->german, ", weil");
+        grammar_add_german(s->german, &two, GRAMMAR_VERB_LAST);
+    }
+}
+
 /* Sentence number `number`: any number is one, and some are alike. */
 static void grammar_make(uint64_t number, grammar_sentence *s)
 {
     static const char frames[] = {0, 0, 0, 1, 2, 3, 4, 4, 5, 5, 6, 6};      /* how often each frame comes */
-    grammar_clause one, two;
+    grammar_clause one;
     const grammar_word *word;
     memset(s, 0, sizeof *s);
     s->random = number;
@@ -597,24 +618,8 @@ static void grammar_make(uint64_t number, grammar_sentence *s)
         grammar_add_german(s->german, &one, GRAMMAR_VERB_LAST);
         break;
     case GRAMMAR_BECAUSE:
-        grammar_make_clause(s, &two);
-        grammar_add_english(s->english, &one);
-        grammar_add(s->english, "because");
-        grammar_add_english(s->english, &two);
-        grammar_add_german(s->german, &one, GRAMMAR_VERB_SECOND);
-        grammar_add(s->german, ", weil");
-        grammar_add_german(s->german, &two, GRAMMAR_VERB_LAST);
-        break;
     case GRAMMAR_WHEN:
-        grammar_make_clause(s, &two);
-        grammar_add(s->english, "when");
-        grammar_add_english(s->english, &one);
-        grammar_add(s->english, ",");
-        grammar_add_english(s->english, &two);
-        grammar_add(s->german, "wenn");
-        grammar_add_german(s->german, &one, GRAMMAR_VERB_LAST);
-        grammar_add(s->german, ",");
-        grammar_add_german(s->german, &two, GRAMMAR_INVERTED);
+        grammar_add_two_clauses(s, &one);
         break;
     case GRAMMAR_RELATIVE:
         grammar_add_relative(s, &one);
