@@ -5589,6 +5589,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
 {
+    *columns = 0;
     if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
     if (x->shape[0] < 0 || x->shape[1] < 1)
@@ -5999,6 +6000,8 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
                                           const trf_tensor *saved, trf_error *err)
 {
     int64_t d, k;
+    *f = 0;
+    TRF__ZERO(*w);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
