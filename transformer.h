@@ -7837,12 +7837,12 @@ TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
-TRF__FN trf_status trf__look(trf_translator *t, const trf_batch *batch, trf_error *err)
+/* Teacher-forced, without dropout, the batch that the pass holds. */
+TRF__FN trf_status trf__look(trf__pass *pass, trf_error *err)
 {
     trf__dropouts none;
     TRF__ZERO(none);
-    TRF__TRY(trf__pass_batch(&t->pass, batch, 0, err));
-    return trf__pass_forward(&t->pass, &none, err);
+    return trf__pass_forward(pass, &none, err);
 }
 
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
@@ -7855,7 +7855,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__look(translator, batch, err));
+    TRF__TRY(trf__pass_batch(&translator->pass, batch, 0, err));
+    TRF__TRY(trf__look(&translator->pass, err));
     loss = trf__pass_loss(&translator->pass, 0, TRF_SMOOTH_UNIFORM);
     translator->pass.run.ops->cross_entropy(&translator->pass.run, &loss);
     for (i = 0; i < translator->pass.n_sentences; i++) {
@@ -7897,7 +7898,6 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
-    trf__dropouts none;
     trf__pass *pass;
     const trf_config *c;
     const trf__outer *o;
@@ -7910,8 +7910,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     TRF__TRY(trf__needs_target(translator, err));
     TRF__TRY(trf__pass_batch(pass, batch, 0, err));
     TRF__TRY(trf__shape_check(out, "out", pass->target.rows, c->target_vocab, err));
-    TRF__ZERO(none);
-    TRF__TRY(trf__pass_forward(pass, &none, err));
+    TRF__TRY(trf__look(pass, err));
     pass->run.ops->linear(&pass->run, out->data, pass->decoder.out, trf__weight(pass, o->generator_w),
                           o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows,
                           c->target_vocab, c->d_model);
@@ -7926,7 +7925,6 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
     trf_status status;
-    trf__dropouts none;
     trf__clear(err);
     if (!translator) return trf__fail_null(err, "translator");
     pass = &translator->pass;
@@ -7948,8 +7946,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
     pass->probed = out->data;
-    TRF__ZERO(none);
-    status = trf__pass_forward(pass, &none, err);
+    status = trf__look(pass, err);
     pass->probed = NULL;
     return status;
 }
