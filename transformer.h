@@ -104,6 +104,7 @@
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   -- stop here if you only want to use the library --
+//   (to see how a transformer works: >>ops, then >>cpu, >>sublayers, >>pass and >>train; >>search and >>translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
@@ -220,7 +221,7 @@ TRF_API const char *trf_status_name(trf_status status);
 
 /* Everything about one failure, in the caller's memory: no pointers, nothing to free. Every call takes
    a trf_error * that may be NULL; on success it is cleared, on failure filled, and nothing else has
-   changed: output pointers are NULL, objects are as they were. */
+   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were. */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
@@ -919,9 +920,11 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
 /* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
    no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* The next trf_forward_backward begins from zero: for loops that update the parameters themselves. The number of the
-   step, which dropout masks follow, moves on in trf_optimizer_step only: such a loop sees the same masks again. */
+/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero. */
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
+/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and the
+   number of the step, which the schedule and the dropout masks follow, moves on. */
+TRF_API void trf_end_step(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                 trf_error *err);
@@ -1011,14 +1014,17 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 //
 // What every chapter uses. Errors: a function that can fail returns a status and fills the caller's trf_error;
 // trf__fail does both in one line. Memory: always through the hooks, always aligned to 64 bytes, freed with the size
-// it was asked with; sizes are multiplied by trf__mul_size, which cannot wrap. Random numbers: counted, never stepped
+// it was asked with; sizes are counted by trf__bytes, which cannot wrap. Random numbers: counted, never stepped
 // (Philox).
 // -----------------------------------------------------------------------------------------------
 
-TRF__FN int trf__clear(trf_error *err)
+/* Calls a function that returns a status, and leaves the calling one if that is a failure. */
+#define TRF__TRY(call) \
+    do { trf_status trf__status = (call); if (trf__status != TRF_OK) return trf__status; } while (0)
+
+TRF__FN void trf__clear(trf_error *err)
 {
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
-    return TRF_OK;
 }
 
 /* Copies text into a fixed buffer, cut to fit; control characters become '?' so that a hostile name
@@ -1056,6 +1062,13 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
 {
     return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must not be NULL", what);
+}
+
+/* How public functions begin: nothing has failed yet, and the object they work on is there. */
+TRF__FN trf_status trf__begin(const void *object, const char *name, trf_error *err)
+{
+    trf__clear(err);
+    return object ? TRF_OK : trf__fail_null(err, name);
 }
 
 TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
@@ -1117,26 +1130,65 @@ TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
     free(raw);
 }
 
-/* a * b, or SIZE_MAX when that does not fit: no allocation of SIZE_MAX bytes ever succeeds. */
-TRF__FN size_t trf__mul_size(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
+/* Sizes that do not fit become SIZE_MAX: no allocation of so many bytes ever succeeds. trf__bytes: n >= 0 items. */
+TRF__FN size_t trf__bytes(int64_t n, size_t item)
+{
+    return item && (uint64_t)n > SIZE_MAX / item ? SIZE_MAX : (size_t)n * item;
+}
 TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
-/* A growing array. Growth doubles, so adding n items costs O(n). On failure nothing has changed. */
-TRF__FN trf_status trf__grow(const trf_hooks *hooks, void **items, int64_t *capacity, int64_t needed,
-                             size_t item_bytes, trf_error *err)
+/* A growing array: where its items are once there is room for `needed`. It doubles, so adding n items costs O(n).
+   NULL: there is no memory, and nothing has changed. */
+TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed, size_t item,
+                         trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
     void *bigger;
-    if (needed <= *capacity) return TRF_OK;
+    if (items && needed <= *capacity) return items;
     while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
-    bigger = trf__alloc(hooks, trf__mul_size((size_t)wanted, item_bytes));
-    if (!bigger) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
-                                  (long long)wanted, (unsigned long long)item_bytes);
-    if (*capacity) memcpy(bigger, *items, (size_t)*capacity * item_bytes);
-    trf__free(hooks, *items, (size_t)*capacity * item_bytes);
-    *items = bigger;
+    bigger = trf__alloc(hooks, trf__bytes(wanted, item));
+    if (!bigger) {
+        trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes", (long long)wanted,
+                  (unsigned long long)item);
+        return NULL;
+    }
+    if (items) memcpy(bigger, items, trf__bytes(*capacity, item));
+    trf__free(hooks, items, trf__bytes(*capacity, item));
     *capacity = wanted;
-    return TRF_OK;
+    return bigger;
+}
+
+/* Room for `needed` items of a type; leaves the calling function if there is none. */
+#define TRF__GROW(type, items, capacity, needed, hooks) \
+    do { \
+        void *trf__items = trf__grown(hooks, items, &(capacity), needed, sizeof(type), err); \
+        if (!trf__items) return TRF_E_NOMEM; \
+        (items) = (type *)trf__items; \
+    } while (0)
+
+/* Hands out pieces of one block of memory, each aligned to 64 bytes; with base NULL it only counts, so the same lines
+   first tell the size and then cut. */
+typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
+
+TRF__FN trf__cursor trf__cursor_at(void *base)
+{
+    trf__cursor cursor;
+    cursor.base = (char *)base;
+    cursor.used = 0;
+    return cursor;
+}
+
+TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
+{
+    void *piece = cursor->base ? cursor->base + cursor->used : NULL;
+    cursor->used = trf__add_size(cursor->used, trf__bytes(count, item));
+    cursor->used = trf__add_size(cursor->used, (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
+    return piece;
+}
+
+TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
+{
+    return (trf_real *)trf__take(cursor, rows, trf__bytes(columns, sizeof(trf_real)));
 }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -1555,6 +1607,15 @@ typedef struct trf__attention {
 
 typedef struct trf__dw { trf_real *dw, *db; const trf_real *dy, *x; int64_t rows, out, in; } trf__dw;
 
+TRF__FN trf__dw trf__dw_of(trf_real *dw, trf_real *db, const trf_real *dy, const trf_real *x, int64_t rows, int64_t out,
+                           int64_t in)
+{
+    trf__dw product;
+    product.dw = dw; product.db = db; product.dy = dy; product.x = x;
+    product.rows = rows; product.out = out; product.in = in;
+    return product;
+}
+
 typedef struct trf__norm {      /* add_norm and its backward: (rows, d) */
     trf_real *s, *y;            /* s may be NULL if sub is NULL; y is NULL where no norm follows */
     trf_real *stats;            /* (rows, 2): mean and factor */
@@ -1652,8 +1713,8 @@ typedef struct trf__ops {
 // -----------------------------------------------------------------------------------------------
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
-#if !defined(TRF_TILE_HOOK)
-#define TRF_TILE_HOOK(worker) ((void)0)
+#if !defined(TRF__TILE_HOOK)
+#define TRF__TILE_HOOK(worker) ((void)0)
 #endif
 
 typedef void trf__tile_function(const trf__run *run, const void *arguments, int64_t tile, int worker);
@@ -1665,7 +1726,7 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
         int64_t tile;
         _Pragma("omp parallel for schedule(dynamic, 1) num_threads(run->threads)")
         for (tile = 0; tile < n_tiles; tile++) {
-            TRF_TILE_HOOK(omp_get_thread_num());
+            TRF__TILE_HOOK(omp_get_thread_num());
             function(run, arguments, tile, omp_get_thread_num());
         }
         return;
@@ -1674,7 +1735,7 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     {
         int64_t tile;
         for (tile = 0; tile < n_tiles; tile++) {
-            TRF_TILE_HOOK(0);
+            TRF__TILE_HOOK(0);
             function(run, arguments, tile, 0);
         }
     }
@@ -2938,6 +2999,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     int32_t i;
+    if (!tensor) return 0;
     for (i = 0; i < tensor->rank; i++) n *= tensor->shape[i];
     return n;
 }
@@ -3022,7 +3084,7 @@ TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hoo
 
 TRF__FN void trf__run_close(trf__run *run)
 {
-    trf__free(&run->hooks, run->scratch, (size_t)run->threads * run->scratch_each);
+    trf__free(&run->hooks, run->scratch, trf__bytes(run->threads, run->scratch_each));
     run->scratch = NULL;
 }
 
@@ -3040,8 +3102,8 @@ TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_thre
     run->hooks = *hooks;
     run->ops = trf__choose_ops();
     run->blas = trf__blas_ready(run->threads, leave_blas_threads, hooks);
-    run->scratch_each = (size_t)trf__round_up(scratch_numbers, 16) * sizeof(trf_real);
-    run->scratch = (char *)trf__alloc(hooks, trf__mul_size((size_t)run->threads, run->scratch_each));
+    run->scratch_each = trf__bytes(trf__round_up(scratch_numbers, 16), sizeof(trf_real));
+    run->scratch = (char *)trf__alloc(hooks, trf__bytes(run->threads, run->scratch_each));
     if (!run->scratch)
         return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
                          run->threads, (unsigned long long)run->scratch_each);
@@ -3219,6 +3281,45 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     }
 }
 
+enum { TRF__FILE_HEADER = 16 << 20 };   /* bytes a file's header may have (>>files), vocabularies and all */
+
+/* Text that is counted first (to = NULL) and written the second time. */
+typedef struct trf__text { char *to; size_t n; } trf__text;
+
+TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
+{
+    if (text->to) memcpy(text->to + text->n, s, n);
+    text->n += n;
+}
+
+TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
+
+TRF__FN void trf__put_number(trf__text *text, uint64_t value)
+{
+    char digits[24];
+    size_t i = sizeof digits - 1;
+    digits[i] = 0;
+    do digits[--i] = (char)('0' + (int)(value % 10)); while (value /= 10);
+    trf__put(text, digits + i);
+}
+
+/* A string of JSON, in its quotes. */
+TRF__FN void trf__put_string(trf__text *text, const char *s)
+{
+    char escape[8];
+    trf__put(text, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\') trf__put(text, "\\");
+        if ((unsigned char)*s >= 32) trf__put_bytes(text, s, 1);
+        else if (*s == '\n') trf__put(text, "\\n");
+        else {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*s);
+            trf__put(text, escape);
+        }
+    }
+    trf__put(text, "\"");
+}
+
 /* Four bytes at a time: table[k][b] is what byte b does k bytes further on. */
 typedef struct trf__crc { uint32_t table[4][256], value; } trf__crc;
 
@@ -3375,10 +3476,10 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
     int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
     int32_t *slots;
     if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
-    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__mul_size((size_t)wanted, sizeof *slots));
+    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
     if (!slots)
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots", (long long)wanted);
-    trf__free(&v->hooks, v->slots, (size_t)v->n_slots * sizeof *slots);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
     for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
@@ -3389,21 +3490,14 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash, int64_t count,
                                      trf_error *err)
 {
-    void *tokens = v->tokens, *bytes = v->bytes;
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     trf__token *t;
-    trf_status status;
     if (v->n_tokens >= TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
                          (long long)TRF__MAX_TOKENS);
-    status = trf__grow(&v->hooks, &tokens, &v->token_capacity, v->n_tokens + 1, sizeof *t, err);
-    v->tokens = (trf__token *)tokens;
-    if (status) return status;
-    status = trf__grow(&v->hooks, &bytes, &v->byte_capacity, n_bytes, 1, err);
-    v->bytes = (char *)bytes;
-    if (status) return status;
-    status = trf__vocab_grow_slots(v, err);
-    if (status) return status;
+    TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
+    TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
+    TRF__TRY(trf__vocab_grow_slots(v, err));
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
@@ -3425,9 +3519,9 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    trf__free(&v->hooks, v->tokens, (size_t)v->token_capacity * sizeof *v->tokens);
+    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, (size_t)v->n_slots * sizeof *v->slots);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -3444,8 +3538,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     trf_hooks none;
     trf_vocab *v;
     TRF__ZERO(none);
-    trf__clear(err);
-    if (!vocab) return trf__fail_null(err, "vocab");
+    TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
@@ -3462,21 +3555,17 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
 {
     const char *at = line, *token;
     size_t length;
-    trf_status status;
-    trf__clear(err);
-    if (!vocab) return trf__fail_null(err, "vocab");
+    TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!line) return trf__fail_null(err, "line");
     if (vocab->finished) return trf__fail_finished(err);
-    status = trf__check_utf8(line, "line", err);
-    if (status) return status;
+    TRF__TRY(trf__check_utf8(line, "line", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
         uint64_t hash = trf__hash_bytes(token, length);
         if (length > TRF__MAX_TOKEN_BYTES)
             return trf__fail(err, TRF_E_LIMIT, token - line, "line", "expected a word of at most %d bytes, got %llu",
                              (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
         if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0) continue;
-        status = trf__vocab_insert(vocab, token, length, hash, 0, err);
-        if (status) return status;
+        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
     }
     at = line;
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
@@ -3524,13 +3613,12 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     int64_t n = 0, i;
     size_t order_bytes;
     trf_status status = TRF_OK;
-    trf__clear(err);
-    if (!vocab) return trf__fail_null(err, "vocab");
+    TRF__TRY(trf__begin(vocab, "vocab", err));
     if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__mul_size((size_t)n, 2 * sizeof *order);
+    order_bytes = trf__bytes(n, 2 * sizeof *order);
     order = (int32_t *)trf__alloc(&vocab->hooks, order_bytes);
     if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++) if (vocab->tokens[i].count >= min_count) order[n++] = (int32_t)i;
@@ -3578,16 +3666,14 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     const char *at = text, *token;
     size_t length;
     int32_t count = 0;
-    trf_status status;
-    trf__clear(err);
-    if (!vocab) return trf__fail_null(err, "vocab");
+    if (n) *n = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!text) return trf__fail_null(err, "text");
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     if (!ids && capacity > 0) return trf__fail_null(err, "ids");
     if (!n) return trf__fail_null(err, "n");
     if (!vocab->finished) return trf__fail_learning(err);
-    status = trf__check_utf8(text, "text", err);
-    if (status) return status;
+    TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0 && count < INT32_MAX) {
         if (count < capacity) {
             int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
@@ -3607,8 +3693,9 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
 {
     size_t whole = 0, written = 0;
     int32_t i, cut = -1;
-    trf__clear(err);
-    if (!vocab) return trf__fail_null(err, "vocab");
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
@@ -3660,37 +3747,35 @@ TRF__FN char trf__escape(char c) { return (char)(c == '\\' ? '\\' : c == '\n' ? 
 
 TRF__FN const char *trf__kind_line(trf_token_kind kind) { return kind == TRF_WORDS ? "words\n" : "characters\n"; }
 
-/* Bytes that trf__vocab_to_text writes, the NUL at the end included. */
-TRF__FN size_t trf__vocab_text_bytes(const trf_vocab *v)
+TRF__FN void trf__put_vocab(trf__text *text, const trf_vocab *v)
 {
-    size_t bytes = strlen(trf__kind_line(v->kind)) + 1;
     int64_t i;
     int32_t k;
+    trf__put(text, trf__kind_line(v->kind));
     for (i = 0; i < v->n_tokens; i++) {
-        const char *token = v->bytes + v->tokens[i].begin;
-        for (k = 0; k < v->tokens[i].length; k++) bytes += trf__escape(token[k]) ? 2 : 1;
-        bytes++;
-    }
-    return bytes;
-}
-
-/* The stored form of a finished vocabulary, and a NUL. */
-TRF__FN void trf__vocab_to_text(const trf_vocab *v, char *to)
-{
-    size_t n = strlen(trf__kind_line(v->kind));
-    int64_t i;
-    int32_t k;
-    memcpy(to, trf__kind_line(v->kind), n);
-    for (to += n, i = 0; i < v->n_tokens; i++) {
         const char *token = v->bytes + v->tokens[i].begin;
         for (k = 0; k < v->tokens[i].length; k++) {
             char escape = trf__escape(token[k]);
-            if (escape) *to++ = '\\';
-            *to++ = escape ? escape : token[k];
+            if (escape) trf__put(text, "\\");
+            trf__put_bytes(text, escape ? &escape : token + k, 1);
         }
-        *to++ = '\n';
+        trf__put(text, "\n");
     }
-    *to = 0;
+}
+
+/* The stored form of a finished vocabulary, with a NUL: *bytes of memory, or NULL if there is none. */
+TRF__FN char *trf__vocab_text(const trf_vocab *v, const trf_hooks *hooks, size_t *bytes)
+{
+    trf__text text;
+    TRF__ZERO(text);
+    trf__put_vocab(&text, v);
+    *bytes = text.n + 1;
+    text.to = (char *)trf__alloc(hooks, *bytes);
+    if (!text.to) return NULL;
+    text.n = 0;
+    trf__put_vocab(&text, v);
+    text.to[text.n] = 0;
+    return text.to;
 }
 
 /* One stored line, undone. *read: bytes of the line, newline included, or the offset of a fault in it.
@@ -3734,7 +3819,6 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
 /* The tokens of the stored form from `offset` on, into an empty vocabulary. `token`: room for one, and a NUL. */
 TRF__FN trf_status trf__vocab_read_tokens(trf_vocab *v, const char *text, size_t offset, char *token, trf_error *err)
 {
-    trf_status status;
     int64_t line = 2;
     for (; text[offset]; line++) {      /* a wrong byte is told where it is, a wrong token where it begins */
         size_t length = 0, read = 0;
@@ -3747,8 +3831,7 @@ TRF__FN trf_status trf__vocab_read_tokens(trf_vocab *v, const char *text, size_t
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, (int64_t)offset, "vocabulary",
                              "line %lld of the vocabulary, byte %lld: %s", (long long)line, (long long)offset, fault);
-        status = trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err);
-        if (status) return status;
+        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
         offset += read;
     }
     return TRF_OK;
@@ -3766,10 +3849,8 @@ TRF__FN trf_status trf__vocab_from_text(trf_vocab **v, const char *text, const t
     if (strncmp(text, trf__kind_line(kind), offset))
         return trf__fail(err, TRF_E_FORMAT, 0, "vocabulary",
                          "line 1 of the vocabulary: expected \"words\" or \"characters\", got something else");
-    status = trf__check_utf8(text, "vocabulary", err);
-    if (status) return status;
-    status = trf_vocab_create(&made, kind, hooks, err);
-    if (status) return status;
+    TRF__TRY(trf__check_utf8(text, "vocabulary", err));
+    TRF__TRY(trf_vocab_create(&made, kind, hooks, err));
     room = strlen(text + offset) + 1;
     if (room > TRF__MAX_TOKEN_BYTES) room = TRF__MAX_TOKEN_BYTES + 1;
     token = (char *)trf__alloc(&made->hooks, room);
@@ -3813,7 +3894,7 @@ struct trf_corpus {
     int64_t epoch, batch;       /* the position */
     int64_t planned;            /* the epoch that the plan is for, or -1 */
     int64_t n_batches;          /* of the plan */
-    int32_t *memory;            /* everything below; NULL until the first next or seek */
+    void *memory;               /* everything below; NULL until the first next or seek */
     size_t memory_bytes;
     int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
     int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
@@ -3917,27 +3998,32 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     c->planned = epoch;
 }
 
-/* All buffers, in one piece. A batch holds no more than its limits and no more than there is. */
+/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
+TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
+{
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
+    trf__cursor cursor = trf__cursor_at(memory);
+    int side;
+    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    for (side = 0; side < 2; side++) {
+        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
+        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
+    }
+    return cursor.used;
+}
+
 TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
 {
-    size_t pairs = (size_t)c->n_pairs, counts = (size_t)c->longest + 2, batch, items;
-    size_t sentences = (size_t)trf__min64(c->options.batch_sentences, c->n_pairs);
-    size_t ids = (size_t)trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
     if (c->memory) return TRF_OK;
-    batch = trf__mul_size(trf__add_size(sentences, ids), 2);
-    items = trf__add_size(trf__add_size(trf__mul_size(pairs, 3), 1), trf__add_size(counts, batch));
-    c->memory_bytes = trf__mul_size(items, sizeof *c->memory);
-    c->memory = (int32_t *)trf__alloc(&c->options.hooks, c->memory_bytes);
+    c->memory_bytes = trf__corpus_layout(c, NULL);
+    c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
     if (!c->memory)
         return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
-    c->order = c->memory;
-    c->other = c->order + pairs;
-    c->first = c->other + pairs;
-    c->counts = c->first + pairs + 1;
-    c->lengths[0] = c->counts + counts;
-    c->lengths[1] = c->lengths[0] + sentences;
-    c->batch_ids[0] = c->lengths[1] + sentences;
-    c->batch_ids[1] = c->batch_ids[0] + ids;
+    trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
 
@@ -3981,13 +4067,11 @@ TRF__FN void trf__corpus_position(const trf_corpus *c, int64_t *epoch, int64_t *
 /* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
 {
-    trf_status status;
     int first = !c->memory;
     int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
     if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
     if (!outside && c->n_pairs > 0) {
-        status = trf__corpus_reserve(c, err);
-        if (status) return status;
+        TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
             trf__corpus_plan(c, epoch);
             outside = batch >= c->n_batches;
@@ -4033,6 +4117,7 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     int64_t n = 0, inner;
     int32_t row, i;
     trf__clear(err);
+    if (total) *total = 0;
     if (count < 0) return trf__fail_below(err, "count", 0, count);
     if (width < 0) return trf__fail_below(err, "width", 0, width);
     if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
@@ -4058,8 +4143,7 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
 {
     int64_t n = 0, k;
     int32_t row, i;
-    trf__clear(err);
-    if (!sequences) return trf__fail_null(err, "sequences");
+    TRF__TRY(trf__begin(sequences, "sequences", err));
     if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
     if (width < 0) return trf__fail_below(err, "width", 0, width);
     if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
@@ -4117,12 +4201,9 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
-    trf_status status;
-    trf__clear(err);
-    if (!corpus) return trf__fail_null(err, "corpus");
+    TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
-    status = trf__corpus_check(&o, err);
-    if (status) return status;
+    TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     (*corpus)->options = o;
@@ -4136,8 +4217,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     if (!corpus) return;
     hooks = corpus->options.hooks;
     trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->pairs, (size_t)corpus->pair_capacity * sizeof *corpus->pairs);
-    trf__free(&hooks, corpus->ids, (size_t)corpus->id_capacity * sizeof *corpus->ids);
+    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
+    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
@@ -4162,29 +4243,18 @@ TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *id
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err)
 {
-    const trf_hooks *hooks;
-    void *pairs, *ids;
     trf__pair *pair;
-    trf_status status;
     int64_t n_ids, i;
-    trf__clear(err);
-    if (!corpus) return trf__fail_null(err, "corpus");
+    TRF__TRY(trf__begin(corpus, "corpus", err));
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
     if (corpus->n_pairs == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
-    status = trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err);
-    if (!status) status = trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err);
-    if (status) return status;
+    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err));
+    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err));
     n_ids = corpus->n_ids + n_source + n_target;
-    pairs = corpus->pairs;
-    ids = corpus->ids;
-    hooks = &corpus->options.hooks;
-    status = trf__grow(hooks, &pairs, &corpus->pair_capacity, corpus->n_pairs + 1, sizeof *pair, err);
-    corpus->pairs = (trf__pair *)pairs;     /* below: room for one id too many, so that ids are never NULL */
-    if (!status) status = trf__grow(hooks, &ids, &corpus->id_capacity, n_ids + 1, sizeof *source, err);
-    corpus->ids = (int32_t *)ids;
-    if (status) return status;
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
+    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
     pair = &corpus->pairs[corpus->n_pairs++];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
@@ -4204,16 +4274,13 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? cor
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
-    trf_status status;
-    trf__clear(err);
-    if (!corpus) return trf__fail_null(err, "corpus");
+    TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
     if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     if (corpus->epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
                          (long long)corpus->options.epochs);
-    status = trf__corpus_reserve(corpus, err);
-    if (status) return status;
+    TRF__TRY(trf__corpus_reserve(corpus, err));
     trf__corpus_plan(corpus, corpus->epoch);
     trf__corpus_gather(corpus, corpus->batch++, batch);
     if (corpus->batch == corpus->n_batches) {
@@ -4279,9 +4346,9 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
                      high, value);
 }
 
-/* Lines of checks: leaves the calling function with the first failure. */
-#define TRF__TRY(call) \
-    do { trf_status trf__status = (trf_status)(call); if (trf__status != TRF_OK) return trf__status; } while (0)
+enum { TRF__MAX_THREADS = 4096 };
+
+/* A field of an object. */
 #define TRF__RANGE(object, field, low, high) \
     TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
 
@@ -4303,7 +4370,7 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
 
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
-    TRF__TRY(trf__check_range("device.threads", device->threads, 1, 4096, err));
+    TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     if (device->kind == TRF_DEVICE_CPU) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                      "this copy of transformer.h was built for the CPU alone, got device kind %d",
@@ -4442,6 +4509,8 @@ typedef struct trf__param {
     int64_t shape[2], offset;
 } trf__param;
 
+TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->shape[1]; }
+
 /* A layout in the making: lists NULL only counts. */
 typedef struct trf__layout {
     trf__param *params;
@@ -4507,7 +4576,7 @@ TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
 TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, const trf_config *c)
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0, deviation = 0;
-    int64_t i, n = p->shape[0] * p->shape[1];
+    int64_t i, n = trf__param_size(p);
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: bound = sqrt(6 / (in + out)); break;
@@ -4552,8 +4621,8 @@ TRF_API void trf_model_destroy(trf_model *model)
     hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
-    trf__free(&hooks, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
-    trf__free(&hooks, model->layout.params, (size_t)model->layout.n_params * sizeof(trf__param));
+    trf__free(&hooks, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
               (size_t)(model->config.encoder_layers + model->config.decoder_layers) * sizeof(trf__layer));
     trf__free(&hooks, model, sizeof *model);
@@ -4565,8 +4634,8 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
-    return sizeof(trf_model) + trf__mul_size((size_t)layout.n_weights, sizeof(trf_real))
-         + (size_t)layout.n_params * sizeof(trf__param)
+    return sizeof(trf_model) + trf__bytes(layout.n_weights, sizeof(trf_real))
+         + trf__bytes(layout.n_params, sizeof(trf__param))
          + (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer);
 }
 
@@ -4586,7 +4655,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     model->layout.n_params = count.n_params;
     model->layout.n_weights = count.n_weights;
     model->layout.params =
-        (trf__param *)trf__alloc_zeroed(&config->hooks, (size_t)count.n_params * sizeof(trf__param));
+        (trf__param *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_params, sizeof(trf__param)));
     model->layout.layers =
         (trf__layer *)trf__alloc_zeroed(&config->hooks, (size_t)(config->encoder_layers + config->decoder_layers)
                                                         * sizeof(trf__layer));
@@ -4603,7 +4672,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     model->weights = (trf_real *)trf__alloc_zeroed(&model->config.hooks,
-                                                   trf__mul_size((size_t)model->layout.n_weights, sizeof(trf_real)));
+                                                   trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     if (model->weights) return TRF_OK;
     return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
                      (long long)model->layout.n_weights);
@@ -4621,8 +4690,7 @@ TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     int32_t i;
-    trf__clear(err);
-    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__model_new(model, config, err));
     for (i = 0; i < (*model)->layout.n_params; i++) {
         const trf__param *p = &(*model)->layout.params[i];
@@ -4631,17 +4699,16 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     return TRF_OK;
 }
 
-TRF_API const trf_config *trf_model_config(const trf_model *model) { return &model->config; }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model) { return model->source; }
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model) { return model->target; }
-TRF_API int32_t trf_parameter_count(const trf_model *model) { return model->layout.n_params; }
+TRF_API const trf_config *trf_model_config(const trf_model *model) { return model ? &model->config : NULL; }
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model) { return model ? model->source : NULL; }
+TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model) { return model ? model->target : NULL; }
+TRF_API int32_t trf_parameter_count(const trf_model *model) { return model ? model->layout.n_params : 0; }
 
 TRF_API int64_t trf_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
     int32_t i;
-    for (i = 0; i < model->layout.n_params; i++)
-        total += model->layout.params[i].shape[0] * model->layout.params[i].shape[1];
+    for (i = 0; i < trf_parameter_count(model); i++) total += trf__param_size(&model->layout.params[i]);
     return total;
 }
 
@@ -4650,7 +4717,7 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int3
 {
     trf_tensor tensor;
     TRF__ZERO(tensor);
-    if (index >= 0 && index < model->layout.n_params) {
+    if (index >= 0 && index < trf_parameter_count(model)) {
         const trf__param *p = &model->layout.params[index];
         tensor = trf_tensor_of(arena + p->offset, p->rank, p->shape[0], p->shape[1], 1);
         tensor.name = p->name;
@@ -4660,13 +4727,14 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int3
 
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
 {
-    return trf__param_view(model, model->weights, index);
+    return trf__param_view(model, model ? model->weights : NULL, index);
 }
 
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
     int32_t i;
-    for (i = 0; i < model->layout.n_params; i++) if (strcmp(model->layout.params[i].name, name) == 0) return i;
+    for (i = 0; name && i < trf_parameter_count(model); i++)
+        if (strcmp(model->layout.params[i].name, name) == 0) return i;
     return -1;
 }
 
@@ -4675,6 +4743,29 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
     if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens",
                      field, size, trf_vocab_size(vocab));
+}
+
+/* Both vocabularies must fit into a file's header, beside 200 bytes for each tensor of a checkpoint and 8 KiB of other
+   texts: told now, not when hours of training are to be saved. */
+TRF__FN trf_status trf__vocabs_room(const trf_model *model, const trf_vocab *source, const trf_vocab *target,
+                                    trf_error *err)
+{
+    const trf_vocab *const vocabs[2] = {source, target};
+    int64_t room = TRF__FILE_HEADER - 8192 - (int64_t)model->layout.n_params * 3 * 200;
+    trf__text count;
+    int i;
+    TRF__ZERO(count);
+    for (i = 0; i < 2; i++) {
+        size_t bytes = 0;
+        char *text = vocabs[i] ? trf__vocab_text(vocabs[i], &model->config.hooks, &bytes) : NULL;
+        if (vocabs[i] && !text) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to measure a vocabulary");
+        if (text) trf__put_string(&count, text);
+        trf__free(&model->config.hooks, text, bytes);
+    }
+    if (count.n <= (size_t)room) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
+                     "the vocabularies take %llu bytes of a model file's header, which has room for %lld",
+                     (unsigned long long)count.n, (long long)room);
 }
 
 /* A model with vocabularies has their special ids. */
@@ -4692,12 +4783,12 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
     const trf_config *c;
-    trf__clear(err);
-    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__begin(model, "model", err));
     c = &model->config;
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     TRF__TRY(trf__vocab_ids(c, err));
+    TRF__TRY(trf__vocabs_room(model, source, target, err));
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
     if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
         trf_vocab_destroy(new_source);
@@ -4713,8 +4804,7 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
-    trf__clear(err);
-    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__model_new(copy, &model->config, err));
     memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
@@ -4733,18 +4823,20 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 //
 //   x, y: (N, d)   m: (M, d)   wide: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   inner: (N, d) or (N, f)
 //
-// These are used by the model's passes and by the public blocks alike. What backward needs is what
-// forward left in wide, memory, inner and stats.
+// These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in wide,
+// memory, inner and stats. Decoding word by word is the second line in both cases: its memory is a cache that holds
+// earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token itself for
+// self-attention, nothing for cross-attention.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
-typedef struct trf__sub_acts { trf_real *wide, *memory, *inner, *stats; } trf__sub_acts;
+typedef struct trf__sub_acts { trf_real *wide, *memory, *fresh, *inner, *stats; } trf__sub_acts;   /* memory NULL: q k v */
 typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;      /* of the first three */
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
 typedef struct trf__sub_shape {
-    int64_t rows, memory_rows, d;       /* memory_rows < 0: self-attention */
+    int64_t rows, memory_rows, d;       /* memory_rows: those of m */
     int heads, causal;
     const trf__span *spans;
     int64_t n_spans;
@@ -4767,7 +4859,7 @@ TRF__FN trf__attention trf__attention_of(const trf__sub_shape *shape, const trf_
     int64_t d = shape->d;
     TRF__ZERO(a);
     a.q = acts->wide;
-    if (shape->memory_rows < 0) { a.k = a.q + d; a.v = a.q + 2 * d; a.ldq = a.ldk = 3 * d; }
+    if (!acts->memory) { a.k = a.q + d; a.v = a.q + 2 * d; a.ldq = a.ldk = 3 * d; }
     else { a.k = acts->memory; a.v = a.k + d; a.ldq = d; a.ldk = 2 * d; }
     a.ldo = d;
     a.stats = acts->stats;
@@ -4783,10 +4875,10 @@ TRF__FN void trf__attention_forward(const trf__run *run, trf_real *y, const trf_
 {
     trf__attention a = trf__attention_of(shape, acts);
     int64_t d = shape->d;
-    if (shape->memory_rows < 0) run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, 3 * d, d);
+    if (!acts->memory) run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, 3 * d, d);
     else {
         run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, d, d);
-        run->ops->linear(run, acts->memory, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows,
+        run->ops->linear(run, acts->fresh, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows,
                          2 * d, d);
     }
     a.out = acts->inner;
@@ -4814,9 +4906,8 @@ TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_
 {
     trf__attention a = trf__attention_of(shape, acts);
     int64_t d = shape->d, rows = shape->rows, m = shape->memory_rows;
-    int self = m < 0;
+    int self = !acts->memory;
     trf__dw products[3];
-    TRF__ZERO(products);
     a.weights = NULL;
     a.dq = room->dwide;
     a.dk = self ? a.dq + d : room->dmemory_kv;
@@ -4824,15 +4915,9 @@ TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_
     run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, d, 0);
     a.dout = room->dinner;
     run->ops->attention_backward(run, &a);
-    products[0].dw = g->out_w; products[0].db = g->out_b; products[0].dy = dy; products[0].x = acts->inner;
-    products[0].rows = rows; products[0].out = d; products[0].in = d;
-    products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
-    products[1].rows = rows; products[1].out = self ? 3 * d : d; products[1].in = d;
-    if (!self) {
-        products[2].dw = g->in_w + d * d; products[2].db = g->in_b + d;
-        products[2].dy = room->dmemory_kv; products[2].x = memory;
-        products[2].rows = m; products[2].out = 2 * d; products[2].in = d;
-    }
+    products[0] = trf__dw_of(g->out_w, g->out_b, dy, acts->inner, rows, d, d);
+    products[1] = trf__dw_of(g->in_w, g->in_b, room->dwide, x, rows, self ? 3 * d : d, d);
+    if (!self) products[2] = trf__dw_of(g->in_w + d * d, g->in_b + d, room->dmemory_kv, memory, m, 2 * d, d);
     run->ops->linear_dw(run, products, self ? 2 : 3);
     run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, self ? 3 * d : d, d, 0);
     if (!self)
@@ -4846,13 +4931,10 @@ TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, c
                                             const trf__sub_room *room)
 {
     trf__dw products[2];
-    TRF__ZERO(products);
     run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, f, 0);
     run->ops->activate_backward(run, room->dwide, room->dinner, acts->wide, rows, f, activation, drop);
-    products[0].dw = g->out_w; products[0].db = g->out_b; products[0].dy = dy; products[0].x = acts->inner;
-    products[0].rows = rows; products[0].out = d; products[0].in = f;
-    products[1].dw = g->in_w; products[1].db = g->in_b; products[1].dy = room->dwide; products[1].x = x;
-    products[1].rows = rows; products[1].out = f; products[1].in = d;
+    products[0] = trf__dw_of(g->out_w, g->out_b, dy, acts->inner, rows, d, f);
+    products[1] = trf__dw_of(g->in_w, g->in_b, room->dwide, x, rows, f, d);
     run->ops->linear_dw(run, products, 2);
     run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, f, d, 0);
 }
@@ -4893,6 +4975,7 @@ typedef struct trf__side {
     int32_t *ids, *targets;             /* per row: what is read (-1: zero vector), and what is wanted next */
     int32_t *positions, *sentence;      /* per row: place in its sequence, number of that in the whole step */
     trf__span *self, *cross;            /* per sequence */
+    int64_t n_self, n_cross;
     trf_real *embedded;                 /* (rows, d) */
 } trf__side;
 
@@ -4904,6 +4987,13 @@ typedef struct trf__stack {
     trf_real *first_y, *first_stats, *final_y, *final_stats;
     trf_real *out;                      /* set by forward: the stack's result */
 } trf__stack;
+
+/* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
+typedef struct trf__cache {
+    trf_real *self, *cross;             /* those of layer i begin at self + i * self_layer, cross + i * cross_layer */
+    int64_t self_layer, cross_layer;
+    int64_t fresh;                      /* in a layer of self: where those of the tokens being read begin */
+} trf__cache;
 
 typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
 
@@ -4919,6 +5009,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     const trf_real *weights, *packed;   /* packed may be NULL */
+    const trf__cache *cache;            /* while decoding token by token, else NULL */
     int training, leave_blas_threads;
     trf__limits limits;
     char *arena; size_t arena_bytes;
@@ -4943,25 +5034,10 @@ typedef struct trf__pass {
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
 //   per side      ids, targets, positions, sentence (rows); spans (sentences); embedded (rows, d)
-//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2)
+//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2);
+//                 without training one set for all steps, and neither stats nor mean and factor
 //   once          position table (longest, d), proj (rows, d), logits of one group (512, V), losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all steps
-
-/* Hands out pieces of an arena; with base NULL it only counts. */
-typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
-
-TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
-{
-    void *piece = cursor->base ? cursor->base + cursor->used : NULL;
-    cursor->used = trf__add_size(cursor->used, trf__mul_size((size_t)count, item));
-    cursor->used = trf__add_size(cursor->used, (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
-    return piece;
-}
-
-TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
-{
-    return (trf_real *)trf__take(cursor, rows, trf__mul_size((size_t)columns, sizeof(trf_real)));
-}
 
 TRF__FN void trf__take_side(trf__cursor *cursor, trf__side *side, int64_t rows, int64_t sentences, int64_t d)
 {
@@ -4974,23 +5050,26 @@ TRF__FN void trf__take_side(trf__cursor *cursor, trf__side *side, int64_t rows, 
     side->embedded = trf__take_reals(cursor, rows, d);
 }
 
-/* Widths of what a sublayer stores: wide, memory, inner. */
+/* Widths of what a sublayer stores as wide and inner, and the widest of them. */
 TRF__FN int64_t trf__wide(const trf_config *c, int kind)
 {
     return kind == TRF__SELF ? 3 * (int64_t)c->d_model : kind == TRF__CROSS ? c->d_model : c->d_ff;
 }
+TRF__FN int64_t trf__inner(const trf_config *c, int kind) { return kind == TRF__FEED_FORWARD ? c->d_ff : c->d_model; }
+TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_t)c->d_model, c->d_ff); }
+TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
 
-TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int kind, const trf_config *c, int64_t rows,
-                            int64_t memory_rows, trf_real *y)
+/* memory_rows -1: keys and values are in `wide`. */
+TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int64_t wide, int64_t inner, int64_t d, int64_t rows,
+                            int64_t memory_rows)
 {
-    int64_t d = c->d_model;
-    step->acts.wide = trf__take_reals(cursor, rows, trf__wide(c, kind));
-    step->acts.memory = kind == TRF__CROSS ? trf__take_reals(cursor, memory_rows, 2 * d) : NULL;
-    step->acts.inner = trf__take_reals(cursor, rows, kind == TRF__FEED_FORWARD ? c->d_ff : d);
-    step->acts.stats = kind == TRF__FEED_FORWARD ? NULL : trf__take_reals(cursor, rows, 2 * c->n_heads);
+    TRF__ZERO(step->acts);
+    step->acts.wide = trf__take_reals(cursor, rows, wide);
+    step->acts.inner = trf__take_reals(cursor, rows, inner);
+    if (memory_rows >= 0) step->acts.memory = trf__take_reals(cursor, memory_rows, 2 * d);
     step->s = trf__take_reals(cursor, rows, d);
-    step->norm_stats = trf__take_reals(cursor, rows, 2);
-    step->y = y ? y : trf__take_reals(cursor, rows, d);
+    step->y = trf__take_reals(cursor, rows, d);
+    step->norm_stats = NULL;
 }
 
 TRF__FN int trf__steps_per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
@@ -5002,46 +5081,46 @@ TRF__FN int trf__step_kind(const trf_config *c, int decoder, int index)
     return i == 1 && trf__steps_per_layer(c, decoder) == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
 }
 
-/* The activations of one stack. Without training its steps share them, but for y, which alternates between two. */
+/* The activations of one stack. */
 TRF__FN void trf__take_stack(trf__cursor *cursor, trf__pass *pass, trf__stack *stack, int decoder)
 {
     const trf_config *c = pass->config;
     int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows;
     int64_t memory_rows = pass->limits.source_rows, d = c->d_model;
-    trf__step shared[3];
-    int i, kind;
-    trf_real *y[2] = {NULL, NULL};
-    if (!pass->training) {
-        for (i = 0; i < 2; i++) y[i] = trf__take_reals(cursor, rows, d);
-        for (kind = 0; kind < 3; kind++) trf__take_step(cursor, &shared[kind], kind, c, rows, memory_rows, y[0]);
-    }
+    trf__step shared;
+    int i;
+    if (!pass->training)
+        trf__take_step(cursor, &shared, trf__widest(c), trf__innermost(c), d, rows, decoder ? memory_rows : -1);
     for (i = 0; i < stack->n_steps; i++) {
         trf__step local, *step = stack->steps ? &stack->steps[i] : &local;
-        kind = trf__step_kind(c, decoder, i);
-        if (pass->training) { trf__take_step(cursor, step, kind, c, rows, memory_rows, NULL); continue; }
-        step->acts = shared[kind].acts;
-        step->s = shared[0].s;
-        step->norm_stats = shared[0].norm_stats;
-        step->y = y[i & 1];
+        int kind = trf__step_kind(c, decoder, i);
+        if (pass->training) {
+            trf__take_step(cursor, step, trf__wide(c, kind), trf__inner(c, kind), d, rows,
+                           kind == TRF__CROSS ? memory_rows : -1);
+            if (kind != TRF__FEED_FORWARD) step->acts.stats = trf__take_reals(cursor, rows, 2 * c->n_heads);
+            step->norm_stats = trf__take_reals(cursor, rows, 2);
+        } else {
+            step->acts = shared.acts;
+            if (kind != TRF__CROSS) step->acts.memory = NULL;
+            step->s = shared.s;
+            step->y = shared.y;
+            step->norm_stats = NULL;
+        }
     }
     stack->first_y = trf__take_reals(cursor, rows, d);
-    stack->first_stats = trf__take_reals(cursor, rows, 2);
     stack->final_y = trf__take_reals(cursor, rows, d);
-    stack->final_stats = trf__take_reals(cursor, rows, 2);
+    stack->first_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
+    stack->final_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
-
-TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_t)c->d_model, c->d_ff); }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
     const trf_config *c = pass->config;
     const trf__limits *l = &pass->limits;
-    trf__cursor cursor;
+    trf__cursor cursor = trf__cursor_at(base);
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
     int sinusoidal = c->positions != TRF_POSITIONS_LEARNED && c->positions != TRF_POSITIONS_NONE;
-    cursor.base = base;
-    cursor.used = 0;
     pass->table = sinusoidal ? trf__take_reals(&cursor, l->longest, d) : NULL;
     trf__take_side(&cursor, &pass->source, l->source_rows, l->sentences, d);
     trf__take_side(&cursor, &pass->target, l->target_rows, l->sentences, d);
@@ -5060,7 +5139,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
         pass->din = trf__take_reals(&cursor, rows, d);
         pass->dencoded = trf__take_reals(&cursor, l->source_rows, d);
         pass->room.dwide = trf__take_reals(&cursor, rows, trf__widest(c));
-        pass->room.dinner = trf__take_reals(&cursor, rows, trf__max64(d, c->d_ff));
+        pass->room.dinner = trf__take_reals(&cursor, rows, trf__innermost(c));
         pass->room.dmemory_kv = trf__take_reals(&cursor, l->source_rows, 2 * d);
     }
     return cursor.used;
@@ -5093,7 +5172,7 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
 TRF__FN void trf__pass_close(trf__pass *pass)
 {
     trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
-    trf__free(&pass->run.hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
+    trf__free(&pass->run.hooks, pass->steps, trf__bytes(pass->n_steps, sizeof(trf__step)));
     if (pass->run.scratch) trf__run_close(&pass->run);
     pass->arena = NULL;
     pass->steps = NULL;
@@ -5182,12 +5261,12 @@ TRF__FN trf__pass trf__pass_of(const trf_config *config, const trf__layout *layo
 TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *limits, int training, int threads)
 {
     trf__pass pass = trf__pass_of(config, NULL, limits, training);
-    size_t scratch = (size_t)trf__round_up(trf__pass_scratch(config, limits->longest), 16) * sizeof(trf_real);
+    size_t scratch = trf__bytes(trf__round_up(trf__pass_scratch(config, limits->longest), 16), sizeof(trf_real));
 #if !defined(_OPENMP)
     threads = 1;
 #endif
-    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__mul_size((size_t)threads, scratch)),
-                         (size_t)pass.n_steps * sizeof(trf__step));
+    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(threads, scratch)),
+                         trf__bytes(pass.n_steps, sizeof(trf__step)));
 }
 
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training,
@@ -5199,7 +5278,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     pass->leave_blas_threads = leave_blas_threads;
     pass->run.threads = threads;
     pass->run.hooks = *hooks;
-    pass->steps = (trf__step *)trf__alloc_zeroed(hooks, (size_t)pass->n_steps * sizeof(trf__step));
+    pass->steps = (trf__step *)trf__alloc_zeroed(hooks, trf__bytes(pass->n_steps, sizeof(trf__step)));
     if (!pass->steps)
         return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
     pass->encoder.steps = pass->steps;
@@ -5208,7 +5287,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     trf__pass_steps(pass, &pass->decoder, 1);
     status = trf__pass_resize(pass, limits, err);
     if (status != TRF_OK) {
-        trf__free(hooks, pass->steps, (size_t)pass->n_steps * sizeof(trf__step));
+        trf__free(hooks, pass->steps, trf__bytes(pass->n_steps, sizeof(trf__step)));
         pass->steps = NULL;
     }
     return status;
@@ -5290,13 +5369,32 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
     side->rows = row;
 }
 
+/* Grows the arena where a limit is below what is needed: by a quarter at least, so that batches which become longer
+   little by little do not each move everything. On failure nothing has changed. */
+TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+{
+    const trf__limits *have = &pass->limits;
+    trf__limits grown = *have;
+    if (need->source_rows > have->source_rows)
+        grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
+    if (need->target_rows > have->target_rows)
+        grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
+    if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
+    if (need->longest > have->longest)
+        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), pass->config->max_length);
+    if (memcmp(&grown, have, sizeof grown) == 0) return TRF_OK;
+    TRF__TRY(trf__pass_resize(pass, &grown, err));
+    if (pass->training) trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch beyond the planned limits: memory has grown");
+    return TRF_OK;
+}
+
 /* Checks a batch and turns the sides it should have into rows, growing the arena if need be. On failure nothing
    has changed. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int source, int target, int64_t ordinal,
                                    trf_error *err)
 {
     const trf_config *c = pass->config;
-    trf__limits need = {0, 0, 0, 0}, wanted = pass->limits;
+    trf__limits need = {0, 0, 0, 0};
     int32_t i;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
@@ -5309,12 +5407,9 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
                          batch->source.count, batch->target.count);
-    wanted.source_rows = trf__max64(wanted.source_rows, need.source_rows);
-    wanted.target_rows = trf__max64(wanted.target_rows, need.target_rows);
-    wanted.sentences = trf__max64(wanted.sentences, need.sentences);
-    wanted.longest = trf__max64(wanted.longest, need.longest);
-    if (memcmp(&wanted, &pass->limits, sizeof wanted) != 0) TRF__TRY(trf__pass_resize(pass, &wanted, err));
+    TRF__TRY(trf__pass_reserve(pass, &need, err));
     pass->n_sentences = need.sentences;
+    pass->source.n_self = pass->target.n_self = pass->target.n_cross = need.sentences;
     pass->source.rows = pass->target.rows = 0;
     if (source) trf__fill_side(c, &pass->source, &batch->source, 0, ordinal);
     if (target) trf__fill_side(c, &pass->target, &batch->target, 1, ordinal);
@@ -5333,8 +5428,9 @@ TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int6
 
 // >>forward        embed, then the list of steps, for the encoder and for the decoder
 //
-// Training, evaluating and looking inside all come through here; only dropout (trf__dropouts) and what is kept
-// differ. Decoding word by word has steps of its own (>>decode). Called by >>step, >>rounds and >>look-inside.
+// Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
+// (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts). Called by >>step, >>decode,
+// >>rounds and >>look-inside.
 
 /* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
 TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
@@ -5368,24 +5464,44 @@ TRF__FN trf__sub_weights trf__step_weights(const trf__pass *pass, const trf__ste
     return w;
 }
 
+TRF__FN int64_t trf__step_layer(const trf__pass *pass, const trf__step *step, int decoder)
+{
+    return (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder);
+}
+
+/* Where a step finds what it stores: in the arena; while decoding, keys and values in the cache. */
+TRF__FN trf__sub_acts trf__step_acts(const trf__pass *pass, const trf__step *step, int decoder)
+{
+    trf__sub_acts acts = step->acts;
+    const trf__cache *cache = decoder ? pass->cache : NULL;
+    int64_t layer = trf__step_layer(pass, step, decoder);
+    acts.fresh = acts.memory;
+    if (cache && step->kind == TRF__SELF) {
+        acts.memory = cache->self + layer * cache->self_layer;
+        acts.fresh = acts.memory + cache->fresh;
+    }
+    if (cache && step->kind == TRF__CROSS) acts.memory = cache->cross + layer * cache->cross_layer;
+    return acts;
+}
+
 TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *step, int decoder,
                                        const trf__dropouts *p)
 {
     const trf__side *side = decoder ? &pass->target : &pass->source;
-    int kind = step->kind == TRF__CROSS ? TRF_DECODER_CROSS : decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
+    int cross = step->kind == TRF__CROSS;
+    int kind = cross ? TRF_DECODER_CROSS : decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__sub_shape shape;
     TRF__ZERO(shape);
     shape.rows = side->rows;
-    shape.memory_rows = step->kind == TRF__CROSS ? pass->source.rows : -1;
+    shape.memory_rows = !cross ? side->rows : pass->cache ? 0 : pass->source.rows;     /* cached: nothing is new */
     shape.d = pass->config->d_model;
     shape.heads = pass->config->n_heads;
-    shape.causal = decoder && step->kind == TRF__SELF;
-    shape.spans = step->kind == TRF__CROSS ? side->cross : side->self;
-    shape.n_spans = pass->n_sentences;
+    shape.causal = decoder && !cross;
+    shape.spans = cross ? side->cross : side->self;
+    shape.n_spans = cross ? side->n_cross : side->n_self;
     shape.drop = trf__drop_of(p->attention, p->seed, p->step, step->site, side);
     shape.probe = pass->probe_head;
-    if (pass->probed && kind == pass->probe_kind && pass->probe_layer ==
-        (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder))
+    if (pass->probed && kind == pass->probe_kind && pass->probe_layer == trf__step_layer(pass, step, decoder))
         shape.probed = pass->probed;
     return shape;
 }
@@ -5427,14 +5543,16 @@ TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int
     const trf__side *side = decoder ? &pass->target : &pass->source;
     const trf__run *run = &pass->run;
     trf__sub_weights w = trf__step_weights(pass, step);
+    trf__sub_acts acts = trf__step_acts(pass, step, decoder);
     trf__norm n = trf__norm_of(pass, side->rows, step->gain, step->bias);
     if (step->kind == TRF__FEED_FORWARD) {
         trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
         trf__feed_forward_forward(run, pass->proj, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop,
-                                  &step->acts);
+                                  &acts);
     } else {
         trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
-        trf__attention_forward(run, pass->proj, in, pass->encoder.out, &w, &shape, &step->acts);
+        trf__attention_forward(run, pass->proj, in, step->kind == TRF__CROSS ? pass->encoder.out : in, &w, &shape,
+                               &acts);
     }
     n.s = step->s;
     n.y = step->gain >= 0 ? step->y : NULL;
@@ -5513,6 +5631,16 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
+/* The vocabulary projection: logits (rows, vocab) of the decoder's output x (rows, d). */
+TRF__FN void trf__generate(const trf__pass *pass, trf_real *logits, const trf_real *x, int64_t rows)
+{
+    const trf_config *c = pass->config;
+    const trf__outer *o = &pass->layout->outer;
+    pass->run.ops->linear(&pass->run, logits, x, trf__weight(pass, o->generator_w),
+                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, rows, c->target_vocab,
+                          c->d_model);
+}
+
 /* The loss of the batch, row by row, and with dx its gradients. */
 TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
 {
@@ -5556,9 +5684,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf_hooks hooks;
     if (!context) return;
     hooks = context->run.hooks;
-    trf__free(&hooks, context->spans, (size_t)context->spans_capacity * sizeof *context->spans);
-    trf__free(&hooks, context->ints, (size_t)context->ints_capacity * sizeof *context->ints);
-    trf__free(&hooks, context->room, (size_t)context->room_capacity * sizeof *context->room);
+    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
+    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
+    trf__free(&hooks, context->room, trf__bytes(context->room_capacity, sizeof *context->room));
     if (context->run.scratch) trf__run_close(&context->run);
     trf__free(&hooks, context, sizeof *context);
 }
@@ -5570,8 +5698,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_hooks none;
     trf_context *c;
     trf_status status;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     *context = NULL;
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
@@ -5629,10 +5756,8 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
             return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
                              (long long)*longest + options->position_offset, (long long)d);
     }
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->ints, &context->ints_capacity, *rows, sizeof(int32_t),
-                       err));
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, *longest * d,
-                       sizeof(trf_real), err));
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, *rows, &context->run.hooks);
+    TRF__GROW(trf_real, context->room, context->room_capacity, *longest * d, &context->run.hooks);
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
     return TRF_OK;
 }
@@ -5643,8 +5768,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     const trf_real *table = NULL;
     trf__drop none;
     int64_t d, rows, longest, p;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
@@ -5670,8 +5794,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 {
     int64_t d, rows, longest;
     trf_embedding_options plain;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
@@ -5703,8 +5826,7 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
                               const trf_tensor *bias, trf_error *err)
 {
     int64_t in, k;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
     TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
@@ -5722,8 +5844,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 {
     int64_t in, out, rows;
     trf__dw product;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     rows = x->shape[0];
     TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
@@ -5731,8 +5852,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    product.dw = dweight->data; product.db = dbias ? dbias->data : NULL; product.dy = dy->data; product.x = x->data;
-    product.rows = rows; product.out = out; product.in = in;
+    product = trf__dw_of(dweight->data, dbias ? dbias->data : NULL, dy->data, x->data, rows, out, in);
     context->run.ops->linear_dw(&context->run, &product, 1);
     if (dx) context->run.ops->linear_dx(&context->run, dx->data, dy->data, trf__mat_of(weight), rows, out, in, 0);
     return TRF_OK;
@@ -5747,8 +5867,7 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
     n.rows = x->shape[0];
@@ -5769,8 +5888,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
                                            double epsilon, const trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
     n.rows = x->shape[0];
@@ -5806,8 +5924,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
                          (long long)d, shape->n_heads);
     d_head = d / shape->n_heads;
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->spans, &context->spans_capacity, shape->count,
-                       sizeof(trf__span), err));
+    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
         trf__span *span = &context->spans[i];
         TRF__ZERO(*span);
@@ -5865,8 +5982,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
 {
     trf__attention a;
     int64_t queries, keys;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
     TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
     a.out = out->data;
@@ -5882,8 +5998,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 {
     trf__attention a;
     int64_t queries, keys;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
     TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
     TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
@@ -5896,8 +6011,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 }
 #endif
 
-/* saved of multi-head attention: wide, memory, inner, stats, in this order (see >>sublayers). `wide` has 3d columns
-   for cross-attention too, which uses the first d: one formula for both. */
+/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room for
+   3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
     return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
@@ -5930,13 +6045,13 @@ TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, tr
     w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
     w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
     TRF__ZERO(*s);
-    s->rows = queries; s->memory_rows = self ? -1 : keys; s->d = d;
+    s->rows = queries; s->memory_rows = keys; s->d = d;
     s->heads = shape->n_heads; s->causal = shape->mask == TRF_CAUSAL;
     s->spans = context->spans; s->n_spans = shape->count;
     acts->wide = saved->data;
-    acts->memory = acts->wide + 3 * queries * d;
-    acts->inner = acts->memory + 2 * keys * d;
+    acts->inner = acts->wide + 3 * queries * d;
     acts->stats = acts->inner + queries * d;
+    acts->memory = acts->fresh = self ? NULL : acts->stats + trf_attention_saved(queries, shape->n_heads);
     return TRF_OK;
 }
 
@@ -5947,8 +6062,7 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     trf__sub_weights w;
     trf__sub_shape s;
     trf__sub_acts acts;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
     TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
     trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
@@ -5969,16 +6083,14 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     trf__sub_gradients g;
     trf__sub_room room;
     int64_t keys;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
-    keys = s.memory_rows < 0 ? 0 : s.memory_rows;
+    keys = acts.memory ? s.memory_rows : 0;
     TRF__TRY(trf__params_check(dparams, s.d, err));
     TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
     if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity,
-                       (4 * s.rows + 2 * keys) * s.d, sizeof(trf_real), err));
+    TRF__GROW(trf_real, context->room, context->room_capacity, (4 * s.rows + 2 * keys) * s.d, &context->run.hooks);
     room.dwide = context->room;
     room.dinner = room.dwide + 3 * s.rows * s.d;
     room.dmemory_kv = room.dinner + s.rows * s.d;
@@ -6027,8 +6139,7 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     trf__sub_acts acts;
     trf__drop none;
     int64_t f;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
     TRF__ZERO(none);
@@ -6049,8 +6160,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     trf__sub_room room;
     trf__drop none;
     int64_t f, df, rows, d;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
     rows = x->shape[0]; d = x->shape[1];
     TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
@@ -6059,8 +6169,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
         trf__sub_weights unused;        /* gradients have the shapes of the parameters */
         TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
     }
-    TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity, 2 * rows * f,
-                       sizeof(trf_real), err));
+    TRF__GROW(trf_real, context->room, context->room_capacity, 2 * rows * f, &context->run.hooks);
     room.dwide = context->room;
     room.dinner = room.dwide + rows * f;
     room.dmemory_kv = NULL;
@@ -6083,8 +6192,7 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
                                 const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
@@ -6102,8 +6210,7 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
                                          const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
     TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
@@ -6136,11 +6243,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
     trf__loss l;
-    trf__cursor cursor;
     int64_t vocab, d, k, i;
     int pass;
-    trf__clear(err);
-    if (!context) return trf__fail_null(err, "context");
+    if (loss) *loss = 0;
+    TRF__TRY(trf__begin(context, "context", err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
     TRF__ZERO(l);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
@@ -6164,10 +6270,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
-    cursor.base = NULL;
     for (pass = 0; pass < 2; pass++) {          /* first the size, then the pieces */
+        trf__cursor cursor = trf__cursor_at(pass == 0 ? NULL : context->room);
         int32_t *effective;
-        cursor.used = 0;
         l.row_loss = (double *)trf__take(&cursor, l.rows, sizeof(double));
         l.row_nll = (double *)trf__take(&cursor, l.rows, sizeof(double));
         l.row_correct = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
@@ -6175,16 +6280,13 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
         l.logits = trf__take_reals(&cursor, trf__loss_group(l.rows), trf__round_up(vocab, 16));
         l.targets = effective;
         if (pass == 1) for (i = 0; i < l.rows; i++) effective[i] = targets[i] == options->pad ? -1 : targets[i];
-        else {
-            TRF__TRY(trf__grow(&context->run.hooks, (void **)&context->room, &context->room_capacity,
-                               (int64_t)(cursor.used / sizeof(trf_real)) + 1, sizeof(trf_real), err));
-            cursor.base = (char *)(void *)context->room;
-        }
+        else TRF__GROW(trf_real, context->room, context->room_capacity,
+                       (int64_t)(cursor.used / sizeof(trf_real)) + 1, &context->run.hooks);
     }
     l.dx = dx ? dx->data : NULL; l.dw = dweight ? dweight->data : NULL; l.db = dbias ? dbias->data : NULL;
     l.x = x->data; l.w = trf__mat_of(weight); l.bias = bias ? bias->data : NULL;
     context->run.ops->cross_entropy(&context->run, &l);
-    for (*loss = 0, i = 0; i < l.rows; i++) *loss += l.row_loss[i];
+    for (i = 0; i < l.rows; i++) *loss += l.row_loss[i];
     return TRF_OK;
 }
 
@@ -6238,7 +6340,9 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 
 TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, int64_t step)
 {
-    double s = (double)step, w = (double)o->warmup, progress;
+    double s = (double)step, w, progress;
+    if (!o) return 0;
+    w = (double)o->warmup;
     if (step < 1) return o->schedule == TRF_NOAM ? 0 : o->initial_rate;
     if (o->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
@@ -6281,7 +6385,7 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     TRF__RANGE(o, target_tokens, 1, 1 << 24);
     TRF__RANGE(o, sequences, 1, 1 << 24);
     TRF__RANGE(o, longest, 2, 1 << 20);
-    TRF__RANGE(o, threads, 1, 4096);
+    TRF__RANGE(o, threads, 1, TRF__MAX_THREADS);
     TRF__RANGE(o, n_ranks, 1, 1 << 20);
     TRF__RANGE(o, rank, 0, o->n_ranks - 1);
     if (o->n_ranks > 1 && !o->all_reduce)
@@ -6335,7 +6439,7 @@ TRF__FN int64_t trf__adam_tiles(trf__adam_tile *tiles, const trf__layout *layout
     int32_t i;
     for (i = 0; i < layout->n_params; i++) {
         const trf__param *p = &layout->params[i];
-        size = p->shape[0] * p->shape[1];
+        size = trf__param_size(p);
         for (at = 0; at < size; at += TRF__ADAM_TILE, n++) {
             if (!tiles) continue;
             tiles[n].begin = p->offset + at;
@@ -6369,8 +6473,8 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
     limits = trf__train_limits(config, options);
-    weights = trf__mul_size((size_t)layout.n_weights, sizeof(trf_real));
-    return trf__add_size(trf__mul_size(weights, 3), trf__pass_memory(config, &limits, 1, options->threads))
+    weights = trf__bytes(layout.n_weights, sizeof(trf_real));
+    return trf__add_size(trf__bytes(3, weights), trf__pass_memory(config, &limits, 1, options->threads))
          + sizeof(trf_trainer) + TRF__SLOTS * sizeof(trf_real)
          + (size_t)(layout.n_weights / TRF__ADAM_TILE + layout.n_params) * (sizeof(trf__adam_tile) + sizeof(double));
 }
@@ -6381,13 +6485,13 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer)
     size_t bytes;
     if (!trainer) return;
     hooks = trainer->options.hooks;
-    bytes = (size_t)trainer->model->layout.n_weights * sizeof(trf_real);
+    bytes = trf__bytes(trainer->model->layout.n_weights, sizeof(trf_real));
     trf__pass_close(&trainer->pass);
     trf__free(&hooks, trainer->gradients, bytes + TRF__SLOTS * sizeof(trf_real));
     trf__free(&hooks, trainer->m, bytes);
     trf__free(&hooks, trainer->v, bytes);
-    trf__free(&hooks, trainer->tiles, (size_t)trainer->n_tiles * sizeof(trf__adam_tile));
-    trf__free(&hooks, trainer->partial, (size_t)trainer->n_tiles * sizeof(double));
+    trf__free(&hooks, trainer->tiles, trf__bytes(trainer->n_tiles, sizeof(trf__adam_tile)));
+    trf__free(&hooks, trainer->partial, trf__bytes(trainer->n_tiles, sizeof(double)));
     trf__free(&hooks, trainer, sizeof *trainer);
 }
 
@@ -6399,8 +6503,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     trf__limits limits;
     trf_status status;
     size_t bytes;
-    trf__clear(err);
-    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     *trainer = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!options) options = &defaults;
@@ -6410,12 +6513,12 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     t->model = model;
     t->options = *options;
     t->n_tiles = trf__adam_tiles(NULL, &model->layout, 0);
-    bytes = (size_t)model->layout.n_weights * sizeof(trf_real);
+    bytes = trf__bytes(model->layout.n_weights, sizeof(trf_real));
     t->gradients = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes + TRF__SLOTS * sizeof(trf_real));
     t->m = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
     t->v = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
-    t->tiles = (trf__adam_tile *)trf__alloc(&options->hooks, (size_t)t->n_tiles * sizeof(trf__adam_tile));
-    t->partial = (double *)trf__alloc(&options->hooks, (size_t)t->n_tiles * sizeof(double));
+    t->tiles = (trf__adam_tile *)trf__alloc(&options->hooks, trf__bytes(t->n_tiles, sizeof(trf__adam_tile)));
+    t->partial = (double *)trf__alloc(&options->hooks, trf__bytes(t->n_tiles, sizeof(double)));
     status = TRF_OK;
     if (!t->gradients || !t->m || !t->v || !t->tiles || !t->partial)
         status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
@@ -6430,17 +6533,17 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     return TRF_OK;
 }
 
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer->step; }
-TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer) { return &trainer->options; }
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { return t ? &t->options : NULL; }
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    return trf__param_view(trainer->model, trainer->model->weights, index);
+    return trf_parameter(trainer ? trainer->model : NULL, index);
 }
 
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index)
 {
-    return trf__param_view(trainer->model, trainer->gradients, index);
+    return trf__param_view(trainer ? trainer->model : NULL, trainer ? trainer->gradients : NULL, index);
 }
 
 // >>backward       the mirror of >>forward
@@ -6582,7 +6685,13 @@ TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, d
     }
 }
 
-TRF_API void trf_discard_gradients(trf_trainer *trainer) { trainer->micro = 0; trainer->sentences = 0; }
+TRF_API void trf_discard_gradients(trf_trainer *trainer) { if (trainer) trainer->micro = trainer->sentences = 0; }
+
+TRF_API void trf_end_step(trf_trainer *trainer)
+{
+    trf_discard_gradients(trainer);
+    if (trainer) trainer->step++;
+}
 
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                         trf_error *err)
@@ -6591,8 +6700,7 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     trf_real *slots;
     trf__dropouts p;
     double loss, nll, correct;
-    trf__clear(err);
-    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     o = &trainer->options;
     slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__report_clear(report);
@@ -6653,7 +6761,7 @@ TRF__FN double trf__gradient_norm(trf_trainer *t, const char **blame)
     *blame = NULL;
     for (i = 0; !trf__is_finite(sum) && !*blame && i < t->model->layout.n_params; i++) {
         const trf__param *p = &t->model->layout.params[i];
-        for (k = 0; k < p->shape[0] * p->shape[1] && !*blame; k++)
+        for (k = 0; k < trf__param_size(p) && !*blame; k++)
             if (!trf__is_finite((double)t->gradients[p->offset + k])) *blame = p->name;
     }
     return sqrt(sum);
@@ -6688,8 +6796,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     const char *blame;
     const double most = sizeof(trf_real) == 4 ? 1e18 : 1e150;
     double tokens, norm, scale;
-    trf__clear(err);
-    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__report_clear(report);
     if (!report) { TRF__ZERO(local); report = &local; }
@@ -6737,8 +6844,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     trf__dropouts none;
     trf__loss loss;
     double sum, nll, correct;
-    trf__clear(err);
-    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__report_clear(report);
     TRF__ZERO(none);
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, 0, err));
@@ -6816,31 +6922,23 @@ typedef struct trf__beam {
     trf__finished *best;        /* (n_best) finished hypotheses, best first */
 } trf__beam;
 
-/* Cuts count * item bytes out of memory at *used; NULL while only the size is wanted. */
-TRF__FN void *trf__beam_cut(void *memory, size_t *used, size_t count, size_t item)
-{
-    size_t at = *used, bytes = trf__mul_size(count, item);
-    *used = trf__add_size(at, trf__add_size(bytes, (TRF__ALIGN - bytes % TRF__ALIGN) % TRF__ALIGN));
-    return memory ? (char *)memory + at : NULL;
-}
-
 /* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
    TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf__search_check. */
 TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
 {
-    size_t used = 0, width = (size_t)search->beam, nodes = trf__mul_size((size_t)longest, width);
+    trf__cursor cursor = trf__cursor_at(memory);
+    int64_t width = search->beam, nodes = longest * width;
     TRF__ZERO(*beam);
     beam->search = *search;
     beam->longest = longest;
     if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
     beam->done = 1;
-    beam->sum    = (double *)trf__beam_cut(memory, &used, width, sizeof *beam->sum);
-    beam->token  = (int32_t *)trf__beam_cut(memory, &used, nodes, sizeof *beam->token);
-    beam->parent = (int32_t *)trf__beam_cut(memory, &used, nodes, sizeof *beam->parent);
-    beam->chosen = (trf__chosen *)trf__beam_cut(memory, &used, width * (size_t)beam->search.candidates,
-                                                sizeof *beam->chosen);
-    beam->best   = (trf__finished *)trf__beam_cut(memory, &used, (size_t)search->n_best, sizeof *beam->best);
-    return used;
+    beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
+    beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
+    beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
+    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
+    beam->best   = (trf__finished *)trf__take(&cursor, search->n_best, sizeof *beam->best);
+    return cursor.used;
 }
 
 /* Score of a hypothesis with log-probability S and length L:
@@ -7156,7 +7254,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
         { "max_length_b",       (double)search->max_length_b,       search->max_length_a > 0 ? 0.0 : 1.0, INT32_MAX },
         { "max_sentences",      (double)search->max_sentences,      1, INT32_MAX },
         { "max_tokens",         (double)search->max_tokens,         1, INT32_MAX },
-        { "threads",            (double)search->threads,            1, INT32_MAX },
+        { "threads",            (double)search->threads,            1, TRF__MAX_THREADS },
         { "leave_blas_threads", (double)search->leave_blas_threads, 0, 1 }
     };
     size_t i;
@@ -7218,20 +7316,22 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A sentence that is done leaves: its rows are gone at the next step.
+// A step is the decoder's half of >>forward over the live rows, one new token each, with this cache. A sentence that is
+// done leaves: its rows are gone at the next step. Memory grows to what the calls bring.
 // -----------------------------------------------------------------------------------------------
 
-/* Everything a decoding step touches, laid out in one arena from three sizes. */
+/* What a search holds besides the activations of its pass, laid out in one arena from three sizes. */
 typedef struct trf__decoder {
-    int64_t n_rows, length, source_rows;    /* most rows; most tokens read; most rows of the encoder */
+    int64_t n_sentences, length, source_rows;   /* most sentences; tokens read; rows of the encoder */
+    int64_t n_rows;                             /* n_sentences * beam */
     char *arena; size_t arena_bytes;
-    trf_real *cache, *memory;               /* (layers, length * n_rows, 2d), (layers, source_rows, 2d) */
-    trf_real *embedded, *first_y, *q, *inner, *proj, *wide, *hidden, *s, *y, *logits;
-    int32_t *tokens, *positions, *only, *sentence;
-    int32_t *ancestors[2];                  /* (n_rows, length), this step's and the next one's */
-    trf__span *self, *cross;
-    trf__candidate *candidates;             /* (n_rows, wanted) */
-    trf__beam *beams;                       /* (max_sentences) */
+    trf__cache cache;                           /* self (layers, length * n_rows, 2d), cross (layers, source_rows, 2d) */
+    trf_real *logits;                           /* (n_rows, vocab) */
+    int32_t *ancestors[2];                      /* (n_rows, length), this step's and the next one's */
+    int32_t *only;                              /* (n_rows) a forced token, or -1 */
+    int32_t *live;                              /* the sentences still searched, in the order of their rows */
+    trf__candidate *candidates;                 /* (n_rows, wanted) */
+    trf__beam *beams;
     char *beam_memory;
 } trf__decoder;
 
@@ -7250,52 +7350,42 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-TRF__FN int64_t trf__wanted_most(const trf_search *s) { return (int64_t)s->beam * s->candidates + 1; }
-
 TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, char *base)
 {
     const trf_config *c = &t->model->config;
-    int64_t n = d->n_rows, width = c->d_model, sentences = t->search.max_sentences;
-    trf__cursor cursor;
+    const trf_search *s = &t->search;
+    int64_t n = d->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
+    trf__cursor cursor = trf__cursor_at(base);
     trf__beam beam;
     int i;
-    cursor.base = base;
-    cursor.used = 0;
-    d->cache = trf__take_reals(&cursor, c->decoder_layers * d->length * n, 2 * width);
-    d->memory = trf__take_reals(&cursor, c->decoder_layers * d->source_rows, 2 * width);
-    d->embedded = trf__take_reals(&cursor, n, width);
-    d->first_y = trf__take_reals(&cursor, n, width);
-    d->q = trf__take_reals(&cursor, n, width);
-    d->inner = trf__take_reals(&cursor, n, width);
-    d->proj = trf__take_reals(&cursor, n, width);
-    d->wide = trf__take_reals(&cursor, n, c->d_ff);
-    d->hidden = trf__take_reals(&cursor, n, c->d_ff);
-    d->s = trf__take_reals(&cursor, n, width);
-    d->y = trf__take_reals(&cursor, n, width);
+    d->n_rows = n;
+    d->cache.self_layer = d->length * n * width;
+    d->cache.cross_layer = d->source_rows * width;
+    d->cache.self = trf__take_reals(&cursor, c->decoder_layers, d->cache.self_layer);
+    d->cache.cross = trf__take_reals(&cursor, c->decoder_layers, d->cache.cross_layer);
     d->logits = trf__take_reals(&cursor, n, trf__round_up(c->target_vocab, 16));
-    d->tokens = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
-    d->positions = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
-    d->only = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
-    d->sentence = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
     for (i = 0; i < 2; i++) d->ancestors[i] = (int32_t *)trf__take(&cursor, n * d->length, sizeof(int32_t));
-    d->self = (trf__span *)trf__take(&cursor, n, sizeof(trf__span));
-    d->cross = (trf__span *)trf__take(&cursor, sentences, sizeof(trf__span));
-    d->candidates = (trf__candidate *)trf__take(&cursor, n, trf__mul_size((size_t)trf__wanted_most(&t->search),
-                                                                          sizeof(trf__candidate)));
-    d->beams = (trf__beam *)trf__take(&cursor, sentences, sizeof(trf__beam));
-    d->beam_memory = (char *)trf__take(&cursor, sentences,
-                                       trf__beam_layout(&beam, &t->search, (int32_t)d->length, NULL));
+    d->only = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
+    d->live = (int32_t *)trf__take(&cursor, d->n_sentences, sizeof(int32_t));
+    d->candidates = (trf__candidate *)trf__take(&cursor, n * ((int64_t)s->beam * s->candidates + 1),
+                                                sizeof(trf__candidate));
+    d->beams = (trf__beam *)trf__take(&cursor, d->n_sentences, sizeof(trf__beam));
+    d->beam_memory = (char *)trf__take(&cursor, d->n_sentences,
+                                       trf__beam_layout(&beam, s, (int32_t)d->length, NULL));
     return cursor.used;
 }
 
-/* Makes room for answers of `length` tokens and `source_rows` encoder rows. On failure nothing has changed. */
-TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t length, int64_t source_rows, trf_error *err)
+/* Makes room for so many sentences together, answers of `length` tokens and `source_rows` encoder rows. On failure
+   nothing has changed. */
+TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
+                                        trf_error *err)
 {
     trf__decoder bigger = t->decoder;
     size_t each;
-    int32_t i;
-    if (bigger.arena && length <= bigger.length && source_rows <= bigger.source_rows) return TRF_OK;
-    bigger.n_rows = (int64_t)t->search.max_sentences * t->search.beam;
+    int64_t i;
+    if (bigger.arena && sentences <= bigger.n_sentences && length <= bigger.length &&
+        source_rows <= bigger.source_rows) return TRF_OK;
+    bigger.n_sentences = trf__max64(sentences, bigger.n_sentences);
     bigger.length = trf__max64(length, bigger.length);
     bigger.source_rows = trf__max64(source_rows, bigger.source_rows);
     bigger.arena_bytes = trf__decoder_layout(&bigger, t, NULL);
@@ -7306,7 +7396,7 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t length, int64
                          (unsigned long long)bigger.arena_bytes, (long long)bigger.n_rows, (long long)bigger.length);
     trf__decoder_layout(&bigger, t, bigger.arena);
     each = trf__beam_layout(&bigger.beams[0], &t->search, (int32_t)bigger.length, NULL);
-    for (i = 0; i < t->search.max_sentences; i++)
+    for (i = 0; i < bigger.n_sentences; i++)
         trf__beam_layout(&bigger.beams[i], &t->search, (int32_t)bigger.length, bigger.beam_memory + (size_t)i * each);
     trf__free(&t->search.hooks, t->decoder.arena, t->decoder.arena_bytes);
     t->decoder = bigger;
@@ -7319,13 +7409,13 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     if (!t) return;
     hooks = t->search.hooks;
     trf__pass_close(&t->pass);
-    trf__free(&hooks, t->packed, (size_t)t->model->layout.n_weights * sizeof(trf_real));
+    trf__free(&hooks, t->packed, trf__bytes(t->model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, t->decoder.arena, t->decoder.arena_bytes);
-    trf__free(&hooks, t->answers, (size_t)t->answers_capacity * sizeof *t->answers);
-    trf__free(&hooks, t->n_answers, (size_t)t->n_answers_capacity * sizeof *t->n_answers);
-    trf__free(&hooks, t->ids, (size_t)t->ids_capacity * sizeof *t->ids);
-    trf__free(&hooks, t->first_id, (size_t)t->first_id_capacity * sizeof *t->first_id);
-    trf__free(&hooks, t->text_ids, (size_t)t->text_ids_capacity * sizeof *t->text_ids);
+    trf__free(&hooks, t->answers, trf__bytes(t->answers_capacity, sizeof *t->answers));
+    trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
+    trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
+    trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
+    trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
     trf__free(&hooks, t, sizeof *t);
 }
 
@@ -7348,8 +7438,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_translator *t;
     trf__limits limits;
     trf_status status;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
@@ -7358,11 +7447,10 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->search = *search;
-    limits.source_rows = trf__has_source(&model->config) ? search->max_tokens : 0;
-    limits.target_rows = 1;
-    limits.sentences = search->max_sentences;
+    limits.source_rows = trf__has_source(&model->config) ? trf__min64(search->max_tokens, 256) : 0;
+    limits.target_rows = limits.sentences = search->beam;
     limits.longest = trf__min64(model->config.max_length, 256);
-    t->packed = (trf_real *)trf__alloc(&search->hooks, (size_t)model->layout.n_weights * sizeof(trf_real));
+    t->packed = (trf_real *)trf__alloc(&search->hooks, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
     if (status == TRF_OK)
@@ -7375,73 +7463,21 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     return TRF_OK;
 }
 
-// >>decode         one step of the decoder for all live rows
-//
-// The same steps as >>forward, for one new token a row: queries are computed for it alone, its key and value are put
-// into the cache, and attention reads the cache through the ancestors. (rows, d) throughout, logits (rows, vocab).
+// >>decode         one token for all live rows
 
-/* One sublayer at position `at`: as trf__step_forward, but keys and values come from the caches. */
-TRF__FN void trf__decode_step(trf_translator *t, const trf__step *step, int layer, int64_t rows, int64_t at,
-                              int64_t n_sentences, const trf_real *in, const trf_real *res)
+/* Logits of the next token of every row from the pass's target ids, which are the tokens read now; `at` others have been
+   read before them. Each row is a sequence of one query, its keys are its ancestors. */
+TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
-    const trf__run *run = &t->pass.run;
     trf__decoder *d = &t->decoder;
-    int64_t width = c->d_model;
-    trf__sub_weights w = trf__step_weights(&t->pass, step);
-    trf__norm n = trf__norm_of(&t->pass, rows, step->gain, step->bias);
-    if (step->kind == TRF__FEED_FORWARD) {
-        trf__drop none;
-        trf__sub_acts acts;
-        TRF__ZERO(none);
-        TRF__ZERO(acts);
-        acts.wide = d->wide;
-        acts.inner = d->hidden;
-        trf__feed_forward_forward(run, d->proj, in, &w, rows, width, c->d_ff, (int)c->activation, &none, &acts);
-    } else {
-        int self = step->kind == TRF__SELF;
-        trf_real *cache = self ? d->cache + layer * d->length * d->n_rows * 2 * width
-                               : d->memory + layer * d->source_rows * 2 * width;
-        trf__attention a;
-        TRF__ZERO(a);
-        run->ops->linear(run, d->q, in, w.in_w, w.in_b, rows, width, width);
-        if (self)
-            run->ops->linear(run, cache + at * d->n_rows * 2 * width, in, trf__mat_from(w.in_w, width, width),
-                             w.in_b + width, rows, 2 * width, width);
-        a.out = d->inner;
-        a.q = d->q; a.k = cache; a.v = cache + width;
-        a.ldq = a.ldo = width; a.ldk = 2 * width;
-        a.spans = self ? d->self : d->cross;
-        a.n_spans = self ? rows : n_sentences;
-        a.heads = c->n_heads; a.d_head = c->d_model / c->n_heads;
-        run->ops->attention(run, &a);
-        run->ops->linear(run, d->proj, d->inner, w.out_w, w.out_b, rows, width, width);
-    }
-    n.s = d->s;
-    n.y = step->gain >= 0 ? d->y : NULL;
-    n.x = res;
-    n.sub = d->proj;
-    run->ops->add_norm(run, &n);
-}
-
-/* Logits of the next token of every row; `at` tokens have been read before this one. */
-TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64_t n_sentences)
-{
-    const trf_config *c = &t->model->config;
-    const trf__outer *o = &t->model->layout.outer;
-    const trf__run *run = &t->pass.run;
-    const trf__stack *stack = &t->pass.decoder;
-    trf__decoder *d = &t->decoder;
-    const trf_real *in = d->embedded, *res = d->embedded;
-    const trf_real *table = o->tgt_positions >= 0
-        ? t->model->weights + o->tgt_positions + (int64_t)c->position_offset * c->d_model : t->pass.table;
-    trf__drop none;
+    trf__side *side = &t->pass.target;
+    trf__dropouts none;
+    trf_status status;
     int64_t r;
-    int i;
     TRF__ZERO(none);
     for (r = 0; r < rows; r++) {
-        trf__span *span = &d->self[r];
-        d->positions[r] = (int32_t)at;
+        trf__span *span = &side->self[r];
+        side->positions[r] = (int32_t)at;
         d->ancestors[0][r * d->length + at] = (int32_t)(at * d->n_rows + r);
         TRF__ZERO(*span);
         span->query = r;
@@ -7449,39 +7485,29 @@ TRF__FN void trf__decode_rows(trf_translator *t, int64_t rows, int64_t at, int64
         span->n_key = at + 1;
         span->key_rows = d->ancestors[0] + r * d->length;
     }
-    run->ops->embed(run, d->embedded, t->model->weights + o->tgt_embed, table, d->tokens, d->positions, rows,
-                    c->d_model, trf__embedding_scale(c), &none);
-    if (stack->first_gain >= 0) {
-        trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->first_gain, stack->first_bias);
-        in = d->first_y;
-    }
-    for (i = 0; i < stack->n_steps; i++) {
-        const trf__step *step = &stack->steps[i];
-        trf__decode_step(t, step, i / trf__steps_per_layer(c, 1), rows, at, n_sentences, in, res);
-        in = step->gain >= 0 ? d->y : d->s;
-        res = c->norm_place == TRF_PRE_NORM ? d->s : in;
-    }
-    if (stack->final_gain >= 0) {
-        trf__norm_alone(&t->pass, d->first_y, NULL, in, rows, stack->final_gain, stack->final_bias);
-        in = d->first_y;
-    }
-    run->ops->linear(run, d->logits, in, trf__weight(&t->pass, o->generator_w),
-                     o->generator_b >= 0 ? t->model->weights + o->generator_b : NULL,
-                     rows, c->target_vocab, c->d_model);
+    side->rows = side->n_self = rows;
+    d->cache.fresh = at * d->n_rows * 2 * t->model->config.d_model;
+    trf__embed_side(&t->pass, 1, &none);
+    t->pass.cache = &d->cache;
+    status = trf__stack_forward(&t->pass, 1, &none, err);
+    t->pass.cache = NULL;
+    if (status == TRF_OK) trf__generate(&t->pass, d->logits, t->pass.decoder.out, rows);
+    return status;
 }
 
 // >>rounds         sentences searched together
 //
 // A call's sentences are taken in rounds of at most max_sentences and max_tokens. A round: encode, then until no row
 // is live: decode a token for all rows (>>decode), let every sentence's beam choose (>>search), line the rows up
-// again; then store the answers. `live` lists the sentences still searched, in the order of their rows.
+// again; then store the answers.
 
-/* A round: sentences first .. first + n - 1 of the call. */
+/* A round: sentences first .. first + n - 1 of the call. Sources or prefixes that there are none of have count 0. */
 typedef struct trf__round {
-    const trf_sequences *sources, *prefixes;    /* of the round alone; prefixes may be NULL */
+    trf_sequences sources, prefixes;
     int32_t first, n;
 } trf__round;
 
+/* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no prefix. */
 TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int32_t n_prefix)
 {
     const trf_config *c = &t->model->config;
@@ -7490,36 +7516,87 @@ TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int
     return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
-/* Encodes the round's sources and projects the keys and values that every step will read. */
-TRF__FN trf_status trf__round_encode(trf_translator *t, trf_error *err)
+TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && x->count ? x->lengths[i] : 0; }
+
+/* Makes room for the round, encodes its sources, and projects the keys and values that every step will read. */
+TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, int64_t longest, trf_error *err)
 {
     const trf_config *c = &t->model->config;
+    trf__limits need;
+    trf_batch batch;
     trf__dropouts none;
     int i;
-    if (!trf__has_source(c)) return TRF_OK;
+    need.source_rows = 0;
+    need.target_rows = need.sentences = (int64_t)round->n * t->search.beam;
+    need.longest = longest + 1;
+    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
+    if (!trf__has_source(c)) return trf__decoder_reserve(t, round->n, longest + 1, 0, err);
     TRF__ZERO(none);
+    TRF__ZERO(batch);
+    batch.source = round->sources;
+    TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
+    TRF__TRY(trf__decoder_reserve(t, round->n, longest + 1, t->pass.source.rows, err));
     trf__embed_side(&t->pass, 0, &none);
     TRF__TRY(trf__stack_forward(&t->pass, 0, &none, err));
     for (i = 0; i < c->decoder_layers; i++) {
-        const trf__step *step = &t->pass.decoder.steps[3 * i + 1];
-        trf__sub_weights w = trf__step_weights(&t->pass, step);
-        t->pass.run.ops->linear(&t->pass.run, t->decoder.memory + i * t->decoder.source_rows * 2 * c->d_model,
+        trf__sub_weights w = trf__step_weights(&t->pass, &t->pass.decoder.steps[3 * i + 1]);
+        t->pass.run.ops->linear(&t->pass.run, t->decoder.cache.cross + i * t->decoder.cache.cross_layer,
                                 t->pass.encoder.out, trf__mat_from(w.in_w, c->d_model, c->d_model),
                                 w.in_b + c->d_model, t->pass.source.rows, 2 * c->d_model, c->d_model);
     }
     return TRF_OK;
 }
 
+/* Begins the searches; returns the number of rows. */
+TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int32_t *n_live)
+{
+    const trf_config *c = &t->model->config;
+    trf__decoder *d = &t->decoder;
+    const int32_t *prefix = round->prefixes.ids;
+    int64_t rows = 0;
+    int32_t i;
+    for (*n_live = i = 0; i < round->n; i++) {
+        int32_t n_prefix = trf__length_of(&round->prefixes, i);
+        int64_t limit = trf__answer_limit(t, trf__length_of(&round->sources, i), n_prefix);
+        trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
+                        c->target_vocab - 2);       /* pad and bos are never chosen */
+        if (n_prefix) prefix += n_prefix;
+        if (d->beams[i].live == 0) continue;
+        d->live[(*n_live)++] = i;
+        t->pass.target.ids[rows++] = trf__start_id(c);
+    }
+    return rows;
+}
+
+/* The spans of cross-attention: all rows of a sentence ask the rows of its source. */
+TRF__FN void trf__round_spans(trf_translator *t, int32_t n_live)
+{
+    trf__decoder *d = &t->decoder;
+    int64_t row = 0;
+    int32_t k;
+    for (k = 0; trf__has_source(&t->model->config) && k < n_live; k++) {
+        trf__span *span = &t->pass.target.cross[k];
+        const trf__span *source = &t->pass.source.self[d->live[k]];
+        TRF__ZERO(*span);
+        span->query = row;
+        span->n_query = d->beams[d->live[k]].live;
+        span->key = source->query;
+        span->n_key = source->n_query;
+        row += span->n_query;
+    }
+    t->pass.target.n_cross = n_live;
+}
+
 /* Asks for each row's candidates, lets every sentence choose, and lines up the rows of the next step. Returns
    their number. */
-TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, int32_t *n_live, int32_t *live)
+TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, int32_t *n_live)
 {
     trf__decoder *d = &t->decoder;
     trf__top top;
     int64_t row = 0, next = 0, r, stride = 1;
     int32_t k, kept = 0, *swap;
     for (k = 0; k < *n_live; k++) {
-        const trf__beam *beam = &d->beams[live[k]];
+        const trf__beam *beam = &d->beams[d->live[k]];
         trf__beam_request request = trf__beam_wanted(beam);
         stride = trf__max64(stride, request.count);
         for (r = 0; r < beam->live; r++) d->only[row++] = request.forced;
@@ -7532,50 +7609,43 @@ TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, 
     top.only = d->only;
     t->pass.run.ops->top(&t->pass.run, &top);
     for (row = 0, k = 0; k < *n_live; k++) {
-        trf__beam *beam = &d->beams[live[k]];
+        trf__beam *beam = &d->beams[d->live[k]];
         int32_t before = beam->live,
                 now = trf__beam_advance(beam, d->candidates + row * stride, stride, trf__beam_wanted(beam).count), j;
         for (j = 0; j < now; j++, next++) {
-            d->tokens[next] = trf__beam_tokens(beam)[j];
+            t->pass.target.ids[next] = trf__beam_tokens(beam)[j];
             memcpy(d->ancestors[1] + next * d->length,
                    d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length,
                    (size_t)(at + 1) * sizeof(int32_t));
         }
         row += before;
-        if (now > 0) live[kept++] = live[k];
+        if (now > 0) d->live[kept++] = d->live[k];
     }
     *n_live = kept;
     swap = d->ancestors[0]; d->ancestors[0] = d->ancestors[1]; d->ancestors[1] = swap;
     return next;
 }
 
-/* The spans of cross-attention: all rows of a sentence ask the rows of its source. */
-TRF__FN void trf__round_spans(trf_translator *t, const int32_t *live, int32_t n_live)
+TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
 {
-    trf__decoder *d = &t->decoder;
-    int64_t row = 0;
-    int32_t k;
-    for (k = 0; trf__has_source(&t->model->config) && k < n_live; k++) {
-        trf__span *span = &d->cross[k];
-        const trf__span *source = &t->pass.source.self[live[k]];
-        TRF__ZERO(*span);
-        span->query = row;
-        span->n_query = d->beams[live[k]].live;
-        span->key = source->query;
-        span->n_key = source->n_query;
-        row += span->n_query;
+    int32_t n_live;
+    int64_t rows = trf__round_begin(t, round, &n_live), at;
+    for (at = 0; rows > 0; at++) {
+        trf__round_spans(t, n_live);
+        TRF__TRY(trf__decode(t, rows, at, err));
+        rows = trf__round_advance(t, rows, at, &n_live);
     }
+    return TRF_OK;
 }
 
 /* Stores the answers of all sentences of a round that is over. */
 TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, trf_error *err)
 {
-    const trf_hooks *hooks = &t->search.hooks;
     int32_t i;
     for (i = 0; i < round->n; i++) {
         const trf__beam *beam = &t->decoder.beams[i];
         int64_t room = trf__beam_ids(beam);
-        TRF__TRY(trf__grow(hooks, (void **)&t->ids, &t->ids_capacity, t->n_ids + room, sizeof *t->ids, err));
+        TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
         t->first_id[round->first + i] = t->n_ids;
         t->n_answers[round->first + i] =
             trf__beam_finish(beam, t->answers + (int64_t)(round->first + i) * t->search.n_best, t->ids + t->n_ids);
@@ -7584,66 +7654,50 @@ TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    const trf_config *c = &t->model->config;
-    trf__decoder *d = &t->decoder;
-    int32_t *live = d->sentence, n_live = 0, i;
-    int64_t rows = 0, at = 0, from = 0;
-    for (i = 0; i < round->n; i++) {
-        int32_t n_prefix = round->prefixes ? round->prefixes->lengths[i] : 0;
-        trf__beam_start(&d->beams[i],
-                        (int32_t)trf__answer_limit(t, trf__has_source(c) ? round->sources->lengths[i] : 0, n_prefix),
-                        round->prefixes ? round->prefixes->ids + from : NULL, n_prefix, c->eos,
-                        c->target_vocab - 2);       /* pad and bos are never chosen */
-        from += n_prefix;
-        if (d->beams[i].live > 0) { live[n_live++] = i; d->tokens[rows++] = trf__start_id(c); }
-    }
-    for (at = 0; rows > 0; at++) {
-        TRF__TRY(trf__cancel_status(&t->search.hooks, err));
-        trf__round_spans(t, live, n_live);
-        trf__decode_rows(t, rows, at, n_live);
-        rows = trf__round_advance(t, rows, at, &n_live, live);
-    }
-    return TRF_OK;
-}
-
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
-/* Checks the prefixes and finds how long the longest answer may become. */
-TRF__FN trf_status trf__prefix_check(const trf_translator *t, const trf_sequences *sources,
-                                     const trf_sequences *prefixes, int64_t *longest, trf_error *err)
+/* Checks a call, makes room for its answers, and finds how long the longest may become. */
+TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+                                       int64_t *longest, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0;
-    int32_t i, n = trf__has_source(c) ? sources->count : prefixes->count;
+    int32_t i, n = sources ? sources->count : prefixes->count;
+    if (sources) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, "prefix", &rows, &most, err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
                          prefixes->count);
-    for (i = 0; i < n; i++)
-        *longest = trf__max64(*longest, trf__answer_limit(t, trf__has_source(c) ? sources->lengths[i] : 0,
-                                                          prefixes ? prefixes->lengths[i] : 0));
+    for (*longest = 1, i = 0; i < n; i++)
+        *longest = trf__max64(*longest, trf__answer_limit(t, trf__length_of(sources, i), trf__length_of(prefixes, i)));
+    TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
+    TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
+    TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
     return TRF_OK;
 }
 
-TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n, int64_t at)
+/* Sequences first .. first + n - 1 of x, whose ids begin at *at, which moves behind them. */
+TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n, int64_t *at)
 {
     trf_sequences part;
-    part.ids = x->ids ? x->ids + at : NULL;
+    int32_t i;
+    TRF__ZERO(part);
+    if (!x) return part;
+    part.ids = x->ids ? x->ids + *at : NULL;
     part.lengths = x->lengths + first;
     part.count = n;
+    for (i = 0; i < n; i++) *at += part.lengths[i];
     return part;
 }
 
 /* How many sentences from `first` on fit into a round. */
-TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x, int32_t first, int64_t *tokens)
+TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x, int32_t first)
 {
+    int64_t tokens = 0;
     int32_t n = 0;
-    *tokens = 0;
     while (first + n < x->count && n < t->search.max_sentences &&
-           (n == 0 || *tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
-        *tokens += x->lengths[first + n++] + 1;
+           (n == 0 || tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
+        tokens += x->lengths[first + n++] + 1;
     return n;
 }
 
@@ -7651,55 +7705,26 @@ TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x,
 TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
                                    trf_error *err)
 {
-    const trf_config *c = &t->model->config;
-    const trf_sequences *leading = trf__has_source(c) ? sources : prefixes;
-    const trf_hooks *hooks = &t->search.hooks;
-    trf__limits limits = t->pass.limits;
-    trf_batch batch;
+    const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t longest = 1, at = 0, prefix_at = 0, tokens = 0, rows = 0, most = 0;
-    int32_t i, first;
+    int64_t longest, source_at = 0, prefix_at = 0, id;
+    int32_t i, k;
     trf__forget_answers(t);
-    if (trf__has_source(c))
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
-    TRF__TRY(trf__prefix_check(t, sources, prefixes, &longest, err));
-    limits.longest = trf__max64(limits.longest, trf__max64(longest + 1, most));
-    if (limits.longest > t->pass.limits.longest) TRF__TRY(trf__pass_resize(&t->pass, &limits, err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->answers, &t->answers_capacity, (int64_t)leading->count * t->search.n_best,
-                       sizeof *t->answers, err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->n_answers, &t->n_answers_capacity, leading->count, sizeof *t->n_answers,
-                       err));
-    TRF__TRY(trf__grow(hooks, (void **)&t->first_id, &t->first_id_capacity, leading->count, sizeof *t->first_id,
-                       err));
-    for (first = 0; first < leading->count; first += round.n) {
-        trf_sequences part, prefix;
-        TRF__ZERO(batch);
-        round.first = first;
-        round.n = trf__round_size(t, leading, first, &tokens);
-        part = trf__part(leading, first, round.n, at);
-        if (prefixes) prefix = trf__part(prefixes, first, round.n, prefix_at);
-        round.sources = trf__has_source(c) ? &part : NULL;
-        round.prefixes = prefixes ? &prefix : NULL;
-        TRF__TRY(trf__decoder_reserve(t, longest + 1,
-                                      trf__has_source(c) ? trf__max64(tokens, t->search.max_tokens) : 0, err));
-        if (trf__has_source(c)) {
-            batch.source = part;
-            TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
-        }
-        TRF__TRY(trf__round_encode(t, err));
+    TRF__TRY(trf__search_prepare(t, sources, prefixes, &longest, err));
+    for (round.first = 0; round.first < leading->count; round.first += round.n) {
+        round.n = trf__round_size(t, leading, round.first);
+        round.sources = trf__part(sources, round.first, round.n, &source_at);
+        round.prefixes = trf__part(prefixes, round.first, round.n, &prefix_at);
+        TRF__TRY(trf__round_encode(t, &round, longest, err));
         TRF__TRY(trf__round_search(t, &round, err));
         TRF__TRY(trf__round_store(t, &round, err));
-        for (i = 0; i < round.n; i++) { at += part.lengths[i]; if (prefixes) prefix_at += prefix.lengths[i]; }
     }
-    for (i = 0; i < leading->count; i++) {      /* the ids have stopped moving */
-        int64_t id = t->first_id[i];
-        int32_t k;
-        for (k = 0; k < t->n_answers[i]; k++) {
+    for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
+        for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
             h->ids = t->ids + id;
             id += h->n;
         }
-    }
     t->n_sentences = leading->count;
     return TRF_OK;
 }
@@ -7708,8 +7733,7 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                                           const trf_sequences *prefixes, trf_error *err)
 {
     const trf_config *c;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     c = &translator->model->config;
     if (c->kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
@@ -7723,8 +7747,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     const trf_config *c;
     trf_status status;
     int32_t i, k;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     if (!sources) return trf__fail_null(err, "sources");
     c = &translator->model->config;
     if (c->kind == TRF_ENCODER_ONLY)
@@ -7743,7 +7766,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
 {
-    return sentence < 0 || sentence >= translator->n_sentences ? 0 : translator->n_answers[sentence];
+    return translator && sentence >= 0 && sentence < translator->n_sentences ? translator->n_answers[sentence] : 0;
 }
 
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank)
@@ -7785,8 +7808,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     trf_sequences one;
     int32_t n = 0;
     size_t bytes;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
     c = &translator->model->config;
     from = trf__has_source(c) ? translator->model->source : translator->model->target;
@@ -7796,8 +7818,8 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!from || !to)
         return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                          "the model has no vocabularies: see trf_model_set_vocabs");
-    TRF__TRY(trf__grow(&translator->search.hooks, (void **)&translator->text_ids, &translator->text_ids_capacity,
-                       (int64_t)strlen(text) + 1, sizeof *translator->text_ids, err));
+    TRF__GROW(int32_t, translator->text_ids, translator->text_ids_capacity, (int64_t)strlen(text),
+              &translator->search.hooks);
     TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
                               (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
     one.ids = translator->text_ids;
@@ -7818,7 +7840,7 @@ TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sou
 {
     int64_t rows = 0;
     int32_t i;
-    for (i = 0; i < sources->count; i++) rows += sources->lengths[i] + model->config.source_eos;
+    for (i = 0; model && sources && i < sources->count; i++) rows += sources->lengths[i] + model->config.source_eos;
     return rows;
 }
 
@@ -7826,8 +7848,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 {
     int64_t rows = 0;
     int32_t i;
-    (void)model;
-    for (i = 0; i < targets->count; i++) rows += targets->lengths[i] + 1;
+    for (i = 0; model && targets && i < targets->count; i++) rows += targets->lengths[i] + 1;
     return rows;
 }
 
@@ -7850,8 +7871,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 {
     trf__loss loss;
     int64_t i, r;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
@@ -7876,8 +7896,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     int64_t rows;
     trf_batch batch;
     trf__dropouts none;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
@@ -7899,21 +7918,14 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
-    const trf_config *c;
-    const trf__outer *o;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
-    c = &translator->model->config;
-    o = &translator->model->layout.outer;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     TRF__TRY(trf__pass_batch(pass, batch, 0, err));
-    TRF__TRY(trf__shape_check(out, "out", pass->target.rows, c->target_vocab, err));
+    TRF__TRY(trf__shape_check(out, "out", pass->target.rows, pass->config->target_vocab, err));
     TRF__TRY(trf__look(pass, err));
-    pass->run.ops->linear(&pass->run, out->data, pass->decoder.out, trf__weight(pass, o->generator_w),
-                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, pass->target.rows,
-                          c->target_vocab, c->d_model);
+    trf__generate(pass, out->data, pass->decoder.out, pass->target.rows);
     return TRF_OK;
 }
 
@@ -7925,8 +7937,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
     trf_status status;
-    trf__clear(err);
-    if (!translator) return trf__fail_null(err, "translator");
+    TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
@@ -8363,8 +8374,7 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum {
-    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes */
-    TRF__FILE_TENSORS = 65536,          /* tensors, and as many texts */
+    TRF__FILE_TENSORS = 65536,          /* limits of a header: tensors, and as many texts */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
@@ -8386,7 +8396,7 @@ TRF__FN const trf__dtype *trf__dtype_of(const char *name)
     return NULL;
 }
 
-typedef struct trf__text_entry { const char *key, *value; } trf__text_entry;
+typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
 
 struct trf_file {
     trf_hooks hooks;
@@ -8397,7 +8407,7 @@ struct trf_file {
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
     trf_file_entry *entries;    /* as in the header */
-    trf__text_entry *meta;
+    trf__meta *meta;
     const void **by_name, **by_begin, **by_key;     /* the same, sorted */
     char *header;
     int64_t header_bytes;
@@ -8519,7 +8529,6 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
 TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
 {
     char *to;
-    trf_status status;
     trf__json_blanks(s);
     if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
     s->at++;
@@ -8531,8 +8540,7 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
         s->at++;
         if (c == '"') break;
         if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
-        status = trf__json_escape(s, &to);
-        if (status) return status;
+        TRF__TRY(trf__json_escape(s, &to));
     }
     *to = 0;            /* at most where the closing quote was */
     return TRF_OK;
@@ -8540,8 +8548,7 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
 
 TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
 {
-    trf_status status = trf__json_string(s, key, "a name in double quotes");
-    if (status) return status;
+    TRF__TRY(trf__json_string(s, key, "a name in double quotes"));
     return trf__json_open(s, ':', "':'");
 }
 
@@ -8575,16 +8582,14 @@ TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 {
     int more;
     uint64_t n = 0;
-    trf_status status = trf__json_open(s, '[', "the shape, an array");
-    if (status) return status;
+    TRF__TRY(trf__json_open(s, '[', "the shape, an array"));
     for (entry->rank = 0; ; entry->rank++) {
-        status = trf__json_next(s, entry->rank == 0, ']', &more);
-        if (status || !more) return status;
+        TRF__TRY(trf__json_next(s, entry->rank == 0, ']', &more));
+        if (!more) return TRF_OK;
         if (entry->rank == TRF__FILE_RANK)
             return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "tensor \"%.100s\": more than %d dimensions",
                              s->name, (int)TRF__FILE_RANK);
-        status = trf__json_integer(s, &n);
-        if (status) return status;
+        TRF__TRY(trf__json_integer(s, &n));
         entry->shape[entry->rank] = (int64_t)n;
     }
 }
@@ -8594,17 +8599,13 @@ TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
 {
     uint64_t offset[2];
     int i, more;
-    trf_status status = trf__json_open(s, '[', "data_offsets, an array");
-    if (status) return status;
+    TRF__TRY(trf__json_open(s, '[', "data_offsets, an array"));
     for (i = 0; i < 2; i++) {
-        status = trf__json_next(s, i == 0, ']', &more);
-        if (status) return status;
+        TRF__TRY(trf__json_next(s, i == 0, ']', &more));
         if (!more) break;
-        status = trf__json_integer(s, &offset[i]);
-        if (status) return status;
+        TRF__TRY(trf__json_integer(s, &offset[i]));
     }
-    if (i == 2) status = trf__json_open(s, ']', "two offsets and ']'");
-    if (status) return status;
+    if (i == 2) TRF__TRY(trf__json_open(s, ']', "two offsets and ']'"));
     if (i < 2 || offset[0] > offset[1])
         return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
                          "tensor \"%.100s\": expected data_offsets [begin, end], got %s",
@@ -8619,8 +8620,7 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
     int64_t begin = s->at;
     const char *text = NULL;
     const trf__dtype *dtype;
-    trf_status status = trf__json_string(s, &text, "the dtype, a string");
-    if (status) return status;
+    TRF__TRY(trf__json_string(s, &text, "the dtype, a string"));
     dtype = trf__dtype_of(text);
     if (dtype && dtype->bytes) { entry->dtype = dtype->name; return TRF_OK; }
     return trf__fail(s->err, dtype ? TRF_E_UNSUPPORTED : TRF_E_FORMAT, 8 + begin, s->name,
@@ -8676,79 +8676,72 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
     static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
     trf_file_entry *entry = file->entries + file->count;
     int seen = 0, first = 1, more, i;
-    trf_status status = trf__file_name(s, file, name);
-    if (status) return status;
+    TRF__TRY(trf__file_name(s, file, name));
     if (file->count == file->capacity)
         return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors", (int)file->capacity);
     entry->name = name;
     for (i = 0; i < TRF__FILE_RANK; i++) entry->shape[i] = 1;
-    status = trf__json_open(s, '{', "an object that describes a tensor");
-    for (; !status; first = 0) {
+    TRF__TRY(trf__json_open(s, '{', "an object that describes a tensor"));
+    for (;; first = 0) {
         const char *field = NULL;
-        status = trf__json_next(s, first, '}', &more);
-        if (status || !more) break;
-        status = trf__json_key(s, &field);
-        if (status) break;
+        TRF__TRY(trf__json_next(s, first, '}', &more));
+        if (!more) break;
+        TRF__TRY(trf__json_key(s, &field));
         for (i = 0; i < 3 && strcmp(field, fields[i]); i++) { }
         if (i == 3) { trf__json_blanks(s); return trf__json_refuse(s, "no field but dtype, shape and data_offsets"); }
         if (seen & 1 << i)
             return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
                              "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
         seen |= 1 << i;
-        status = i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry) : trf__file_offsets(s, entry);
+        TRF__TRY(i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry) : trf__file_offsets(s, entry));
     }
-    if (status) return status;
     for (i = 0; i < 3; i++)
         if (!(seen & 1 << i))
             return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name, "tensor \"%.100s\" has no \"%s\"", name,
                              fields[i]);
-    status = trf__file_extent(s, entry, trf__file_where(file, name));
-    if (!status) file->count++;
-    return status;
+    TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
+    file->count++;
+    return TRF_OK;
 }
 
 TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 {
     int more, first = 1;
-    trf_status status = trf__json_open(s, '{', "an object of texts");
-    for (; !status; first = 0) {
-        trf__text_entry *pair = file->meta + file->n_meta;
-        status = trf__json_next(s, first, '}', &more);
-        if (status || !more) break;
+    TRF__TRY(trf__json_open(s, '{', "an object of texts"));
+    for (;; first = 0) {
+        trf__meta *pair = file->meta + file->n_meta;
+        TRF__TRY(trf__json_next(s, first, '}', &more));
+        if (!more) return TRF_OK;
         if (file->n_meta == file->meta_capacity)
             return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "more than %d texts", (int)file->meta_capacity);
-        status = trf__json_key(s, &pair->key);
-        if (!status) status = trf__json_string(s, &pair->value, "a text in double quotes");
-        if (!status) file->n_meta++;
+        TRF__TRY(trf__json_key(s, &pair->key));
+        TRF__TRY(trf__json_string(s, &pair->value, "a text in double quotes"));
+        file->n_meta++;
     }
-    return status;
 }
 
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
     int more, first = 1, texts = 0;
-    trf_status status;
     int64_t bad = trf__utf8_fault(s->text, (size_t)s->n);
     if (bad >= 0)
         return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
                          (long long)(8 + bad));
     if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
         return trf__fail(s->err, TRF_E_FORMAT, 8, s->name, "header: a byte order mark, expected '{'");
-    status = trf__json_open(s, '{', "an object");
-    for (; !status; first = 0) {
+    TRF__TRY(trf__json_open(s, '{', "an object"));
+    for (;; first = 0) {
         const char *name = NULL;
         s->name = "header";
-        status = trf__json_next(s, first, '}', &more);
-        if (status || !more) break;
-        status = trf__json_key(s, &name);
-        if (status) break;
+        TRF__TRY(trf__json_next(s, first, '}', &more));
+        if (!more) break;
+        TRF__TRY(trf__json_key(s, &name));
         s->name = name;
-        if (strcmp(name, "__metadata__")) status = trf__file_tensor(s, file, name);
+        if (strcmp(name, "__metadata__")) TRF__TRY(trf__file_tensor(s, file, name));
         else if (texts++)
             return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name, "header: two \"__metadata__\"");
-        else status = trf__file_texts(s, file);
+        else TRF__TRY(trf__file_texts(s, file));
     }
-    if (status) return status;
     trf__json_blanks(s);
     return s->at < s->n ? trf__json_refuse(s, "blanks after the last '}'") : TRF_OK;
 }
@@ -8761,7 +8754,7 @@ TRF__FN int trf__by_name(const void *a, const void *b)
 }
 TRF__FN int trf__by_key(const void *a, const void *b)
 {
-    return strcmp(((const trf__text_entry *)a)->key, ((const trf__text_entry *)b)->key);
+    return strcmp(((const trf__meta *)a)->key, ((const trf__meta *)b)->key);
 }
 TRF__FN int trf__by_begin(const void *a, const void *b)        /* an empty tensor before the one that begins there */
 {
@@ -8785,7 +8778,7 @@ TRF__FN trf_status trf__file_unique(trf_file *file, trf_error *err)
         }
     for (i = 1; i < file->n_meta; i++)
         if (!trf__by_key(file->by_key[i - 1], file->by_key[i])) {
-            const char *key = ((const trf__text_entry *)file->by_key[i])->key;
+            const char *key = ((const trf__meta *)file->by_key[i])->key;
             return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, key), key, "duplicate metadata \"%.100s\"",
                              key);
         }
@@ -8869,12 +8862,10 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     const char *guess;
     uint64_t n = 0;
     int i;
-    trf_status status;
     if (size < 8)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path, "file is %llu bytes, needs at least 8: truncated?",
                          (unsigned long long)size);
-    status = trf__file_fetch(fd, path, 0, begin, 8, err);
-    if (status) return status;
+    TRF__TRY(trf__file_fetch(fd, path, 0, begin, 8, err));
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
@@ -8898,7 +8889,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TENSORS);
     size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
     size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
-                 + (size_t)texts * (sizeof(trf__text_entry) + sizeof(void *)) + (size_t)header + 1;
+                 + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
     char *block = (char *)trf__alloc(hooks, bytes);
     trf_file *file = (trf_file *)(void *)block;
     if (!block) return NULL;
@@ -8912,7 +8903,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     file->by_name = (const void **)(void *)(file->entries + tensors);
     file->by_begin = file->by_name + tensors;
     file->by_key = file->by_begin + tensors;
-    file->meta = (trf__text_entry *)(void *)(file->by_key + texts);
+    file->meta = (trf__meta *)(void *)(file->by_key + texts);
     file->header = (char *)(file->meta + texts);
     file->header_bytes = header;
     return file;
@@ -8921,17 +8912,15 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
     trf__json s;
-    trf_status status = trf__file_fetch(file->fd, file->path, 8, file->header, (size_t)file->header_bytes, err);
-    if (status) return status;
+    TRF__TRY(trf__file_fetch(file->fd, file->path, 8, file->header, (size_t)file->header_bytes, err));
     TRF__ZERO(s);
     s.text = file->header;
     s.n = file->header_bytes;
     s.name = "header";
     s.err = err;
-    status = trf__file_parse(&s, file);
-    if (!status) status = trf__file_unique(file, err);
-    if (!status) status = trf__file_cover(file, err);
-    return status;
+    TRF__TRY(trf__file_parse(&s, file));
+    TRF__TRY(trf__file_unique(file, err));
+    return trf__file_cover(file, err);
 }
 
 /* ---- reading tensors ---- */
@@ -9035,29 +9024,6 @@ TRF__FN trf_status trf__file_read(trf_file *file, int32_t index, trf_real *out, 
     return status;
 }
 
-/* All of an I64 tensor. */
-TRF__FN trf_status trf__file_read_int64(trf_file *file, int32_t index, int64_t *out, int64_t count, trf_error *err)
-{
-    const trf_file_entry *entry = file->entries + index;
-    unsigned char chunk[TRF__CHUNK];
-    uint64_t done;
-    size_t n, i;
-    trf_status status;
-    if (strcmp(entry->dtype, "I64"))
-        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\": expected I64, got %s", entry->name, entry->dtype);
-    status = trf__file_count_check(entry, count, err);
-    for (done = 0; !status && done < entry->bytes; done += n) {
-        n = entry->bytes - done < sizeof chunk ? (size_t)(entry->bytes - done) : sizeof chunk;
-        status = trf__file_fetch(file->fd, file->path, entry->begin + done, chunk, n, err);
-        for (i = 0; !status && i < n; i += 8) {
-            uint64_t bits = trf__from_little(chunk + i, 8);
-            memcpy(out++, &bits, 8);
-        }
-    }
-    return status;
-}
-
 /* Compares the data with metadata "trf.crc32"; a file without it passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
@@ -9099,43 +9065,6 @@ typedef struct trf__out {
     const char *dtype;          /* "F32", "F64" or "I64" */
     uint64_t bytes;
 } trf__out;
-
-typedef struct trf__meta { const char *key, *value; } trf__meta;
-
-/* Text that is counted first (to = NULL) and written the second time. */
-typedef struct trf__text { char *to; size_t n; } trf__text;
-
-TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
-{
-    if (text->to) memcpy(text->to + text->n, s, n);
-    text->n += n;
-}
-
-TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
-
-TRF__FN void trf__put_number(trf__text *text, uint64_t value)
-{
-    char digits[24];
-    size_t i = sizeof digits - 1;
-    digits[i] = 0;
-    do digits[--i] = (char)('0' + (int)(value % 10)); while (value /= 10);
-    trf__put(text, digits + i);
-}
-
-TRF__FN void trf__put_string(trf__text *text, const char *s)
-{
-    char escape[8];
-    trf__put(text, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') trf__put(text, "\\");
-        if ((unsigned char)*s >= 32) trf__put_bytes(text, s, 1);
-        else {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*s);
-            trf__put(text, escape);
-        }
-    }
-    trf__put(text, "\"");
-}
 
 TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, const trf__meta *meta,
                              int32_t n_meta, uint32_t crc)
@@ -9207,95 +9136,6 @@ TRF__FN uint32_t trf__out_crc(const trf__out *tensors, int32_t n)
     return crc.value;
 }
 
-/* One tensor that its own reader would accept. */
-TRF__FN trf_status trf__out_check(const trf__out *out, int32_t index, trf_error *err)
-{
-    size_t length = 0;
-    uint64_t wanted;
-    int known, bad = 0;
-    int32_t i;
-    while (length < sizeof out->name && out->name[length]) {
-        bad |= (unsigned char)out->name[length] < 32 || out->name[length] == 127;
-        length++;
-    }
-    if (bad || length == 0 || length == sizeof out->name || trf__utf8_fault(out->name, length) >= 0
-        || !strcmp(out->name, "__metadata__"))
-        return trf__fail(err, TRF_E_INVALID_ARG, index, "name",
-                         "tensor %d: expected a name of 1 to 127 bytes of UTF-8 without control "
-                         "characters, and not \"__metadata__\"", (int)index);
-    known = out->dtype && (!strcmp(out->dtype, "F32") || !strcmp(out->dtype, "F64") || !strcmp(out->dtype, "I64"));
-    if (!known || out->rank < 0 || out->rank > TRF_MAX_RANK)
-        return trf__fail(err, TRF_E_INVALID_ARG, index, out->name,
-                         "tensor \"%.100s\": expected F32, F64 or I64 and a rank of 0 to 4", out->name);
-    wanted = (uint64_t)trf__out_width(out);
-    for (i = 0; i < out->rank; i++) {
-        if (out->shape[i] < 0 || (wanted && (uint64_t)out->shape[i] > TRF__FILE_INTEGER / wanted))
-            return trf__fail(err, TRF_E_INVALID_ARG, index, out->name, "tensor \"%.100s\": a dimension of %lld",
-                             out->name, (long long)out->shape[i]);
-        wanted *= (uint64_t)out->shape[i];
-    }
-    if (wanted != out->bytes || (wanted && !out->data))
-        return trf__fail(err, TRF_E_INVALID_ARG, index, out->name,
-                         "tensor \"%.100s\": expected %llu bytes of data for its shape, got %llu",
-                         out->name, (unsigned long long)wanted, (unsigned long long)(out->data ? out->bytes : 0));
-    return TRF_OK;
-}
-
-TRF__FN int trf__by_out_name(const void *a, const void *b)
-{
-    return strcmp(((const trf__out *)a)->name, ((const trf__out *)b)->name);
-}
-TRF__FN int trf__by_meta_key(const void *a, const void *b)
-{
-    return strcmp(((const trf__meta *)a)->key, ((const trf__meta *)b)->key);
-}
-
-/* Everything a writer can get wrong, before a byte is written. */
-TRF__FN trf_status trf__out_check_all(const trf_hooks *hooks, const trf__out *tensors, int32_t n,
-                                      const trf__meta *meta, int32_t n_meta, trf_error *err)
-{
-    const void **sorted;
-    size_t bytes;
-    uint64_t total = 0;
-    int32_t i;
-    trf_status status = TRF_OK;
-    if (n < 0 || n > TRF__FILE_TENSORS || (n && !tensors)
-        || n_meta < 0 || n_meta >= TRF__FILE_TENSORS || (n_meta && !meta))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n",
-                         "expected 0 to 65536 tensors and fewer than 65536 texts, got %d and %d",
-                         (int)n, (int)n_meta);
-    for (i = 0; i < n && !status; i++) {
-        status = trf__out_check(tensors + i, i, err);
-        if (!status && (total += tensors[i].bytes) > TRF__FILE_INTEGER)
-            status = trf__fail(err, TRF_E_INVALID_ARG, i, "bytes", "the data are more than %llu bytes",
-                               (unsigned long long)TRF__FILE_INTEGER);
-    }
-    for (i = 0; i < n_meta && !status; i++)
-        if (!meta[i].key || !meta[i].value || trf__utf8_fault(meta[i].key, strlen(meta[i].key)) >= 0
-            || !strcmp(meta[i].key, "trf.crc32") || trf__utf8_fault(meta[i].value, strlen(meta[i].value)) >= 0)
-            status = trf__fail(err, TRF_E_INVALID_ARG, i, meta[i].key ? meta[i].key : "metadata",
-                               "metadata %d: expected UTF-8, and not \"trf.crc32\"", (int)i);
-    if (status) return status;
-    bytes = (size_t)trf__max64(n, n_meta) * sizeof *sorted;
-    sorted = (const void **)trf__alloc(hooks, bytes);
-    if (!sorted)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory to sort %d names", (int)trf__max64(n, n_meta));
-    for (i = 0; i < n; i++) sorted[i] = tensors + i;
-    trf__sort(sorted, (size_t)n, trf__by_out_name);
-    for (i = 1; i < n && !status; i++)
-        if (!trf__by_out_name(sorted[i - 1], sorted[i]))
-            status = trf__fail(err, TRF_E_INVALID_ARG, -1, ((const trf__out *)sorted[i])->name,
-                               "two tensors have this name");
-    for (i = 0; i < n_meta && !status; i++) sorted[i] = meta + i;
-    if (!status) trf__sort(sorted, (size_t)n_meta, trf__by_meta_key);
-    for (i = 1; i < n_meta && !status; i++)
-        if (!trf__by_meta_key(sorted[i - 1], sorted[i]))
-            status = trf__fail(err, TRF_E_INVALID_ARG, -1, ((const trf__meta *)sorted[i])->key,
-                               "two metadata have this key");
-    trf__free(hooks, (void *)sorted, bytes);
-    return status;
-}
-
 TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, const trf__out *tensors, int32_t n)
 {
     unsigned char chunk[TRF__CHUNK];
@@ -9314,24 +9154,21 @@ TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, cons
     return error;
 }
 
-/* Writes a whole file, or changes nothing. What our own reader would refuse is TRF_E_INVALID_ARG. */
+/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: >>store has no others. */
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, const trf__out *tensors, int32_t n,
                                    const trf__meta *meta, int32_t n_meta, trf_error *err)
 {
     trf__saving saving;
     trf__text header;
     size_t bytes;
-    uint32_t crc;
     int error;
     trf_status status;
-    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    status = trf__out_check_all(hooks, tensors, n, meta, n_meta, err);
-    if (status) return status;
+    if (!*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
     trf__put_header(&header, tensors, n, meta, n_meta, 0);
     bytes = header.n;
     if (bytes > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "header",
+        return trf__fail(err, TRF_E_LIMIT, -1, "header",
                          "names and texts need a header of %llu bytes, the limit is %d",
                          (unsigned long long)bytes, (int)TRF__FILE_HEADER);
     header.to = (char *)trf__alloc(hooks, bytes);
@@ -9339,8 +9176,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
         return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
                          (unsigned long long)bytes);
     header.n = 0;
-    crc = trf__out_crc(tensors, n);
-    trf__put_header(&header, tensors, n, meta, n_meta, crc);
+    trf__put_header(&header, tensors, n, meta, n_meta, trf__out_crc(tensors, n));
     status = trf__save_begin(&saving, hooks, path, err);
     if (!status) {
         error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
@@ -9348,7 +9184,6 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     }
     status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
-    if (!status) trf__clear(err);
     return status;
 }
 
@@ -9396,7 +9231,7 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
     int32_t low = 0, high = file && key ? file->n_meta : 0;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        const trf__text_entry *pair = (const trf__text_entry *)file->by_key[middle];
+        const trf__meta *pair = (const trf__meta *)file->by_key[middle];
         int order = strcmp(pair->key, key);
         if (order == 0) return pair->value;
         if (order < 0) low = middle + 1;
@@ -9411,16 +9246,15 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     trf__facts facts;
     uint64_t length = 0;
     int fd = -1;
-    trf_status status;
+    trf_status status = TRF_OK;
+    TRF__TRY(trf__begin(file, "file", err));
     TRF__ZERO(facts);
-    if (!file) return trf__fail(err, TRF_E_INVALID_ARG, -1, "file", "expected a place for the result, got NULL");
     *file = NULL;
     if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     if (chosen.max_bytes == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
                          "expected a limit above 0 (trf_load_defaults), got 0");
-    status = trf__open_regular(path, &fd, &facts, err);
-    if (status) return status;
+    TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     if (facts.size > chosen.max_bytes)
         status = trf__fail(err, TRF_E_LIMIT, -1, path, "file is %llu bytes, the limit is %llu (max_bytes)",
                            (unsigned long long)facts.size, (unsigned long long)chosen.max_bytes);
@@ -9438,9 +9272,8 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     (*file)->data_begin = 8 + length;
     trf__copy_text((*file)->path, sizeof (*file)->path, path);
     status = trf__file_load(*file, err);
-    if (status) { trf_file_close(*file); *file = NULL; return status; }
-    trf__clear(err);
-    return TRF_OK;
+    if (status) { trf_file_close(*file); *file = NULL; }
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -9625,62 +9458,46 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
-/* Every parameter has its tensor (with this prefix), of the right shape; counts the tensors that are of use. */
-TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, int32_t *used,
+/* Every parameter has its tensor (with this prefix), of the right shape; known[i] becomes 1 for tensors of use. */
+TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, char *known,
                               trf_error *err)
 {
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        int32_t index, n, found = 0;
-        for (n = -1; ; n++) {
-            const char *alias = n < 0 ? p->name : trf__alias(&model->config, p, n);
-            if (!alias) break;
-            index = trf__find_tensor(file, prefix, alias);
+        const char *name = p->name;
+        int32_t index, n = 0, found = 0;
+        for (; name; name = trf__alias(&model->config, p, n++)) {
+            index = trf__find_tensor(file, prefix, name);
             if (index < 0) continue;
-            trf_file_entry entry = trf_file_at(file, index);
-            TRF__TRY(trf__match_shape(&entry, p, err));
-            found++;
+            TRF__TRY(trf__match_shape(&file->entries[index], p, err));
+            known[index] = 1;
+            found = 1;
         }
         if (!found)
             return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)",
                              prefix, p->name, (long long)p->shape[0], (long long)p->shape[1]);
-        *used += found;
     }
     return TRF_OK;
-}
-
-/* 1 if some parameter (with one of the prefixes) is kept in this tensor. */
-TRF__FN int trf__is_known(const trf_file *file, const trf_model *model, int32_t index, int checkpoint)
-{
-    static const char *const prefixes[3] = {"", "optimizer.m.", "optimizer.v."};
-    int32_t i, n, k;
-    for (k = 0; k < (checkpoint ? 3 : 1); k++)
-        for (i = 0; i < model->layout.n_params; i++)
-            for (n = -1; ; n++) {
-                const trf__param *p = &model->layout.params[i];
-                const char *name = n < 0 ? p->name : trf__alias(&model->config, p, n);
-                if (!name) break;
-                if (trf__find_tensor(file, prefixes[k], name) == index) return 1;
-            }
-    return 0;
 }
 
 TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
 {
-    int32_t used = 0, i;
-    TRF__TRY(trf__match(file, model, "", &used, err));
-    if (checkpoint) {
-        TRF__TRY(trf__match(file, model, "optimizer.m.", &used, err));
-        TRF__TRY(trf__match(file, model, "optimizer.v.", &used, err));
-    }
-    for (i = 0; used != trf_file_count(file) && i < trf_file_count(file); i++) {
-        trf_file_entry entry = trf_file_at(file, i);
-        if (!trf__is_known(file, model, i, checkpoint))
-            return trf__fail(err, TRF_E_SHAPE, (int64_t)entry.begin, entry.name,
-                             "tensor \"%.100s\" belongs to no parameter of this configuration", entry.name);
-    }
-    return TRF_OK;
+    const trf_hooks *hooks = &model->config.hooks;
+    char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
+    trf_status status;
+    int32_t i;
+    if (!known) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors", file->count);
+    status = trf__match(file, model, "", known, err);
+    if (!status && checkpoint) status = trf__match(file, model, "optimizer.m.", known, err);
+    if (!status && checkpoint) status = trf__match(file, model, "optimizer.v.", known, err);
+    for (i = 0; !status && i < file->count; i++)
+        if (!known[i])
+            status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin, file->entries[i].name,
+                               "tensor \"%.100s\" belongs to no parameter of this configuration",
+                               file->entries[i].name);
+    trf__free(hooks, known, (size_t)file->count);
+    return status;
 }
 
 /* Reads one arena; a matrix found under several names must be the same under all of them. */
@@ -9691,24 +9508,23 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
     int32_t i, n;
     for (i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
-        int64_t count = p->shape[0] * p->shape[1];
+        const char *name = p->name;
+        int64_t count = trf__param_size(p);
         int have = 0;
-        for (n = -1; ; n++) {
-            const char *name = n < 0 ? p->name : trf__alias(&model->config, p, n);
-            int32_t index = name ? trf__find_tensor(file, prefix, name) : -1;
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            int32_t index = trf__find_tensor(file, prefix, name);
             trf_real *copy;
             trf_status status;
             int same;
-            if (!name) break;
             if (index < 0) continue;
             if (!have) { TRF__TRY(trf__file_read(file, index, arena + p->offset, count, err)); have = 1; continue; }
-            copy = (trf_real *)trf__alloc(hooks, (size_t)count * sizeof *copy);
+            copy = (trf_real *)trf__alloc(hooks, trf__bytes(count, sizeof *copy));
             if (!copy)
                 return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"",
                                  name, p->name);
             status = trf__file_read(file, index, copy, count, err);
             same = status == TRF_OK && memcmp(copy, arena + p->offset, (size_t)count * sizeof *copy) == 0;
-            trf__free(hooks, copy, (size_t)count * sizeof *copy);
+            trf__free(hooks, copy, trf__bytes(count, sizeof *copy));
             TRF__TRY(status);
             if (!same)
                 return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%s\" is tied to \"%s\", but its values differ",
@@ -9772,8 +9588,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     trf_file *file;
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
-    trf__clear(err);
-    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
@@ -9798,30 +9613,8 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
         out->shape[1] = p->shape[1];
         out->data = arena + p->offset;
         out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
-        out->bytes = (uint64_t)(p->shape[0] * p->shape[1]) * sizeof(trf_real);
+        out->bytes = (uint64_t)trf__param_size(p) * sizeof(trf_real);
     }
-}
-
-/* Adds the vocabularies to the notes; *memory must be freed after writing. */
-TRF__FN trf_status trf__note_vocabs(trf__notes *notes, const trf_model *model, char **memory, size_t *bytes,
-                                    trf_error *err)
-{
-    size_t source = model->source ? trf__vocab_text_bytes(model->source) : 0,
-           target = model->target ? trf__vocab_text_bytes(model->target) : 0;
-    *bytes = source + target;
-    *memory = (char *)trf__alloc(&model->config.hooks, *bytes);
-    if (!*memory) return trf__fail(err, TRF_E_NOMEM, -1, "vocabulary", "no memory to write the vocabularies");
-    if (source) {
-        trf__vocab_to_text(model->source, *memory);
-        notes->items[notes->n].key = "trf.source_vocab";
-        notes->items[notes->n++].value = *memory;
-    }
-    if (target) {
-        trf__vocab_to_text(model->target, *memory + source);
-        notes->items[notes->n].key = "trf.target_vocab";
-        notes->items[notes->n++].value = *memory + source;
-    }
-    return TRF_OK;
 }
 
 /* Writes the model, and with moments a checkpoint, whose notes have been taken already. */
@@ -9830,10 +9623,13 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
 {
     const trf_hooks *hooks = &model->config.hooks;
     int32_t n = model->layout.n_params, all = m ? 3 * n : n;
-    trf__out *out = (trf__out *)trf__alloc(hooks, (size_t)all * sizeof *out);
-    char *memory = NULL;
-    size_t bytes = 0;
-    trf_status status;
+    trf__out *out = (trf__out *)trf__alloc(hooks, trf__bytes(all, sizeof *out));
+    const trf_vocab *const vocabs[2] = {model->source, model->target};
+    static const char *const keys[2] = {"trf.source_vocab", "trf.target_vocab"};
+    char *text[2] = {NULL, NULL};
+    size_t bytes[2] = {0, 0};
+    trf_status status = TRF_OK;
+    int i;
     if (!out) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all);
     trf__put_arena(out, model, "", model->weights);
     if (m) {
@@ -9844,10 +9640,16 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     trf__note(notes, "trf.format", "1");
     trf__note(notes, "trf.content", m ? "checkpoint" : "model");
     trf__note_config(notes, &model->config);
-    status = trf__note_vocabs(notes, model, &memory, &bytes, err);
+    for (i = 0; i < 2; i++) {
+        if (!vocabs[i]) continue;
+        text[i] = trf__vocab_text(vocabs[i], hooks, &bytes[i]);
+        if (!text[i]) status = trf__fail(err, TRF_E_NOMEM, -1, keys[i], "no memory to write a vocabulary");
+        notes->items[notes->n].key = keys[i];
+        notes->items[notes->n++].value = text[i];
+    }
     if (status == TRF_OK) status = trf__file_write(hooks, path, out, all, notes->items, notes->n, err);
-    trf__free(hooks, memory, bytes);
-    trf__free(hooks, out, (size_t)all * sizeof *out);
+    for (i = 0; i < 2; i++) trf__free(hooks, text[i], bytes[i]);
+    trf__free(hooks, out, trf__bytes(all, sizeof *out));
     return status;
 }
 

@@ -101,12 +101,15 @@ static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int
 }
 
 /* -----------------------------------------------------------------------------------------------
-   An allocator that counts, and that fails at call number `fail_at` (and, with `for_ever`, at all later ones). */
+   An allocator that counts, checks what it gets back and the bytes behind it, and fails at call number `fail_at` (and,
+   with `for_ever`, at all later ones). */
 
 typedef struct kit_memory {
-    int64_t live, peak, calls, fail_at, limit;  /* limit: larger requests fail too; 0: none */
+    int64_t live, peak, blocks, calls, fail_at, limit;  /* live, peak: bytes; limit: larger requests fail; 0: none */
     int for_ever;
 } kit_memory;
+
+enum { KIT_GUARD = 64 };        /* bytes behind each block: its size, then 0xC7 */
 
 static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
 {
@@ -115,8 +118,12 @@ static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
     m->calls++;
     if (m->fail_at && (m->calls == m->fail_at || (m->for_ever && m->calls > m->fail_at))) return NULL;
     if (m->limit && bytes > (size_t)m->limit) return NULL;
-    if (posix_memalign(&memory, align, bytes)) return NULL;
-    memset(memory, 0x5A, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may count on zeros */
+    if (bytes == 0 || align != 64 || bytes > (size_t)1 << 34) return NULL;
+    if (posix_memalign(&memory, align, bytes + KIT_GUARD)) return NULL;
+    memset(memory, 0xA5, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may count on zeros */
+    memset((char *)memory + bytes, 0xC7, KIT_GUARD);
+    memcpy((char *)memory + bytes, &bytes, sizeof bytes);
+    m->blocks++;
     m->live += (int64_t)bytes;
     if (m->live > m->peak) m->peak = m->live;
     return memory;
@@ -124,7 +131,15 @@ static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
 
 static KIT_UNUSED void kit_free(void *user, void *memory, size_t bytes)
 {
-    ((kit_memory *)user)->live -= (int64_t)bytes;
+    kit_memory *m = (kit_memory *)user;
+    unsigned char *guard = (unsigned char *)memory + bytes;
+    size_t asked, i;
+    memcpy(&asked, guard, sizeof asked);
+    for (i = sizeof asked; i < KIT_GUARD && guard[i] == 0xC7; i++) { }
+    if (asked != bytes || i < KIT_GUARD) abort();       /* freed with another size, or written behind its end */
+    memset(memory, 0x5A, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may look again */
+    m->blocks--;
+    m->live -= (int64_t)bytes;
     free(memory);
 }
 

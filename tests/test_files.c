@@ -185,6 +185,23 @@ static trf__out out_of(const char *name, const char *dtype, const void *data, in
     return out;
 }
 
+/* Number i of an I64 tensor, from the bytes of the file: the library itself has no use for such tensors. */
+static int64_t integer_at(const char *path, trf_file_entry entry, int i)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char bytes[8];
+    uint64_t bits;
+    int64_t value;
+    assert_non_null(f);
+    assert_string_equal(entry.dtype, "I64");
+    assert_int_equal(fseek(f, (long)entry.begin + 8 * i, SEEK_SET), 0);
+    assert_int_equal(fread(bytes, 1, 8, f), 8);
+    fclose(f);
+    bits = trf__from_little(bytes, 8);
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
 static trf_status write_small(const trf_hooks *hooks, const char *path, trf_error *err)
 {
     trf__out out[4];
@@ -424,11 +441,9 @@ static void test_every_bit(void **state)
         for (i = 0; i < trf_file_count(file); i++) {
             trf_file_entry entry = trf_file_at(file, i);
             trf_real numbers[16];
-            int64_t integers[16];
             int64_t count = (int64_t)entry.bytes / trf__dtype_of(entry.dtype)->bytes;
             assert_true(count <= 16);
             (void)trf__file_read(file, i, numbers, count, NULL);
-            (void)trf__file_read_int64(file, i, integers, count, NULL);
         }
         status = trf__file_check_crc(file, &err);
         if (bit / 8 >= data) { assert_int_equal(status, TRF_E_CHECKSUM); assert_told(&err, status, "bit"); }
@@ -488,11 +503,9 @@ static void test_round_trip(void **state)
     trf_error err;
     trf_file_entry entry;
     trf_real numbers[6];
-    int64_t integers[3];
     int i;
     (void)state;
     assert_int_equal(write_small(NULL, path, &err), TRF_OK);
-    assert_int_equal(err.status, 0);
     assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
     assert_int_equal(trf_file_count(file), 4);
     entry = trf_file_at(file, 0);
@@ -509,14 +522,11 @@ static void test_round_trip(void **state)
     assert_int_equal(trf__file_read(file, 0, numbers, 6, &err), TRF_OK);
     for (i = 0; i < 6; i++) assert_true((float)numbers[i] == small_weights[i]);
     assert_int_equal(trf__file_read(file, 3, numbers, 0, &err), TRF_OK);
-    assert_int_equal(trf__file_read_int64(file, 2, integers, 3, &err), TRF_OK);
-    assert_memory_equal(integers, small_integers, sizeof integers);
+    for (i = 0; i < 3; i++) assert_true(integer_at(path, trf_file_at(file, 2), i) == small_integers[i]);
     assert_int_equal(trf__file_read(file, 0, numbers, 5, &err), TRF_E_SHAPE);
     assert_told(&err, TRF_E_SHAPE, "count");
     assert_string_equal(err.what, "encoder.weight");
     assert_int_equal(trf__file_read(file, 2, numbers, 3, &err), TRF_E_UNSUPPORTED);
-    assert_int_equal(trf__file_read_int64(file, 1, integers, 2, &err), TRF_E_SHAPE);
-    assert_int_equal(trf__file_read_int64(file, 2, integers, 2, &err), TRF_E_SHAPE);
 #if defined(TRF_DOUBLE)
     assert_int_equal(trf__file_read(file, 1, numbers, 2, &err), TRF_OK);
     assert_true(numbers[0] == 0.1 && numbers[1] == -1e300);
@@ -577,7 +587,6 @@ static void test_many(void **state)
     trf__meta *meta = (trf__meta *)calloc(COUNT, sizeof *meta);
     trf_file *file = NULL;
     trf_hooks none;
-    int64_t number;
     int i;
     (void)state;
     memset(&none, 0, sizeof none);
@@ -594,8 +603,7 @@ static void test_many(void **state)
     assert_int_equal(trf_file_count(file), COUNT);
     assert_int_equal(trf_file_metadata_count(file), COUNT);
     for (i = 0; i < COUNT; i += 7) assert_int_equal(trf__file_find(file, out[i].name), i);
-    assert_int_equal(trf__file_read_int64(file, 777, &number, 1, NULL), TRF_OK);
-    assert_true(number == INT64_MIN);
+    assert_true(integer_at(path, trf_file_at(file, 777), 0) == INT64_MIN);
     assert_null(trf_file_metadata(file, "65535"));
     assert_string_equal(trf_file_metadata(file, "65534"), "");
     trf_file_close(file);
@@ -643,77 +651,29 @@ static void test_halves(void **state)
     trf_file_close(file);
 }
 
+/* Texts that do not fit into a header; a file without tensors; no path. */
 static void test_writer_refuses(void **state)
 {
     const char *path = in_folder("refused.safetensors");
-    trf__out good = out_of("a", "F32", small_weights, 1, 6, 0), out[2];
-    trf__meta meta[2];
+    trf__out good = out_of("a", "F32", small_weights, 1, 6, 0);
+    trf__meta meta;
     trf_hooks hooks;
     counted memory;
     trf_error err;
-    char *huge;
-    int i;
+    char *huge = (char *)malloc((16 << 20) + 1);
     (void)state;
     hooks = counting(&memory);
-    for (i = 0; i < 21; i++) {
-        out[0] = good;
-        out[1] = out_of("b", "I64", small_integers, 1, 3, 0);
-        if (i == 0) strcpy(out[0].name, "__metadata__");
-        if (i == 1) strcpy(out[1].name, "a");
-        if (i == 2) strcpy(out[0].name, "\xFF");
-        if (i == 3) out[0].name[0] = 0;
-        if (i == 4) memset(out[0].name, 'n', sizeof out[0].name);
-        if (i == 5) strcpy(out[0].name, "a\nb");
-        if (i == 6) out[0].dtype = "F16";
-        if (i == 7) out[0].dtype = NULL;
-        if (i == 8) out[0].rank = 5;
-        if (i == 9) out[0].rank = -1;
-        if (i == 10) out[0].shape[0] = -6;
-        if (i == 11) out[0].bytes = 20;
-        if (i == 12) out[0].data = NULL;
-        if (i == 13) { out[0].rank = 2; out[0].shape[0] = out[0].shape[1] = (int64_t)1 << 32; out[0].bytes = 0; }
-        if (i == 14) out[0].shape[0] = INT64_MAX;
-        if (i == 15) strcpy(out[1].name, "__metadata__");
-        if (i == 16) strcpy(out[1].name, "b\x7F");
-        if (i == 17) { out[0].rank = 3; out[0].shape[0] = 0; out[0].shape[1] = -1; out[0].bytes = 0; }
-        if (i == 18) strcpy(out[0].name, "\xED\xA0\x80");
-        if (i == 19) out[1].bytes = 25;
-        if (i == 20) {      /* each is legal, both together are beyond 2^48 - 1 */
-            out[0].shape[0] = ((int64_t)1 << 46) - 1;
-            out[1].shape[0] = 1;
-            out[0].bytes = 4 * (uint64_t)out[0].shape[0];
-            out[1].bytes = 8;
-        }
-        assert_int_equal(trf__file_write(&hooks, path, out, 2, NULL, 0, &err), TRF_E_INVALID_ARG);
-        assert_told(&err, TRF_E_INVALID_ARG, "writer");
-        assert_int_equal(access(path, F_OK), -1);
-    }
-    for (i = 0; i < 6; i++) {
-        meta[0].key = i == 0 ? NULL : i == 1 ? "\x80" : i == 2 ? "trf.crc32" : "k";
-        meta[0].value = i == 3 ? NULL : i == 4 ? "\xC0\x80" : "v";
-        meta[1].key = i == 5 ? "k" : "l";
-        meta[1].value = "w";
-        assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 2, &err), TRF_E_INVALID_ARG);
-        assert_told(&err, TRF_E_INVALID_ARG, "writer");
-        assert_int_equal(access(path, F_OK), -1);
-    }
-    huge = (char *)malloc((16 << 20) + 1);
     assert_non_null(huge);
     memset(huge, 'x', 16 << 20);
     huge[16 << 20] = 0;
-    meta[0].key = "k";
-    meta[0].value = huge;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 1, &err), TRF_E_INVALID_ARG);
+    meta.key = "k";
+    meta.value = huge;
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, &meta, 1, &err), TRF_E_LIMIT);
+    assert_told(&err, TRF_E_LIMIT, "writer");
+    assert_int_equal(access(path, F_OK), -1);
     huge[(16 << 20) - 200] = 0;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 1, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, &meta, 1, &err), TRF_OK);
     free(huge);
-    assert_int_equal(trf__file_write(&hooks, path, &good, -1, NULL, 0, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, NULL, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, NULL, 1, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, &good, 65537, NULL, 0, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, 65536, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, meta, -1, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, NULL, &good, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf__file_write(&hooks, "", &good, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf__file_write(&hooks, path, NULL, 0, NULL, 0, &err), TRF_OK);
     assert_true(memory.live == 0);
@@ -1210,7 +1170,7 @@ static void test_comma(void **state)
 
 static void test_sort(void **state)
 {
-    trf__text_entry pairs[300];
+    trf__meta pairs[300];
     const void *items[300];
     char keys[300][8];
     size_t n, i;

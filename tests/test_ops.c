@@ -5,7 +5,7 @@
    tile: so it is certain that the work was shared, however busy the machine is. */
 static int sharing, tiles_begun, workers_seen, tired;
 static void tile_begins(int worker);
-#define TRF_TILE_HOOK(worker) tile_begins(worker)
+#define TRF__TILE_HOOK(worker) tile_begins(worker)
 
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

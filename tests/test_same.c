@@ -3,7 +3,7 @@
 #define TRF_IMPLEMENTATION
 
 /* Called inside trf__tiles: how many tiles each tile function was cut into. */
-#define TRF_TILE_HOOK(worker) tile_seen((void *)(uintptr_t)function, n_tiles, (worker))
+#define TRF__TILE_HOOK(worker) tile_seen((void *)(uintptr_t)function, n_tiles, (worker))
 #include <stdint.h>
 static void tile_seen(void *function, int64_t n_tiles, int worker);
 #include "transformer.h"

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit.h"
@@ -535,6 +536,96 @@ static void vocabularies(void **state)
     trf_vocab_destroy(target);
     trf_vocab_destroy(other);
     assert_int_equal(memory.live, 0);
+}
+
+/* A vocabulary of `count` words of one MiB of `letter`, and one more letter each. */
+static trf_vocab *long_words(int count, char letter)
+{
+    static char word[(1 << 20) + 1];
+    trf_vocab *vocab = NULL;
+    trf_error err;
+    int i;
+    memset(word, letter, sizeof word - 1);
+    OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
+    for (i = 0; i < count; i++) {
+        word[0] = (char)('a' + i);
+        OK(trf_vocab_learn(vocab, word, &err));
+    }
+    OK(trf_vocab_finish(vocab, 1000, 1, &err));
+    return vocab;
+}
+
+/* Vocabularies that no file can hold are refused when they are given, and all others can be saved. */
+static void large_vocabularies(void **state)
+{
+    const struct { int count; char letter; trf_status status; } cases[] = {
+        {15, 'x', TRF_OK}, {16, 'x', TRF_E_LIMIT}, {7, '"', TRF_OK}, {8, '"', TRF_E_LIMIT}, {3, '\\', TRF_OK},
+        {4, '\\', TRF_E_LIMIT}
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        trf_error err;
+        trf_config config = small_config();
+        trf_train_options training = trf_train_defaults();
+        trf_vocab *vocab = long_words(cases[i].count, cases[i].letter);
+        trf_model *model, *again = NULL;
+        trf_trainer *trainer = NULL;
+        config.source_vocab = trf_vocab_size(vocab);
+        training.threads = 1;
+        training.source_tokens = training.target_tokens = 8;
+        model = model_of(&config);
+        assert_int_equal(trf_model_set_vocabs(model, vocab, NULL, &err), cases[i].status);
+        if (cases[i].status) {
+            assert_string_equal(err.what, "vocab");
+            assert_null(trf_model_source_vocab(model));
+        } else {
+            OK(trf_trainer_create(&trainer, model, &training, &err));
+            OK(trf_checkpoint_save(trainer, NULL, in_folder("large"), &err));
+            save(model, in_folder("large"));
+            OK(trf_model_load(&again, in_folder("large"), NULL, &err));
+            assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), 4), trf_vocab_token(vocab, 4));
+        }
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(again);
+        trf_model_destroy(model);
+        trf_vocab_destroy(vocab);
+    }
+}
+
+/* One tensor too many in a file of a deep model is found at once. */
+static void stray_tensor_in_a_deep_model(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_hooks none;
+    trf_model *model, *again = NULL;
+    trf__out *out;
+    trf__notes notes;
+    clock_t begin;
+    int32_t n;
+    (void)state;
+    TRF__ZERO(none);
+    config.d_model = config.d_ff = 2;
+    config.n_heads = 1;
+    config.encoder_layers = config.decoder_layers = 128;
+    model = model_of(&config);
+    n = trf_parameter_count(model);
+    out = (trf__out *)calloc((size_t)n + 1, sizeof *out);
+    assert_non_null(out);
+    trf__put_arena(out, model, "", model->weights);
+    out[n] = out[0];
+    snprintf(out[n].name, sizeof out[n].name, "stray");
+    notes.n = 0;
+    trf__note(&notes, "trf.format", "1");
+    trf__note_config(&notes, &config);
+    OK(trf__file_write(&none, in_folder("deep"), out, n + 1, notes.items, notes.n, &err));
+    begin = clock();
+    assert_int_equal(trf_model_load(&again, in_folder("deep"), NULL, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "stray");
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 0.5);
+    free(out);
+    trf_model_destroy(model);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1596,6 +1687,8 @@ int main(void)
         cmocka_unit_test(every_configuration),
         cmocka_unit_test(other_writers),
         cmocka_unit_test(vocabularies),
+        cmocka_unit_test(large_vocabularies),
+        cmocka_unit_test(stray_tensor_in_a_deep_model),
         cmocka_unit_test(tensors_missing_and_extra),
         cmocka_unit_test(tensors_of_wrong_shape),
         cmocka_unit_test(config_fields),
