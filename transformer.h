@@ -104,7 +104,7 @@
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   -- stop here if you only want to use the library --
-//   (to see how a transformer works: >>ops, then >>cpu, >>sublayers, >>pass and >>train; >>search and >>translate)
+//   (to learn how a transformer works read ops, cpu, sublayers, pass and train; then search and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
@@ -922,8 +922,8 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
 /* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero. */
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
-/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and the
-   number of the step, which the schedule and the dropout masks follow, moves on. */
+/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
+   the number of the step, which the schedule and the dropout masks follow, moves on. */
 TRF_API void trf_end_step(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
@@ -1607,8 +1607,8 @@ typedef struct trf__attention {
 
 typedef struct trf__dw { trf_real *dw, *db; const trf_real *dy, *x; int64_t rows, out, in; } trf__dw;
 
-TRF__FN trf__dw trf__dw_of(trf_real *dw, trf_real *db, const trf_real *dy, const trf_real *x, int64_t rows, int64_t out,
-                           int64_t in)
+TRF__FN trf__dw trf__dw_of(trf_real *dw, trf_real *db, const trf_real *dy, const trf_real *x, int64_t rows,
+                           int64_t out, int64_t in)
 {
     trf__dw product;
     product.dw = dw; product.db = db; product.dy = dy; product.x = x;
@@ -4745,8 +4745,8 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
                      field, size, trf_vocab_size(vocab));
 }
 
-/* Both vocabularies must fit into a file's header, beside 200 bytes for each tensor of a checkpoint and 8 KiB of other
-   texts: told now, not when hours of training are to be saved. */
+/* Both vocabularies must fit into a file's header, beside 200 bytes for each tensor of a checkpoint and 8 KiB of
+   other texts: told now, not when hours of training are to be saved. */
 TRF__FN trf_status trf__vocabs_room(const trf_model *model, const trf_vocab *source, const trf_vocab *target,
                                     trf_error *err)
 {
@@ -4823,15 +4823,16 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 //
 //   x, y: (N, d)   m: (M, d)   wide: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   inner: (N, d) or (N, f)
 //
-// These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in wide,
-// memory, inner and stats. Decoding word by word is the second line in both cases: its memory is a cache that holds
-// earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token itself for
-// self-attention, nothing for cross-attention.
+// These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in
+// wide, memory, inner and stats. Decoding token by token is the second line in both cases: `memory` is a cache that
+// holds earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token
+// itself for self-attention, nothing for cross-attention.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
-typedef struct trf__sub_acts { trf_real *wide, *memory, *fresh, *inner, *stats; } trf__sub_acts;   /* memory NULL: q k v */
+/* memory NULL: keys and values are in `wide`, the first line above. */
+typedef struct trf__sub_acts { trf_real *wide, *memory, *fresh, *inner, *stats; } trf__sub_acts;
 typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;      /* of the first three */
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
@@ -5034,8 +5035,8 @@ typedef struct trf__pass {
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
 //   per side      ids, targets, positions, sentence (rows); spans (sentences); embedded (rows, d)
-//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2);
-//                 without training one set for all steps, and neither stats nor mean and factor
+//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm
+//                 (rows, 2); without training one set for all steps, and neither stats nor mean and factor
 //   once          position table (longest, d), proj (rows, d), logits of one group (512, V), losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all steps
 
@@ -5060,8 +5061,8 @@ TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_
 TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
 
 /* memory_rows -1: keys and values are in `wide`. */
-TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int64_t wide, int64_t inner, int64_t d, int64_t rows,
-                            int64_t memory_rows)
+TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int64_t wide, int64_t inner, int64_t d,
+                            int64_t rows, int64_t memory_rows)
 {
     TRF__ZERO(step->acts);
     step->acts.wide = trf__take_reals(cursor, rows, wide);
@@ -5384,7 +5385,8 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
         grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), pass->config->max_length);
     if (memcmp(&grown, have, sizeof grown) == 0) return TRF_OK;
     TRF__TRY(trf__pass_resize(pass, &grown, err));
-    if (pass->training) trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch beyond the planned limits: memory has grown");
+    if (pass->training)
+        trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch is beyond the planned limits: memory has grown");
     return TRF_OK;
 }
 
@@ -5429,8 +5431,7 @@ TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int6
 // >>forward        embed, then the list of steps, for the encoder and for the decoder
 //
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
-// (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts). Called by >>step, >>decode,
-// >>rounds and >>look-inside.
+// (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts).
 
 /* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
 TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
@@ -5466,7 +5467,8 @@ TRF__FN trf__sub_weights trf__step_weights(const trf__pass *pass, const trf__ste
 
 TRF__FN int64_t trf__step_layer(const trf__pass *pass, const trf__step *step, int decoder)
 {
-    return (step - (decoder ? pass->decoder.steps : pass->encoder.steps)) / trf__steps_per_layer(pass->config, decoder);
+    const trf__step *first = decoder ? pass->decoder.steps : pass->encoder.steps;
+    return (step - first) / trf__steps_per_layer(pass->config, decoder);
 }
 
 /* Where a step finds what it stores: in the arena; while decoding, keys and values in the cache. */
@@ -6011,8 +6013,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 }
 #endif
 
-/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room for
-   3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
+/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
+   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
     return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
@@ -7316,8 +7318,8 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A step is the decoder's half of >>forward over the live rows, one new token each, with this cache. A sentence that is
-// done leaves: its rows are gone at the next step. Memory grows to what the calls bring.
+// A step is the decoder's half of >>forward over the live rows, one new token each, with this cache. A sentence that
+// is done leaves: its rows are gone at the next step. Memory grows to what the calls bring.
 // -----------------------------------------------------------------------------------------------
 
 /* What a search holds besides the activations of its pass, laid out in one arena from three sizes. */
@@ -7325,7 +7327,7 @@ typedef struct trf__decoder {
     int64_t n_sentences, length, source_rows;   /* most sentences; tokens read; rows of the encoder */
     int64_t n_rows;                             /* n_sentences * beam */
     char *arena; size_t arena_bytes;
-    trf__cache cache;                           /* self (layers, length * n_rows, 2d), cross (layers, source_rows, 2d) */
+    trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
     trf_real *logits;                           /* (n_rows, vocab) */
     int32_t *ancestors[2];                      /* (n_rows, length), this step's and the next one's */
     int32_t *only;                              /* (n_rows) a forced token, or -1 */
@@ -7465,8 +7467,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one token for all live rows
 
-/* Logits of the next token of every row from the pass's target ids, which are the tokens read now; `at` others have been
-   read before them. Each row is a sequence of one query, its keys are its ancestors. */
+/* Logits of the next token of every row from the pass's target ids, which are the tokens read now; `at` others have
+   been read before them. Each row is a sequence of one query, its keys are its ancestors. */
 TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_error *err)
 {
     trf__decoder *d = &t->decoder;
@@ -7668,8 +7670,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
                          prefixes->count);
-    for (*longest = 1, i = 0; i < n; i++)
-        *longest = trf__max64(*longest, trf__answer_limit(t, trf__length_of(sources, i), trf__length_of(prefixes, i)));
+    for (i = 0; i < n; i++)
+        *longest = trf__max64(*longest, trf__answer_limit(t, trf__length_of(sources, i),
+                                                          trf__length_of(prefixes, i)));
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
@@ -7707,7 +7710,7 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t longest, source_at = 0, prefix_at = 0, id;
+    int64_t longest = 1, source_at = 0, prefix_at = 0, id;
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, &longest, err));
@@ -8693,7 +8696,8 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
             return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
                              "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
         seen |= 1 << i;
-        TRF__TRY(i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry) : trf__file_offsets(s, entry));
+        TRF__TRY(i == 0 ? trf__file_type(s, entry) : i == 1 ? trf__file_shape(s, entry)
+                                                            : trf__file_offsets(s, entry));
     }
     for (i = 0; i < 3; i++)
         if (!(seen & 1 << i))
