@@ -636,8 +636,8 @@ typedef struct trf_hypothesis {
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
 } trf_hypothesis;
 
-/* Caches, beams, scratch; one thread at a time. The model must outlive it. It prepares the weights when it is
-   created: make a new one after training on. NULL search: the defaults. */
+/* Caches, beams, scratch, all of which grow to what the calls bring; one thread at a time. The model must outlive it.
+   It prepares the weights when it is created: make a new one after training on. NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,

@@ -41,8 +41,10 @@ dropout counts sentences of the micro-batch @@ model same usage @@ batch->ordina
 embedding scale @@ definitions golden model @@ c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1; @@ c->scale_embeddings ? (trf_real)c->d_model : 1;
 embedding gradient unscaled @@ ops blocks model @@ trf__store_n(dw, trf__fma(dy, trf__set(j->scale), trf__load_n(dw, n)), n); @@ trf__store_n(dw, trf__add(dy, trf__load_n(dw, n)), n);
 learned positions' gradient without the offset @@ model golden @@ learned >= 0 ? g + learned + pass->config->position_offset * d : NULL, @@ learned >= 0 ? g + learned : NULL,
-decoding ignores the position offset @@ model usage same @@ (int64_t)c->position_offset * c->d_model : t->pass.table; @@ (int64_t)0 * c->d_model : t->pass.table;
-decoding one position late @@ usage model @@ d->positions[r] = (int32_t)at; @@ d->positions[r] = (int32_t)at + 1;
+a decoded token's keys go to the first slot @@ usage model @@ acts.fresh = acts.memory + cache->fresh; @@ acts.fresh = acts.memory;
+every layer reads the first layer's source @@ usage model @@ acts.memory = cache->cross + layer * cache->cross_layer; @@ acts.memory = cache->cross; (void)layer;
+the prefix of the first sentence for all @@ usage @@ if (n_prefix) prefix += n_prefix; @@ (void)0;
+decoding one position late @@ usage model @@ side->positions[r] = (int32_t)at; @@ side->positions[r] = (int32_t)at + 1;
 decoding does not see its own token @@ usage model @@ span->n_key = at + 1; @@ span->n_key = at > 0 ? at : 1;
 cache of the wrong parent @@ usage model @@ (row + trf__beam_parents(beam)[j]) * d->length, @@ (row + j) * d->length,
 answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
@@ -78,7 +80,9 @@ stops too early @@ search @@ double best = trf__search_score(search, sum, longes
 answers in the order they ended @@ search usage @@ if (a->score > b->score) return 1; @@ if (a->score > b->score) return 0;
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
-translating cannot be cancelled @@ usage @@ TRF__TRY(trf__cancel_status(&t->search.hooks, err)); @@ (void)err;
+translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
+a caller's own step does not count @@ usage model @@ if (trainer) trainer->step++; @@ (void)0;
+vocabularies too large for any file @@ store @@ if (count.n <= (size_t)room) return TRF_OK; @@ if (count.n < SIZE_MAX) return TRF_OK;
 checksum not compared @@ files store @@ if (status || crc.value == stored) return status; @@ if (status || crc.value == crc.value) return status;
 checksum of another polynomial @@ files store @@ bits & 1 ? 0xEDB88320u @@ bits & 1 ? 0xEDB88321u
 holes are not seen @@ files @@ if (entry->begin != end) @@ if (entry->begin < end)
@@ -91,7 +95,7 @@ writing follows links @@ files @@ #define TRF__OS_CREATING (O_WRONLY | O_CREAT |
 a failed save leaves its file behind @@ files store @@ if (saving->made) (void)TRF_OS_UNLINK(saving->temporary); @@ (void)0;
 NaN weights are loaded @@ files store @@ if (!trf__is_finite((double)x) && !file->allow_nonfinite) @@ if (0)
 tied matrices may differ @@ store @@ same = status == TRF_OK && memcmp( @@ same = status == TRF_OK || memcmp(
-extra tensors are accepted @@ store @@ for (i = 0; used != trf_file_count(file) && @@ for (i = 0; used > trf_file_count(file) &&
+extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
 resuming begins the epoch again @@ corpus store usage @@     c->batch = batch; @@     c->batch = 0;

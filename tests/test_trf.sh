@@ -128,6 +128,15 @@ check "no model yet" test ! -e broken
 expect 0 "going on" "resumed" "$trf" train $files $small --updates 150 --model broken --resume
 check "broken = whole" same broken whole
 
+# --- the same without --seed: the default is a seed like any other ------------------------------------------
+unseeded=$(echo $small | sed 's/--seed 5//')
+expect 0 "no seed" "" "$trf" train $files $unseeded --updates 40 --model plain
+expect 0 "seed 1" "" "$trf" train $files $unseeded --seed 1 --updates 40 --model seeded
+check "the default seed is 1" same plain seeded
+expect 0 "no seed, first half" "" "$trf" train $files $unseeded --updates 20 --model halves
+expect 0 "no seed, second half" "resumed" "$trf" train $files $unseeded --updates 40 --model halves --resume
+check "no seed, resumed = straight" same plain halves
+
 # --- bad training data -------------------------------------------------------------------------------------
 head -n 30 train.names >short.names
 expect 1 "different line counts" "600 lines.* 30" \
@@ -144,6 +153,26 @@ expect 1 "not UTF-8" "bad.tsv:2: " "$trf" train --tsv bad.tsv $small --updates 1
 expect 1 "no such file" "cannot read 'missing'" "$trf" train --tsv missing $small --updates 1 --model m
 expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 --model no/m
 expect 1 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv $small --n-heads 3 --updates 1 --model m
+
+printf '\357\273\277' | cat - train.digits >marked.digits
+expect 0 "a byte order mark" "" "$trf" train --source marked.digits --target train.names $small --updates 40 --model marked
+check "is not part of the text" same one marked
+cp train.tsv precious
+expect 1 "the model over the text" "is the file that --tsv reads" \
+    "$trf" train --tsv precious $small --updates 1 --model precious
+expect 1 "the checkpoint over the text" "is the file that --source reads" \
+    "$trf" train --source precious --target train.names $small --updates 1 --model m --checkpoint precious
+expect 1 "the model over validation" "is the file that --valid-tsv reads" \
+    "$trf" train --tsv train.tsv --valid-tsv precious $small --updates 1 --model precious
+check "and it is whole too" same precious train.tsv
+wild="--schedule constant --learning-rate 1e5 --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
+expect 0 "updates that go astray" "update 20 was left out: .* is not finite" \
+    "$trf" train --tsv train.tsv $small $wild --updates 20 --model wild
+expect 1 "nothing but skipped updates" "step 30  epoch [0-9]*  loss -  .*" \
+    "$trf" train --tsv train.tsv $small $wild --updates 30 --model wild --resume
+check "it says so" grep -q "all 10 updates were left out" err
+expect 2 "a cosine without an end" "--total-steps" \
+    "$trf" train --tsv train.tsv $small --schedule cosine --epochs 1 --model m
 
 # --- learning, validation, translating ---------------------------------------------------------------------
 expect 0 "learn" "^validation: step 400 .*perplexity" \
@@ -170,8 +199,14 @@ expect 0 "n best form" "^1	1	-[0-9.]*	two one$" "$trf" translate --model good --
 check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.2 3.3 "
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 1 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --n-best 9
-expect 1 "output is input" "is the input itself" "$trf" translate --model good --input three --output three
+expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three
+expect 1 "output is standard input" "standard input reads" sh -c "'$trf' translate --model good --output three <three"
 check "and it is whole" lines_are 3 three
+cp good kept
+expect 1 "output is the model" "is the file that --model reads" \
+    "$trf" translate --model good --input three --output good
+check "and the model is whole" same good kept
+expect 1 "a checkpoint is no model" "is a checkpoint, not a model" "$trf" translate --model one.checkpoint
 expect 1 "no such model" "missing" "$trf" translate --model missing
 expect 1 "not a model" "three" "$trf" translate --model three
 if [ -w /dev/full ]; then
@@ -192,7 +227,18 @@ awk -F '\t' '{ print $1 "\t" "nine " $2 }' test.tsv >wrong.tsv
 expect 0 "score wrong answers" "" "$trf" score --model good --tsv wrong.tsv
 check "wrong answers score less" test "$(paste out scores | awk -F '\t' '$1 < $3' | wc -l)" -ge 38
 expect 1 "unpaired" "test.digits has 40 lines, but three has 3" \
-    "$trf" score --model good --source test.digits --target three
+    "$trf" score --model good --source test.digits --target three --batch 7
+check "a line for each line of the longer file" lines_are 40 out
+check "lines without a partner" test "$(grep -c "^nan	0$" out)" -eq 37
+check "the first of them is named" grep -q "test.digits:4: not scored: the other file has no such line" err
+cp test.digits precious
+expect 1 "scores over the target" "is the file that --target reads" \
+    "$trf" score --model good --source test.names --target precious --output precious
+check "which is whole" same precious test.digits
+{ cat three; echo "1 2 3 4 5 6 7 8 9 1 2 3"; } >four
+expect 1 "a pair that is too long" "four:4: not scored: 12 tokens, at most 11" \
+    "$trf" score --model good --source four --target four
+check "a line for it too" lines_are 4 out
 expect 1 "pairs that cannot be scored" "notab.tsv:1: not scored: no tab" "$trf" score --model good --tsv notab.tsv
 check "a line all the same" test "$(cat out)" = "nan	0"
 

@@ -132,6 +132,9 @@ static trf_load_options load_options(const struct settings *s)
     return load;
 }
 
+/* One seed for everything that is random. */
+static void then_seed(struct settings *s) { s->config.seed = s->training.seed = s->corpus.seed = s->seed; }
+
 static void set_defaults(struct settings *s)
 {
     memset(s, 0, sizeof *s);
@@ -144,6 +147,7 @@ static void set_defaults(struct settings *s)
     s->min_count = 1;
     s->dropout = s->training.dropout;
     s->seed = s->config.seed;
+    then_seed(s);
     s->threads = trf_device_default().threads;
     s->updates = INT64_MAX;
     s->checkpoint_every = s->valid_every = 1000;
@@ -168,7 +172,6 @@ static void then_conventions(struct settings *s)
     trf_train_set_conventions(&s->training, (trf_conventions)s->conventions);
 }
 
-static void then_seed(struct settings *s) { s->config.seed = s->training.seed = s->corpus.seed = s->seed; }
 static void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
 static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule); }
 
@@ -262,7 +265,7 @@ static const struct row rows[] = {
     {TRAIN, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
     {TRAIN, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
     {TRAIN, COUNT, "max-length", AT(config.max_length), "N",
-     "longest sequence in tokens, begin and end marks included; longer pairs are left out and reported", NULL},
+     "longest sequence in tokens, its begin or end mark included; longer pairs are left out and reported", NULL},
     {TRAIN, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
     {TRAIN, CHOICE, "positions", AT(config.positions), POSITIONS,
      "sines and cosines: in turn, angle p / 10000^(2i/d) (paper, PyTorch tutorials); in two halves, angle p / "
@@ -309,14 +312,15 @@ static const struct row rows[] = {
     {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X", "where it rises from; not for noam", NULL},
     {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
     {TRAIN, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
-     "when cosine ends; without it: at --updates", NULL},
+     "when cosine ends; without it: at --updates; needed with --epochs alone", NULL},
     {TRAIN, REAL, "beta1", AT(training.beta1), "X", "Adam: decay of the first moment", NULL},
     {TRAIN, REAL, "beta2", AT(training.beta2), "X", "Adam: decay of the second moment", NULL},
     {TRAIN, REAL, "epsilon", AT(training.epsilon), "X", "Adam: epsilon", NULL},
     {TRAIN, CHOICE, "epsilon-rule", AT(training.epsilon_rule), "outside|fairseq|inside",
      "Adam: m / (sqrt(v) + epsilon) with bias-corrected m and v (PyTorch); the same with epsilon added to the "
      "raw sqrt(v) (fairseq, tensor2tensor); m / sqrt(v + epsilon)", NULL},
-    {TRAIN, REAL, "weight-decay", AT(training.weight_decay), "X", "of adamw", NULL},
+    {TRAIN, REAL, "weight-decay", AT(training.weight_decay), "X",
+     "adamw: weights shrink by learning rate times this; adam: added to the gradient, times the weights", NULL},
     {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES, "decay biases, norms and embeddings too", NULL},
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
@@ -347,7 +351,7 @@ static const struct row rows[] = {
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
      "write it every N updates; 0: only at the end", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
-     "go on from the checkpoint, as if never stopped; same data and options", NULL},
+     "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
     {TRAIN, LONG_COUNT, "valid-every", AT(valid_every), "N", "validate every N updates, and at the end", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N", "a line of progress every N updates", NULL},
 
@@ -366,7 +370,7 @@ static const struct row rows[] = {
     {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
     {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X", "taken off S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
-     "continuations looked at in each step, times beam: 1 or 2", NULL},
+     "continuations looked at in each step, times beam: 1 to 16", NULL},
     {TRANSLATE, SWITCH, "eos-in-top-beam", AT(search.eos_in_top_beam), NO_YES,
      "an end counts only if it is among the best --beam continuations", NULL},
     {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
@@ -710,6 +714,8 @@ static int next_line(struct reader *r)
         return -1;
     }
     r->number++;
+    if (r->number == 1 && length >= 3 && !memcmp(r->line, "\xEF\xBB\xBF", 3))     /* a byte order mark is no text */
+        memmove(r->line, r->line + 3, (size_t)(length -= 3) + 1);
     if (length > 0 && r->line[length - 1] == '\n') r->line[--length] = 0;
     if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
     r->length = (size_t)length;
@@ -721,6 +727,9 @@ static int next_line(struct reader *r)
 struct pair_reader {
     struct reader side[2];          /* source, target; of a TSV only the first is used */
     int tsv;
+    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault, so that each is answered */
+    int unpaired;                   /* 1: there was one */
+    const struct reader *at;        /* whose name and number tell where the pair stands */
     const char *source, *target;    /* the pair just read */
     const char *fault;
 };
@@ -729,6 +738,7 @@ static int open_pairs(struct pair_reader *p, const char *source, const char *tar
 {
     memset(p, 0, sizeof *p);
     p->tsv = tsv != NULL;
+    p->at = &p->side[0];
     if (open_reader(&p->side[0], tsv ? tsv : source)) return FAILED;
     if (tsv) return DONE;
     if (!strcmp(source, "-") && !strcmp(target, "-")) {
@@ -775,7 +785,14 @@ static int next_pair(struct pair_reader *p)
         p->fault = a->fault ? a->fault : b->fault;
         return 1;
     }
-    if (got_a == 0 && got_b == 0) return 0;
+    if (got_a == 0 && got_b == 0 && !p->unpaired) return 0;
+    if (p->keep_unpaired && got_a >= 0 && got_b >= 0 && (got_a || got_b)) {
+        p->unpaired = 1;
+        p->at = got_a ? a : b;
+        p->source = p->target = "";
+        p->fault = "the other file has no such line";
+        return 1;
+    }
     while (got_a > 0) got_a = next_line(a);
     while (got_b > 0) got_b = next_line(b);
     if (got_a == 0 && got_b == 0)
@@ -843,19 +860,44 @@ static void drop_last(struct side *side)
     side->used -= (size_t)side->lengths[--side->count];
 }
 
-/* Results go to standard output or a file; a full disk or a closed pipe must not look like success. */
-static FILE *open_output(const char *path, const struct reader *input)
+/* Whether two names mean one file, which exists. */
+static int same_file(const char *a, const char *b)
 {
+    struct stat x, y;
+    if (!a || !b || stat(a, &x) || stat(b, &y)) return 0;
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A file that is written must be none that the command reads. */
+static int check_written(const struct settings *s, const char *option, const char *path)
+{
+    const struct { const char *option, *path; } read[] = {
+        {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"valid-source", s->valid_source},
+        {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv}, {"input", s->input}, {"model", s->model}
+    };
     struct stat in, out;
-    FILE *file;
-    if (!path || !strcmp(path, "-")) return stdout;
-    if (!stat(path, &out) && !fstat(fileno(input->file), &in) && S_ISREG(out.st_mode) &&
-        in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
-        say("output '%s' is the input itself", path);
-        return NULL;
+    size_t i;
+    for (i = 0; i < sizeof read / sizeof *read; i++)
+        if (path != read[i].path && same_file(path, read[i].path)) {
+            say("--%s '%s' is the file that --%s reads", option, path, read[i].option);
+            return FAILED;
+        }
+    if (path && !stat(path, &out) && !fstat(STDIN_FILENO, &in) && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino) {
+        say("--%s '%s' is the file that standard input reads", option, path);
+        return FAILED;
     }
-    file = fopen(path, "w");
-    if (!file) say("cannot write '%s': %s", path, strerror(errno));
+    return DONE;
+}
+
+/* Results go to standard output or a file; a full disk or a closed pipe must not look like success. */
+static FILE *open_output(const struct settings *s)
+{
+    FILE *file;
+    if (!s->output || !strcmp(s->output, "-")) return stdout;
+    if (check_written(s, "output", s->output)) return NULL;
+    file = fopen(s->output, "w");
+    if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
     return file;
 }
 
@@ -1153,7 +1195,9 @@ static int load_training(struct training *t)
     set_limits(t, &t->s->training);
     if (trf_checkpoint_load(&t->model, &t->trainer, t->corpus, t->checkpoint, &t->s->training, &load, &err)) {
         say_error(t->checkpoint, &err);
-        if (err.status == TRF_E_STATE) say("going on needs the data and batch options that training began with");
+        if (err.status == TRF_E_STATE)
+            say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
+                "--max-length and --seed of the beginning");
         return FAILED;
     }
     return DONE;
@@ -1191,7 +1235,7 @@ struct progress {
     double began, drawn;                        /* times: training began; the last line was drawn */
     double window_began, window_loss;           /* since the last finished line */
     int64_t window_target, window_tokens;
-    int64_t tokens, updates;                    /* of this run */
+    int64_t tokens, updates, applied;           /* of this run; applied: updates that were not left out */
     double passes;                              /* over the data, in this run */
     int64_t first_epoch;
     int terminal;
@@ -1212,6 +1256,7 @@ static void count_update(struct progress *p, const trf_step_report *report)
     p->tokens += tokens;
     p->window_tokens += tokens;
     if (report->skipped) return;
+    p->applied++;
     p->window_target += report->target_tokens;
     p->window_loss += report->loss * (double)report->target_tokens;
 }
@@ -1241,12 +1286,12 @@ static void show_progress(struct progress *p, const struct settings *s, int64_t 
 {
     int whole = report->step % s->log_every == 0;
     double time = now(), seconds = time - p->window_began;
-    char left[32];
+    char left[32], loss[32] = "-";      /* '-': every update since the last line was left out */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     time_text(time_left(p, s, report->step), left);
-    fprintf(stderr, "%sstep %lld  epoch %lld  loss %.4f  lr %.3e  %.0f tokens/s  left %s%s", p->terminal ? "\r" : "",
-            (long long)report->step, (long long)epoch + 1,
-            p->window_loss / (double)(p->window_target ? p->window_target : 1), report->learning_rate,
+    if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
+    fprintf(stderr, "%sstep %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s", p->terminal ? "\r" : "",
+            (long long)report->step, (long long)epoch + 1, loss, report->learning_rate,
             (double)p->window_tokens / fmax(seconds, 1e-9), left, p->terminal ? "\033[K" : "");
     if (whole) fputc('\n', stderr);
     unfinished_line = !whole;
@@ -1400,15 +1445,21 @@ static int check_training(struct training *t)
         snprintf(t->checkpoint, bytes, "%s%s", name, s->checkpoint ? "" : ".checkpoint");
     }
     if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
-    if (t->checkpoint && !strcmp(t->checkpoint, s->model)) {
+    if (t->checkpoint && (!strcmp(t->checkpoint, s->model) || same_file(t->checkpoint, s->model))) {
         say("--model and --checkpoint name the same file");
         return USAGE;
     }
+    if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint)) return FAILED;
     if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint))) return FAILED;
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
         say("'%s' exists and will be replaced; --resume would go on from it", t->checkpoint);
-    if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0 && s->updates != INT64_MAX)
-        s->training.total_steps = s->updates;
+    if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
+        if (s->updates == INT64_MAX && !s->resume) {
+            say("--schedule cosine needs --total-steps, or --updates, at which it then ends");
+            return USAGE;
+        }
+        if (s->updates != INT64_MAX) s->training.total_steps = s->updates;
+    }
     s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
     return DONE;
 }
@@ -1444,6 +1495,10 @@ static int train_and_save(struct training *t)
             t->checkpoint ? t->checkpoint : "no checkpoint was wanted, nothing is kept",
             t->checkpoint ? " is complete: the same command with --resume goes on" : "");
         return SIGNALLED + (int)stopped_by;
+    }
+    if (p.updates && !p.applied) {
+        say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p.updates);
+        return FAILED;
     }
     if (trf_model_save(t->model, t->s->model, &err)) { say_error(t->s->model, &err); return FAILED; }
     if (unfinished_line) fputc('\n', stderr);
@@ -1497,6 +1552,7 @@ struct translating {
     size_t answer_capacity;
     int32_t limit;              /* tokens of the longest source */
     int64_t unusable;
+    int broken;                 /* 1: the input could not be read to its end */
 };
 
 static int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
@@ -1504,7 +1560,11 @@ static int load_model(struct settings *s, trf_model **model, const trf_vocab **s
     trf_load_options load = load_options(s);
     trf_error err;
     if (!s->model) { say("give --model FILE"); return USAGE; }
-    if (trf_model_load(model, s->model, &load, &err)) { say_error(s->model, &err); return FAILED; }
+    if (trf_model_load(model, s->model, &load, &err)) {
+        if (err.status != TRF_E_STATE) say_error(s->model, &err);
+        else say("%s is a checkpoint, not a model: trf train --resume goes on from it, and writes one", s->model);
+        return FAILED;
+    }
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
@@ -1519,17 +1579,17 @@ static int32_t source_limit(const trf_config *config)
     return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
 }
 
-/* Reads up to one batch of lines. Returns their number, or -1. */
+/* Reads up to one batch of lines. Returns their number. */
 static int32_t read_batch(struct translating *t)
 {
     int32_t lines = 0, n;
     char why[300];
     clear_side(&t->sources);
-    while (lines < t->s->batch) {
+    while (!t->broken && lines < t->s->batch) {
         int got = next_line(&t->in);
         const char *fault;
-        if (got < 0) return -1;
-        if (got == 0) break;
+        t->broken = got < 0;
+        if (got < 1) break;
         fault = t->in.fault;
         n = 0;
         if (!fault && add_text(&t->sources, t->source_vocab, t->in.line, t->limit, &n, why)) fault = why;
@@ -1599,7 +1659,7 @@ static int translate_lines(struct translating *t)
     }
     if (t->unusable)
         say("%lld of %lld lines could not be translated", (long long)t->unusable, (long long)t->in.number);
-    return lines < 0 || t->unusable ? FAILED : DONE;
+    return t->broken || t->unusable ? FAILED : DONE;
 }
 
 static int command_translate(struct settings *s, int argc, char **argv)
@@ -1617,7 +1677,7 @@ static int command_translate(struct settings *s, int argc, char **argv)
         status = FAILED;
     }
     if (!status) status = open_reader(&t.in, s->input);
-    if (!status && !(t.out = open_output(s->output, &t.in))) status = FAILED;
+    if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
         t.limit = source_limit(trf_model_config(t.model));
         status = translate_lines(&t);
@@ -1636,7 +1696,8 @@ static int command_translate(struct settings *s, int argc, char **argv)
 // >>score          log-probability of each target, given its source
 //
 // A line each: natural logarithm, tab, target tokens with the end mark. So exp(-a/b) is the
-// perplexity of a line. A pair that cannot be scored gives "nan", tab, 0, and exit status 1.
+// perplexity of a line. A pair that cannot be scored, and a line that the other file has no partner for, gives
+// "nan", tab, 0, and exit status 1.
 // -----------------------------------------------------------------------------------------------
 
 struct scoring {
@@ -1651,9 +1712,10 @@ struct scoring {
     int32_t *pair;              /* of each line of the batch: its number among the pairs, or UNUSABLE */
     int64_t lines, unusable, tokens;
     double sum;
+    int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
 };
 
-/* Reads up to one batch of pairs. Returns the number of lines, or -1. */
+/* Reads up to one batch of pairs. Returns the number of lines. */
 static int32_t read_pairs(struct scoring *t)
 {
     const trf_config *config = trf_model_config(t->model);
@@ -1661,11 +1723,11 @@ static int32_t read_pairs(struct scoring *t)
     char why[300];
     clear_side(&t->side[0]);
     clear_side(&t->side[1]);
-    while (lines < t->s->batch) {
+    while (!t->broken && lines < t->s->batch) {
         int got = next_pair(&t->pairs);
         const char *fault;
-        if (got < 0) return -1;
-        if (got == 0) break;
+        t->broken = got < 0;
+        if (got < 1) break;
         fault = t->pairs.fault;
         if (!fault && add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
         else if (!fault && add_text(&t->side[1], t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) {
@@ -1673,7 +1735,7 @@ static int32_t read_pairs(struct scoring *t)
             fault = why;
         }
         if (fault) {
-            say("%s:%lld: not scored: %s", t->pairs.side[0].name, (long long)t->pairs.side[0].number, fault);
+            say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
             t->unusable++;
         }
         t->pair[lines++] = fault ? UNUSABLE : (int32_t)t->side[0].count - 1;
@@ -1710,10 +1772,10 @@ static int score_lines(struct scoring *t)
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
     if (t->unusable) say("%lld of %lld pairs could not be scored", (long long)t->unusable, (long long)t->lines);
-    if (lines == 0 && t->tokens)
+    if (!t->broken && t->tokens)
         fprintf(stderr, "%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
                 (long long)(t->lines - t->unusable), (long long)t->tokens, t->sum, exp(-t->sum / (double)t->tokens));
-    return lines < 0 || t->unusable ? FAILED : DONE;
+    return t->broken || t->unusable ? FAILED : DONE;
 }
 
 static int command_score(struct settings *s, int argc, char **argv)
@@ -1732,7 +1794,8 @@ static int command_score(struct settings *s, int argc, char **argv)
         status = FAILED;
     }
     if (!status) status = open_pairs(&t.pairs, s->source, s->target, s->tsv);
-    if (!status && !(t.out = open_output(s->output, &t.pairs.side[0]))) status = FAILED;
+    t.pairs.keep_unpaired = 1;
+    if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) status = score_lines(&t);
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     close_pairs(&t.pairs);
@@ -1996,7 +2059,8 @@ static const struct command commands[] = {
      "trf score --model FILE --source FILE --target FILE [options]",
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
-     "(too long, not UTF-8) gives 'nan', a tab and 0, a message with its number, and exit status 1.\n"
+     "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
+     "tab and 0, a message with its number, and exit status 1.\n"
      "\n"
      "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
      EXIT_TEXT ".", command_score},
