@@ -2,7 +2,6 @@
 # Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined'
 
 CC       = cc
-CXX      = c++
 CFLAGS   = -O2 -march=native
 CPPFLAGS =
 OPENMP   = -fopenmp
@@ -35,7 +34,7 @@ help:
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
 	@echo 'make clean      removes $(BUILD)/'
-	@echo 'variables       CC CXX CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
+	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -63,8 +62,8 @@ install: $(BUILD)/trf
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 transformer.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/trf $(DESTDIR)$(PREFIX)/bin
-	printf 'prefix=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: %s\n' \
-	  '$(PREFIX)' '$(VERSION)' '$(LDLIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+	printf 'prefix=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include %s\nLibs: %s\n' \
+	  '$(PREFIX)' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LDLIBS))' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
 
 clean:
 	rm -rf $(BUILD)

@@ -269,7 +269,7 @@ typedef struct trf_tensor {
 
 /* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements; 0 without data */
 
 /* How this copy was built: version, type, vector width, products, threads, columns. */
 TRF_API const char *trf_build_info(void);
@@ -411,14 +411,16 @@ typedef struct trf_vocab trf_vocab;
 
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_vocab_destroy(trf_vocab *vocab);
-/* Counts the tokens of one line (NUL-terminated UTF-8; invalid UTF-8 is TRF_E_FORMAT with its offset). */
+/* Counts the tokens of one line (NUL-terminated UTF-8; invalid UTF-8 is TRF_E_FORMAT with its offset, a token of more
+   than 1 MiB is TRF_E_LIMIT). */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
 /* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
-TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);        /* the unk id if unknown */
+/* The unk id if unknown, as the texts of special ids are: no text can smuggle one in. */
+TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS; unknown tokens become unk. *n is the number of tokens of the whole text also when
    it is more than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
@@ -446,8 +448,8 @@ TRF_API const trf_config *trf_model_config(const trf_model *model);
 TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
 
 /* Vocabularies travel in the model file. The model keeps copies of finished ones; NULL: none on that side. Sizes must
-   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE). Part of setting a model up: call it
-   before sharing the model. */
+   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE); their texts must fit into the header of a
+   file, which has 16 MiB for everything (else TRF_E_LIMIT). Call it before sharing the model. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
                                         trf_error *err);
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
@@ -564,7 +566,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 // attention.
 // -----------------------------------------------------------------------------------------------
 
-/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length. */
+/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens, a forced
+   prefix or a decoder-only model's beginning included. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -590,15 +593,17 @@ typedef struct trf_search {
     trf_length_rule length_rule;
     double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
-    double word_penalty;        /* S is lessened by this times L before the rule; Marian; default 0 */
+    double word_penalty;        /* S is lessened by this times L before the rule; +-1e6; Marian; default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
     int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
     trf_beam_stop stop;
     trf_at_limit at_limit;
-    int32_t min_length;         /* target tokens before EOS is allowed */
+    int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
     double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
-    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20; decoder-only: beyond the beginning */
+    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
+                                   beyond the beginning */
+    /* Memory is 8 d_model * layers * beam * sentences at a time * longest answer bytes, and the logits. */
     int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
     int32_t max_tokens;         /* and source tokens at a time; default 4096 */
     int32_t threads;            /* these two as in trf_device */
@@ -688,7 +693,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-blocks     the parts alone, for other architectures
 // -----------------------------------------------------------------------------------------------
 
-/* Where blocks run: device, threads, scratch, random numbers. One thread at a time. */
+/* Where blocks run: device, threads, scratch. One thread at a time. */
 typedef struct trf_context trf_context;
 
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
@@ -703,7 +708,7 @@ TRF_API void trf_context_destroy(trf_context *context);
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
 typedef struct trf_embedding_options {
-    trf_positions positions;    /* any but TRF_POSITIONS_LEARNED, which takes `learned` (max_length, d) */
+    trf_positions positions;    /* TRF_POSITIONS_LEARNED: rows offset + p of `learned` */
     int32_t position_offset;
     double scale;
     const trf_tensor *learned;
@@ -848,12 +853,12 @@ typedef enum trf_schedule {
 
 typedef struct trf_train_options {
     trf_optimizer optimizer;
-    double beta1, beta2, epsilon;       /* paper 5.3: 0.9, 0.98, 1e-9 */
+    double beta1, beta2, epsilon;       /* 0 <= beta < 1, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
     trf_adam_epsilon epsilon_rule;
     double weight_decay;                /* ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
     int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
     trf_schedule schedule;
-    double learning_rate;               /* a factor for TRF_NOAM (default 1), the peak for the others */
+    double learning_rate;               /* > 0; a factor for TRF_NOAM (default 1), the peak for the others */
     double initial_rate, final_rate;    /* default 0 */
     int64_t warmup;                     /* updates; >= 1; default 4000 */
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
@@ -863,12 +868,12 @@ typedef struct trf_train_options {
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
-    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; default 1 */
+    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
     uint64_t seed;                      /* of dropout; default 1 */
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
-       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Defaults 4096, 4096, 256
-       sequences, the longest 128. */
+       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
+       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. */
     int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads, leave_blas_threads;    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
@@ -896,8 +901,9 @@ typedef struct trf_step_report {
     int64_t source_tokens, target_tokens;
     double gradient_norm;       /* global, of the mean loss, before clipping */
     double learning_rate;
-    int32_t skipped;            /* 1: loss or gradient was not finite; every parameter is as it was */
-    char tensor[64];            /* then: the first tensor whose gradient was not finite, or "loss" */
+    int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
+                                   squares hold (1e18; 1e150 in double); every parameter is as it was */
+    char tensor[64];            /* then: the first tensor whose gradient was not finite, "loss" or "gradient_norm" */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)
@@ -938,7 +944,7 @@ TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
    TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus with the same options
-   and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ. NULL training: the stored options,
+   (epochs and max_length may differ) and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ. NULL training: the stored options,
    with the hooks and the device of the load options and without ranks and all_reduce. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err);
@@ -1077,13 +1083,20 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
                      what, (long long)least, (long long)got);
 }
 
-/* The same for a failed system call. */
+/* trf__fail for a failed system call. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
     trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path,
                                   strerror(sys_errno));
     if (err) err->sys_errno = sys_errno;
     return status;
+}
+
+TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
+{
+    if (!hooks->alloc == !hooks->free) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "hooks need both alloc and free, or neither; got only %s",
+                     hooks->alloc ? "alloc" : "free");
 }
 
 TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
@@ -1125,7 +1138,7 @@ TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
     void *raw;
     if (!memory) return;
     if (bytes == 0) bytes = 1;
-    if (hooks->alloc) { if (hooks->free) hooks->free(hooks->user, memory, bytes); return; }
+    if (hooks->free) { hooks->free(hooks->user, memory, bytes); return; }
     memcpy(&raw, (char *)memory - sizeof raw, sizeof raw);
     free(raw);
 }
@@ -2198,7 +2211,7 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
         }
 }
 
-typedef struct trf__dw_job { const trf__dw *products; int n; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
+typedef struct trf__dw_job { const trf__dw *products; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
 
 TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
 {
@@ -2224,7 +2237,6 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, in
     trf__dw_job job;
     int i;
     job.products = products;
-    job.n = n;
     job.first_tile[0] = 0;
     for (i = 0; i < n; i++)
         job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK)
@@ -2999,7 +3011,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     int32_t i;
-    if (!tensor) return 0;
+    if (!tensor || !tensor->data) return 0;
     for (i = 0; i < tensor->rank; i++) n *= tensor->shape[i];
     return n;
 }
@@ -3542,6 +3554,7 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     *vocab = NULL;
     if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
     v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
     if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
     trf__vocab_init(v, kind, hooks);
@@ -4195,7 +4208,7 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
         if (flag[i] != 0 && flag[i] != 1)
             return trf__fail(err, TRF_E_INVALID_ARG, -1, flags[i], "%s must be 0 or 1, got %d",
                              flags[i], (int)flag[i]);
-    return TRF_OK;
+    return trf__hooks_check(&o->hooks, err);
 }
 
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
@@ -4431,6 +4444,7 @@ TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
     TRF__RANGE(config, embedding_init, 0, 3);
     TRF__RANGE(config, source_eos, 0, 1);
     TRF__RANGE(config, decoder_start, 0, 3);
+    TRF__TRY(trf__hooks_check(&config->hooks, err));
     return trf__device_check(&config->device, err);
 }
 
@@ -4634,9 +4648,9 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__place_all(&layout, config);
-    return sizeof(trf_model) + trf__bytes(layout.n_weights, sizeof(trf_real))
-         + trf__bytes(layout.n_params, sizeof(trf__param))
-         + (size_t)(config->encoder_layers + config->decoder_layers) * sizeof(trf__layer);
+    return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
+                         sizeof(trf_model) + trf__bytes(layout.n_params, sizeof(trf__param))
+                         + trf__bytes(config->encoder_layers + config->decoder_layers, sizeof(trf__layer)));
 }
 
 /* A model without weights: configuration, names and places. */
@@ -4787,7 +4801,7 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     c = &model->config;
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
-    TRF__TRY(trf__vocab_ids(c, err));
+    if (source || target) TRF__TRY(trf__vocab_ids(c, err));
     TRF__TRY(trf__vocabs_room(model, source, target, err));
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
     if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
@@ -4804,12 +4818,15 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
+    if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__model_new(copy, &model->config, err));
     memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
-    if (!model->source && !model->target) return TRF_OK;
-    status = trf_model_set_vocabs(*copy, model->source, model->target, err);
+    status = TRF_OK;
+    if (model->source) status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+    if (!status && model->target)
+        status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
 }
@@ -4833,7 +4850,7 @@ typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *o
 typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
 /* memory NULL: keys and values are in `wide`, the first line above. */
 typedef struct trf__sub_acts { trf_real *wide, *memory, *fresh, *inner, *stats; } trf__sub_acts;
-typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;      /* of the first three */
+typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;  /* of wide, memory, inner */
 
 /* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
 typedef struct trf__sub_shape {
@@ -5015,10 +5032,12 @@ typedef struct trf__pass {
     trf__limits limits;
     char *arena; size_t arena_bytes;
     trf__step *steps; int n_steps;      /* encoder's, then decoder's */
-    /* everything below lies in the arena */
+    int64_t n_sentences;
+    int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
+    trf_real *probed;
+    /* what everything below points to lies in the arena */
     trf__side source, target;
     trf__stack encoder, decoder;
-    int64_t n_sentences;
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
     trf_real *proj;                     /* (rows, d): a sublayer's result before add_norm */
     trf_real *ds, *dsub, *din, *dencoded;
@@ -5026,8 +5045,6 @@ typedef struct trf__pass {
     trf_real *logits;
     double *row_loss, *row_nll;
     int32_t *row_correct;
-    int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
-    trf_real *probed;
 } trf__pass;
 
 // >>acts           the arena of a pass
@@ -5036,7 +5053,7 @@ typedef struct trf__pass {
 //
 //   per side      ids, targets, positions, sentence (rows); spans (sentences); embedded (rows, d)
 //   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm
-//                 (rows, 2); without training one set for all steps, and neither stats nor mean and factor
+//                 (rows, 2); without training one set a stack, and neither stats nor mean and factor
 //   once          position table (longest, d), proj (rows, d), logits of one group (512, V), losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all steps
 
@@ -5706,6 +5723,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     if (!hooks) hooks = &none;
     if (!device) device = &default_device;
     TRF__TRY(trf__device_check(device, err));
+    TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
     c->leave_blas_threads = device->leave_blas_threads;
@@ -5759,7 +5777,6 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
                              (long long)*longest + options->position_offset, (long long)d);
     }
     TRF__GROW(int32_t, context->ints, context->ints_capacity, *rows, &context->run.hooks);
-    TRF__GROW(trf_real, context->room, context->room_capacity, *longest * d, &context->run.hooks);
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
     return TRF_OK;
 }
@@ -5779,6 +5796,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
     if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
     else if (options->positions != TRF_POSITIONS_NONE) {
+        TRF__GROW(trf_real, context->room, context->room_capacity, longest * d, &context->run.hooks);
         for (p = 0; p < longest; p++)
             trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
         table = context->room;
@@ -6382,7 +6400,7 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     TRF__RANGE(o, attention_dropout, 0, below_one);
     TRF__RANGE(o, activation_dropout, 0, below_one);
     TRF__RANGE(o, residual_dropout, 0, below_one);
-    TRF__RANGE(o, clip_norm, 1e-30, TRF_NO_CLIPPING);
+    TRF__RANGE(o, clip_norm, 1e-12, TRF_NO_CLIPPING);
     TRF__RANGE(o, source_tokens, 1, 1 << 24);
     TRF__RANGE(o, target_tokens, 1, 1 << 24);
     TRF__RANGE(o, sequences, 1, 1 << 24);
@@ -6396,7 +6414,7 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     if (c->kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model has no loss: train it through the blocks, or use trf_encode");
-    return TRF_OK;
+    return trf__hooks_check(&o->hooks, err);
 }
 
 // >>slots          what lies behind the gradients in their arena
@@ -6468,7 +6486,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf__limits limits;
-    size_t weights;
+    size_t weights, tiles, rest;
     if (!options) options = &defaults;
     if (!config || trf__config_check(config, NULL) != TRF_OK ||
         trf__train_check(options, config, NULL) != TRF_OK) return 0;
@@ -6476,9 +6494,10 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf__place_all(&layout, config);
     limits = trf__train_limits(config, options);
     weights = trf__bytes(layout.n_weights, sizeof(trf_real));
-    return trf__add_size(trf__bytes(3, weights), trf__pass_memory(config, &limits, 1, options->threads))
-         + sizeof(trf_trainer) + TRF__SLOTS * sizeof(trf_real)
-         + (size_t)(layout.n_weights / TRF__ADAM_TILE + layout.n_params) * (sizeof(trf__adam_tile) + sizeof(double));
+    tiles = trf__bytes(layout.n_weights / TRF__ADAM_TILE + layout.n_params, sizeof(trf__adam_tile) + sizeof(double));
+    rest = trf__add_size(sizeof(trf_trainer) + TRF__SLOTS * sizeof(trf_real), tiles);
+    return trf__add_size(trf__add_size(trf__bytes(3, weights), rest),
+                         trf__pass_memory(config, &limits, 1, options->threads));
 }
 
 TRF_API void trf_trainer_destroy(trf_trainer *trainer)
@@ -6510,6 +6529,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     if (!model) return trf__fail_null(err, "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__train_check(options, &model->config, err));
+    TRF__TRY(trf__vocabs_room(model, model->source, model->target, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
@@ -6702,10 +6722,10 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     trf_real *slots;
     trf__dropouts p;
     double loss, nll, correct;
+    trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     o = &trainer->options;
     slots = trainer->gradients + trainer->model->layout.n_weights;
-    trf__report_clear(report);
     if (!batch) return trf__fail_null(err, "batch");
     if (batch->ordinal < 0 || batch->ordinal > INT32_MAX / 2 || trainer->sentences > INT32_MAX / 2)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
@@ -6798,9 +6818,9 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     const char *blame;
     const double most = sizeof(trf_real) == 4 ? 1e18 : 1e150;
     double tokens, norm, scale;
+    trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     slots = trainer->gradients + trainer->model->layout.n_weights;
-    trf__report_clear(report);
     if (!report) { TRF__ZERO(local); report = &local; }
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
@@ -6824,7 +6844,8 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     if (!(scale < 1)) scale = 1;
     if (!(norm * scale < most) || !trf__is_finite(report->loss)) {      /* Adam squares it */
         report->skipped = 1;
-        trf__copy_text(report->tensor, sizeof report->tensor, blame ? blame : "loss");
+        trf__copy_text(report->tensor, sizeof report->tensor,
+                       blame ? blame : trf__is_finite(report->loss) ? "gradient_norm" : "loss");
         return TRF_OK;
     }
     {
@@ -6846,8 +6867,8 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     trf__dropouts none;
     trf__loss loss;
     double sum, nll, correct;
-    TRF__TRY(trf__begin(trainer, "trainer", err));
     trf__report_clear(report);
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__ZERO(none);
     TRF__TRY(trf__pass_batch(&trainer->pass, batch, 0, err));
     TRF__TRY(trf__pass_forward(&trainer->pass, &none, err));
@@ -6905,10 +6926,10 @@ typedef struct trf__finished { double sum, score; int32_t n, row; trf_ended ende
 
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
-    int32_t longest;            /* tokens the memory was laid out for */
     int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not counted */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
+    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only model's beginning */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
     int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
@@ -6932,7 +6953,6 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32
     int64_t width = search->beam, nodes = longest * width;
     TRF__ZERO(*beam);
     beam->search = *search;
-    beam->longest = longest;
     if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
     beam->done = 1;
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
@@ -7058,6 +7078,7 @@ TRF__FN void trf__beam_start(trf__beam *beam, int32_t limit, const int32_t *pref
     beam->limit = limit;
     beam->prefix = prefix;
     beam->n_prefix = n_prefix;
+    beam->least = beam->search.min_length;
     beam->eos = eos;
     beam->vocab = vocab;
     beam->n = beam->n_finished = beam->n_kept = beam->done = 0;
@@ -7071,7 +7092,7 @@ TRF__FN void trf__beam_start(trf__beam *beam, int32_t limit, const int32_t *pref
 TRF__FN trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->search.min_length;      /* then one candidate may be of no use */
+    int32_t eos_forbidden = beam->n < beam->least;      /* then one candidate may be of no use */
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos : -1;
     request.count = beam->search.candidates * beam->width + eos_forbidden;
     if (request.count > beam->vocab) request.count = beam->vocab;
@@ -7122,7 +7143,7 @@ TRF__FN void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t
 TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
-    int eos_allowed = forced >= 0 || beam->n >= beam->search.min_length;
+    int eos_allowed = forced >= 0 || beam->n >= beam->least;
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
@@ -7264,7 +7285,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
         if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))
             return trf__fail(err, TRF_E_INVALID_ARG, -1, range[i].name, "%s: expected %.10g to %.10g, got %.10g",
                              range[i].name, range[i].low, range[i].high, range[i].value);
-    return TRF_OK;
+    return trf__hooks_check(&search->hooks, err);
 }
 
 /* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the batch as a whole;
@@ -7324,7 +7345,7 @@ TRF_API trf_search trf_search_defaults(void)
 
 /* What a search holds besides the activations of its pass, laid out in one arena from three sizes. */
 typedef struct trf__decoder {
-    int64_t n_sentences, length, source_rows;   /* most sentences; tokens read; rows of the encoder */
+    int64_t n_sentences, length, source_rows;   /* of this round: sentences; most tokens read; rows of the encoder */
     int64_t n_rows;                             /* n_sentences * beam */
     char *arena; size_t arena_bytes;
     trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
@@ -7377,31 +7398,34 @@ TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, cha
     return cursor.used;
 }
 
-/* Makes room for so many sentences together, answers of `length` tokens and `source_rows` encoder rows. On failure
-   nothing has changed. */
+/* Lays the decoder out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows. Nothing
+   in it outlives a round, so the arena is cut anew each time, and grows only if it is too small. On failure nothing
+   has changed. */
 TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
                                         trf_error *err)
 {
-    trf__decoder bigger = t->decoder;
-    size_t each;
+    trf__decoder d = t->decoder;
+    size_t bytes, each;
     int64_t i;
-    if (bigger.arena && sentences <= bigger.n_sentences && length <= bigger.length &&
-        source_rows <= bigger.source_rows) return TRF_OK;
-    bigger.n_sentences = trf__max64(sentences, bigger.n_sentences);
-    bigger.length = trf__max64(length, bigger.length);
-    bigger.source_rows = trf__max64(source_rows, bigger.source_rows);
-    bigger.arena_bytes = trf__decoder_layout(&bigger, t, NULL);
-    bigger.arena = (char *)trf__alloc(&t->search.hooks, bigger.arena_bytes);
-    if (!bigger.arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
-                         "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
-                         (unsigned long long)bigger.arena_bytes, (long long)bigger.n_rows, (long long)bigger.length);
-    trf__decoder_layout(&bigger, t, bigger.arena);
-    each = trf__beam_layout(&bigger.beams[0], &t->search, (int32_t)bigger.length, NULL);
-    for (i = 0; i < bigger.n_sentences; i++)
-        trf__beam_layout(&bigger.beams[i], &t->search, (int32_t)bigger.length, bigger.beam_memory + (size_t)i * each);
-    trf__free(&t->search.hooks, t->decoder.arena, t->decoder.arena_bytes);
-    t->decoder = bigger;
+    d.n_sentences = sentences;
+    d.length = length;
+    d.source_rows = source_rows;
+    bytes = trf__decoder_layout(&d, t, NULL);
+    if (!d.arena || bytes > d.arena_bytes) {
+        char *arena = (char *)trf__alloc(&t->search.hooks, bytes);
+        if (!arena)
+            return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                             "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
+                             (unsigned long long)bytes, (long long)d.n_rows, (long long)length);
+        trf__free(&t->search.hooks, d.arena, d.arena_bytes);
+        d.arena = arena;
+        d.arena_bytes = bytes;
+    }
+    trf__decoder_layout(&d, t, d.arena);
+    each = trf__beam_layout(&d.beams[0], &t->search, (int32_t)length, NULL);
+    for (i = 0; i < sentences; i++)
+        trf__beam_layout(&d.beams[i], &t->search, (int32_t)length, d.beam_memory + (size_t)i * each);
+    t->decoder = d;
     return TRF_OK;
 }
 
@@ -7521,13 +7545,17 @@ TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int
 TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && x->count ? x->lengths[i] : 0; }
 
 /* Makes room for the round, encodes its sources, and projects the keys and values that every step will read. */
-TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, int64_t longest, trf_error *err)
+TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     trf__limits need;
     trf_batch batch;
     trf__dropouts none;
-    int i;
+    int64_t longest = 1;
+    int32_t i;
+    for (i = 0; i < round->n; i++)
+        longest = trf__max64(longest, trf__answer_limit(t, trf__length_of(&round->sources, i),
+                                                        trf__length_of(&round->prefixes, i)));
     need.source_rows = 0;
     need.target_rows = need.sentences = (int64_t)round->n * t->search.beam;
     need.longest = longest + 1;
@@ -7562,6 +7590,7 @@ TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int
         int64_t limit = trf__answer_limit(t, trf__length_of(&round->sources, i), n_prefix);
         trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
                         c->target_vocab - 2);       /* pad and bos are never chosen */
+        if (!trf__has_source(c)) d->beams[i].least += n_prefix;
         if (n_prefix) prefix += n_prefix;
         if (d->beams[i].live == 0) continue;
         d->live[(*n_live)++] = i;
@@ -7658,21 +7687,19 @@ TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, 
 
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
-/* Checks a call, makes room for its answers, and finds how long the longest may become. */
+/* Checks a call, and makes room for its answers. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
-                                       int64_t *longest, trf_error *err)
+                                       trf_error *err)
 {
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0;
-    int32_t i, n = sources ? sources->count : prefixes->count;
+    int32_t n = sources ? sources->count : prefixes->count;
     if (sources) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
-    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, "prefix", &rows, &most, err));
+    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, sources ? "prefix" : "source", &rows,
+                                           &most, err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
                          prefixes->count);
-    for (i = 0; i < n; i++)
-        *longest = trf__max64(*longest, trf__answer_limit(t, trf__length_of(sources, i),
-                                                          trf__length_of(prefixes, i)));
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
@@ -7710,15 +7737,15 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t longest = 1, source_at = 0, prefix_at = 0, id;
+    int64_t source_at = 0, prefix_at = 0, id;
     int32_t i, k;
     trf__forget_answers(t);
-    TRF__TRY(trf__search_prepare(t, sources, prefixes, &longest, err));
+    TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
     for (round.first = 0; round.first < leading->count; round.first += round.n) {
         round.n = trf__round_size(t, leading, round.first);
         round.sources = trf__part(sources, round.first, round.n, &source_at);
         round.prefixes = trf__part(prefixes, round.first, round.n, &prefix_at);
-        TRF__TRY(trf__round_encode(t, &round, longest, err));
+        TRF__TRY(trf__round_encode(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
         TRF__TRY(trf__round_store(t, &round, err));
     }
@@ -7811,13 +7838,13 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     trf_sequences one;
     int32_t n = 0;
     size_t bytes;
+    if (answer && size > 0) answer[0] = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
     c = &translator->model->config;
     from = trf__has_source(c) ? translator->model->source : translator->model->target;
     to = translator->model->target;
     if (!answer && size > 0) return trf__fail_null(err, "answer");
-    if (size > 0) answer[0] = 0;
     if (!from || !to)
         return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                          "the model has no vocabularies: see trf_model_set_vocabs");
@@ -8524,7 +8551,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
         return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name, "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
     extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
-    *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> extra & 0xFF) | u >> 6 * extra : u);
+    *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
     for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
     return TRF_OK;
 }
@@ -9258,6 +9285,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     if (chosen.max_bytes == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
                          "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__TRY(trf__hooks_check(&chosen.hooks, err));
     TRF__TRY(trf__open_regular(path, &fd, &facts, err));
     if (facts.size > chosen.max_bytes)
         status = trf__fail(err, TRF_E_LIMIT, -1, path, "file is %llu bytes, the limit is %llu (max_bytes)",
@@ -9703,20 +9731,26 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     return trf__write_model(trainer->model, trainer->m, trainer->v, &notes, path, err);
 }
 
-TRF__FN trf_status trf__read_training(const trf_file *file, const trf_device *device, const trf_hooks *hooks,
-                                      trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
 {
+    const trf_train_options d = trf_train_defaults();
     int64_t integer;
-    *o = trf_train_defaults();
+    *o = d;
 #define X(type, field) TRF__READ_INT_FIELD("trf.train.", o, type, field)
     TRF__TRAIN_INTS(X)
 #undef X
 #define X(type, field) TRF__TRY(trf__read_real(file, "trf.train." #field, &o->field, err));
     TRF__TRAIN_REALS(X)
 #undef X
-    o->threads = device->threads;       /* not the number of the machine that wrote the file */
-    o->leave_blas_threads = device->leave_blas_threads;
-    o->hooks = *hooks;
+    o->threads = c->device.threads;     /* not the number of the machine that wrote the file */
+    o->leave_blas_threads = c->device.leave_blas_threads;
+    o->hooks = c->hooks;
+    TRF__TRY(trf__file_fault(trf__train_check(o, c, err), err));
+    /* the limits are only a plan, which grows: a file cannot make us plan for more than the defaults */
+    o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
+    o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
+    o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences;
+    o->longest = o->longest < d.longest ? o->longest : d.longest;
     return TRF_OK;
 }
 
@@ -9760,11 +9794,10 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     if (step < 0 || step > INT64_MAX / 2)
         return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
     if (!training) {
-        TRF__TRY(trf__read_training(file, &model->config.device, &model->config.hooks, &stored, err));
+        TRF__TRY(trf__read_training(file, &model->config, &stored, err));
         training = &stored;
     }
-    status = trf_trainer_create(&t, model, training, err);
-    if (status != TRF_OK) return training == &stored ? trf__file_fault(status, err) : status;
+    TRF__TRY(trf_trainer_create(&t, model, training, err));
     t->step = step;
     status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
@@ -9786,9 +9819,9 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
+    if (model) *model = NULL;
+    if (trainer) *trainer = NULL;
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
-    *model = NULL;
-    *trainer = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));

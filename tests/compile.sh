@@ -12,8 +12,11 @@ mkdir -p "$work" && cd "$work" || exit 1
 
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 c_compilers= cxx_compilers= cblas='-DTRF_NO_CBLAS'
-for c in gcc clang; do command -v $c >/dev/null && c_compilers="$c_compilers $c"; done
-for c in g++ clang++; do command -v $c >/dev/null && cxx_compilers="$cxx_compilers $c -x c++ ;"; done
+for c in gcc clang; do command -v $c >/dev/null && c_compilers="$c_compilers $c" || echo "left out: $c"; done
+for c in g++ clang++; do
+    command -v $c >/dev/null && cxx_compilers="$cxx_compilers $c -x c++ ;" || echo "left out: $c"
+done
+command -v nvcc >/dev/null || echo "left out: nvcc"
 gcc_like=${c_compilers# }
 gcc_like=${gcc_like%% *}
 [ -n "$gcc_like" ] || { echo "neither gcc nor clang is here"; exit 1; }
@@ -46,6 +49,29 @@ int main(void)
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return !model || !trainer || strncmp(trf_build_info(), "transformer.h ", 14);
+}
+END
+
+cat >frozen.c <<'END'
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+int main(void)
+{
+    int32_t source[5] = {5, 9, 7, 4, 12}, target[8], n, i;
+    trf_error err;
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_config config = trf_config_tiny();
+    config.source_vocab = config.target_vocab = 24;
+    config.device.threads = 1;
+    if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", &err)) return 1;
+    trf_model_destroy(model);
+    if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, NULL, &err)) return 2;
+    if (trf_translate(translator, source, 5, target, 8, &n, &err) && err.status != TRF_E_LIMIT) return 3;
+    for (i = 0; i < n && i < 8; i++) printf("%d ", (int)target[i]);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    return 0;
 }
 END
 
@@ -146,6 +172,30 @@ job "float caller, double implementation" "$gcc_like $alone -DTRF_DOUBLE -c all.
 job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
     printf '#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >static2.c &&
     $gcc_like $warnings $alone static1.c static2.c -no-pie -lm -o static && ./static"
+
+job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
+    $gcc_like $alone frozen.c -no-pie -lm -o frozen_all/program && $gcc_like $alone -DTRF_NO_TRAIN frozen.c -no-pie -lm -o frozen_run/program &&
+    (cd frozen_all && ./program >answer) && (cd frozen_run && ./program >answer) &&
+    [ -s frozen_all/answer ] && cmp frozen_all/answer frozen_run/answer"
+
+# --- the build lines of the first page, word for word, in a folder that has nothing else -----------------------------
+mkdir -p page
+cp "$root/transformer.h" page
+{ echo '#define TRF_IMPLEMENTATION'; cat caller.c; } >page/app.c
+cp page/app.c page/app.cc
+printf '#define TRF_COLUMN avx2\n#include "transformer.h"\n' >page/column.c
+sed -n '/^\/\/ DO THIS/,/^\/\/ A COMPLETE/s/.*  \(c[c+]* -O2 .*\)$/\1/p' "$root/transformer.h" >page/lines
+job "the first page has five build lines" "[ \$(wc -l <page/lines) -eq 5 ]"
+can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
+page_line()
+{
+    case $1 in *openblas*) [ -z "$cblas" ] || { echo "left out: a build line with OpenBLAS"; return; } ;; esac
+    job "build line: $1" "cd page && rm -rf $2 && mkdir $2 && cp transformer.h app.c app.cc column.c $2 && cd $2 && { $1; } && ./a.out"
+}
+n=0
+grep -v -e column <page/lines >page/plain
+while read -r line; do n=$((n + 1)); page_line "$line" "in$n"; done <page/plain
+[ -z "$can_avx2" ] || page_line "$(grep -e column page/lines | paste -s -d '&' - | sed 's/&/ \&\& /')" columns
 
 # --- what the object file shows ------------------------------------------------------------------------------------
 seen()

@@ -44,7 +44,9 @@ report()
         [ "$failed" -gt 0 ] || failed=1         # it crashed, hung, or tested nothing
     fi
     echo "$passed $failed" >"$work/$1.counts"
-    if [ "$failed" -eq 0 ]; then printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
+    if [ "$failed" -eq 0 ]; then
+        printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
+        sed -n -e 's/^left out: /        left out: /p' -e 's/^\[  SKIPPED \] \([a-z_]*\)$/        left out: \1/p' "$out" | sort -u
     else
         printf 'FAILED  %-24s %4d of %d tests, exit status %d, %d s\n' "$name" "$failed" $((passed + failed)) "$status" "$(cat "$work/$1.time")"
         if [ "$kind" = cmocka ]; then grep -v -e '^\[ RUN      \]' -e '^\[       OK \]' "$out"; else cat "$out"; fi | tail -n 60 | sed 's/^/    /'
@@ -72,7 +74,9 @@ worker()
 job test_trf.sh count 240 "sh tests/test_trf.sh '$build/trf'"
 mkdir "$work/copy" "$work/embed"
 job "example copy" status 120 "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
-job "example reverse" status 120 "'$build/reverse' 1"
+for seed in 1 2 3; do job "example reverse, seed $seed" status 60 "'$build/reverse' $seed"; done
+mkdir "$work/translate"
+job "example translate" status 120 "cd '$work/translate' && '$build/translate' --quick --no-prompt"
 job "example embed" status 120 "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}

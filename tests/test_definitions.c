@@ -551,6 +551,51 @@ static void check_uniform(const trf_model *model, const char *name, double bound
     assert_near(deviation / (bound / sqrt(3.0)), 1.0, 0.03);
 }
 
+/* The two tables of presets, field by field; no other field is touched. */
+static void test_presets(void **state)
+{
+    int paper;
+    (void)state;
+    for (paper = 0; paper < 2; paper++) {
+        trf_conventions whose = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
+        trf_config c, rest;
+        trf_train_options o, others;
+        memset(&c, 0x11, sizeof c);
+        memset(&o, 0x11, sizeof o);
+        rest = c;
+        others = o;
+        trf_config_set_conventions(&c, whose);
+        assert_int_equal(c.activation, TRF_RELU);
+        assert_int_equal(c.positions, TRF_POSITIONS_INTERLEAVED);
+        assert_int_equal(c.position_offset, 0);
+        assert_int_equal(c.norm_place, TRF_POST_NORM);
+        assert_int_equal(c.norm_rule, TRF_NORM_STANDARD);
+        assert_true(c.norm_epsilon == (paper ? 1e-6 : 1e-5));
+        assert_int_equal(c.final_norm, !paper);
+        assert_int_equal(c.scale_embeddings, 1);
+        assert_int_equal(c.tying, paper ? TRF_TIED_ALL : TRF_UNTIED);
+        assert_int_equal(c.generator_bias, !paper);
+        assert_int_equal(c.init, paper ? TRF_INIT_XAVIER : TRF_INIT_XAVIER_PACKED);
+        assert_int_equal(c.embedding_init, paper ? TRF_EMBEDDING_NORMAL_D : TRF_EMBEDDING_NORMAL_1);
+        assert_int_equal(c.source_eos, 1);
+        assert_int_equal(c.decoder_start, TRF_START_BOS);
+        rest.activation = c.activation; rest.positions = c.positions; rest.position_offset = c.position_offset;
+        rest.norm_place = c.norm_place; rest.norm_rule = c.norm_rule; rest.norm_epsilon = c.norm_epsilon;
+        rest.final_norm = c.final_norm; rest.scale_embeddings = c.scale_embeddings; rest.tying = c.tying;
+        rest.generator_bias = c.generator_bias; rest.init = c.init; rest.embedding_init = c.embedding_init;
+        rest.source_eos = c.source_eos; rest.decoder_start = c.decoder_start;
+        assert_memory_equal(&c, &rest, sizeof c);
+        trf_train_set_conventions(&o, whose);
+        assert_int_equal(o.optimizer, TRF_ADAM);
+        assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) && o.epsilon == (paper ? 1e-9 : 1e-8));
+        assert_int_equal(o.epsilon_rule, paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE);
+        assert_int_equal(o.smoothing_rule, paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM);
+        others.optimizer = o.optimizer; others.beta1 = o.beta1; others.beta2 = o.beta2; others.epsilon = o.epsilon;
+        others.epsilon_rule = o.epsilon_rule; others.smoothing_rule = o.smoothing_rule;
+        assert_memory_equal(&o, &others, sizeof o);
+    }
+}
+
 static void test_initial_weights(void **state)
 {
     trf_config c = trf_config_tiny();
@@ -790,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_adam_epsilon),
         cmocka_unit_test(test_parameter_counts),
         cmocka_unit_test(test_parameter_counts_of_the_paper),
+        cmocka_unit_test(test_presets),
         cmocka_unit_test(test_initial_weights),
         cmocka_unit_test(test_decoder_start),
         cmocka_unit_test(test_neighbours_do_not_matter),

@@ -651,6 +651,29 @@ static void test_halves(void **state)
     trf_file_close(file);
 }
 
+/* Escapes of two, three and four bytes, in names and texts. */
+static void test_escapes(void **state)
+{
+    static const char *const want = "\xC3\xA9\xDF\xBF\xE0\xA0\x80\xE2\x82\xAC\xEF\xBF\xBF\xF0\x90\x80\x80\xF0\x9F\x98\x80\xF4\x8F\xBF\xBF\x7F~";
+    const char *path = in_folder("escapes.safetensors");
+    hostile_maker m;
+    trf_file *file = NULL;
+    trf_error err;
+    (void)state;
+    memset(&m, 0, sizeof m);
+    hostile_begin(&m);
+    hostile_text(&m, "{\"__metadata__\":{\"k\":\"\\u00e9\\u07FF\\u0800\\u20ac\\uffff\\ud800\\udc00\\ud83d\\ude00\\udbff\\udfff\\u007f\\u007e\"},"
+                     "\"\\u00e9\\u20AC\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}");
+    hostile_length(&m, m.n - 8);
+    put_file(path, m.bytes, m.n, 0);
+    free(m.bytes);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
+    assert_string_equal(trf_file_metadata(file, "k"), want);
+    assert_int_equal(trf__utf8_fault(want, strlen(want)), -1);
+    assert_string_equal(trf_file_at(file, 0).name, "\xC3\xA9\xE2\x82\xAC");
+    trf_file_close(file);
+}
+
 /* Texts that do not fit into a header; a file without tensors; no path. */
 static void test_writer_refuses(void **state)
 {
@@ -1205,6 +1228,7 @@ int main(void)
         cmocka_unit_test_setup(test_large, fresh),
         cmocka_unit_test_setup(test_many, fresh),
         cmocka_unit_test_setup(test_halves, fresh),
+        cmocka_unit_test_setup(test_escapes, fresh),
         cmocka_unit_test_setup(test_writer_refuses, fresh),
         cmocka_unit_test_setup(test_open_arguments, fresh),
         cmocka_unit_test_setup(test_no_memory, fresh),

@@ -498,6 +498,91 @@ static void test_plan(void **state)
     assert_int_equal(trf_model_memory(NULL), 0);
 }
 
+typedef struct told { kit_memory memory; int lines, level; char last[256]; } told;
+
+static void hear(void *user, int level, const char *message)
+{
+    told *t = (told *)user;
+    t->lines++;
+    t->level = level;
+    snprintf(t->last, sizeof t->last, "%s", message);
+}
+
+/* A batch beyond the plan makes the plan grow, once, and says so. */
+static void test_growth(void **state)
+{
+    static kit_pairs data;
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_batch large = kit_fill(&data, 30, 5, 9, c.source_vocab < c.target_vocab ? c.source_vocab : c.target_vocab, 5);
+    told t;
+    int64_t planned, calls;
+    (void)state;
+    memset(&t, 0, sizeof t);
+    o.hooks = kit_hooks(&t.memory);
+    o.hooks.log = hear;
+    o.source_tokens = o.target_tokens = 50;
+    o.sequences = 10;
+    o.longest = 5;
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
+    planned = t.memory.live;
+    assert_int_equal(t.lines, 0);
+    assert_int_equal(trf_train_step(trainer, &large, NULL, NULL), TRF_OK);
+    assert_int_equal(t.lines, 1);
+    assert_int_equal(t.level, TRF_LOG_INFO);
+    assert_non_null(strstr(t.last, "beyond the planned limits"));
+    assert_true(t.memory.live > planned);
+    calls = t.memory.calls;
+    assert_int_equal(trf_train_step(trainer, &large, NULL, NULL), TRF_OK);
+    assert_true(t.lines == 1 && t.memory.calls == calls);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(t.memory.live, 0);
+}
+
+/* Many short sentences, then a long one: the memory of the larger call, not of many long sentences. */
+static void test_translator_memory(void **state)
+{
+    int32_t ids[400], lengths[64], i;
+    trf_config c = small_config();
+    trf_search s = trf_search_defaults();
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    trf_sequences many, one;
+    kit_memory memory;
+    int64_t peak[2];
+    int after;
+    (void)state;
+    c.max_length = 500;
+    for (i = 0; i < 400; i++) ids[i] = 4 + i % 3;
+    for (i = 0; i < 64; i++) lengths[i] = 1;
+    many.ids = one.ids = ids;
+    many.lengths = lengths;
+    many.count = 64;
+    one.count = 1;
+    i = 400;
+    one.lengths = &i;
+    s.threads = 1;
+    s.max_sentences = 64;
+    s.max_length_a = 1; s.max_length_b = 1;
+    for (after = 0; after < 2; after++) {
+        assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+        s.hooks = kit_hooks(&memory);
+        assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
+        if (after) assert_int_equal(trf_translate_batch(t, &many, NULL), TRF_OK);
+        assert_int_equal(trf_translate_batch(t, &one, NULL), TRF_OK);
+        if (after) assert_int_equal(trf_translate_batch(t, &many, NULL), TRF_OK);
+        peak[after] = memory.peak;
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(peak[1] < 4 * peak[0]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +591,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_steady_translating),
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_translator_memory),
     };
     (void)argc;
     kit_sleep_while_waiting(argv);

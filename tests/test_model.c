@@ -1740,9 +1740,29 @@ static void test_growth(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* A norm whose square no float holds is left out too, and is not called a loss. */
+static void test_huge_gradient(void **state)
+{
+    static kit_pairs data;
+    lab l = lab_of(&variants[0], 8, 2, 12, 2);
+    trf_batch batch = kit_fill(&data, 2, 3, 5, VOCAB, 77);
+    trf_step_report report;
+    uint64_t before = hash_weights(HASH_START, l.model);
+    (void)state;
+    l.trainer->options.clip_norm = TRF_NO_CLIPPING;
+    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    trf_gradient(l.trainer, 0).data[0] = sizeof(trf_real) == 4 ? (trf_real)1e25 : (trf_real)1e153;
+    assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+    assert_int_equal(report.skipped, 1);
+    assert_string_equal(report.tensor, "gradient_norm");
+    assert_true(trf__is_finite(report.loss) && before == hash_weights(HASH_START, l.model));
+    lab_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_huge_gradient),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_gradients_wide),
         cmocka_unit_test(test_neighbours),

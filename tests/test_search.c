@@ -1168,6 +1168,43 @@ static void expect_refused(trf_search search, const char *field)
         expect_refused(bad, #field); \
     } while (0)
 
+/* Each field of the rules changes some answer when it alone is changed, on small random models. */
+static void test_every_field_matters(void **state)
+{
+    static const char *const names[10] = { "length_rule", "alpha", "count_eos", "word_penalty", "candidates",
+        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length" };
+    int moved[10] = {0}, whose, k, round;
+    (void)state;
+    for (round = 0; round < 400; round++) {
+        toy lm = random_toy(3 + pick(4), 1 + uniform() * 3);
+        for (whose = 0; whose < 5; whose++) {
+            trf_search search = rule((trf_search_rule)whose, 3, 0.7);
+            answers a, b;
+            search.n_best = 3;
+            run_into(&a, &lm, &search, 5);
+            for (k = 0; k < 10; k++) {
+                trf_search other = search;
+                if (k == 0) other.length_rule = (trf_length_rule)((search.length_rule + 1) % 3);
+                if (k == 1) other.alpha = 2;
+                if (k == 2) other.count_eos = !search.count_eos;
+                if (k == 3) other.word_penalty = 0.5;
+                if (k == 4) other.candidates = 3 - search.candidates;
+                if (k == 5) other.eos_in_top_beam = !search.eos_in_top_beam;
+                if (k == 6) other.shrink = !search.shrink;
+                if (k == 7) other.stop = (trf_beam_stop)((search.stop + 1) % 3);
+                if (k == 8) other.at_limit = (trf_at_limit)((search.at_limit + 1) % 3);
+                if (k == 9) other.min_length = 2;
+                run_into(&b, &lm, &other, 5);
+                moved[k] += a.n != b.n || a.h[0].n != b.h[0].n || fabs(a.h[0].log_probability - b.h[0].log_probability) > 1e-9;
+            }
+        }
+    }
+    for (k = 0; k < 10; k++) {
+        if (!moved[k]) print_error("%s changes no answer\n", names[k]);
+        assert_true(moved[k] > 0);
+    }
+}
+
 static void test_options_are_checked(void **state)
 {
     trf_search search = trf_search_defaults();
@@ -1248,6 +1285,7 @@ int main(void)
         cmocka_unit_test(test_finished_rows_cost_nothing),
         cmocka_unit_test(test_beam_shrinks),
         cmocka_unit_test(test_memory_is_reused),
+        cmocka_unit_test(test_every_field_matters),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_presets_set_their_fields_only)
     };

@@ -587,10 +587,55 @@ static void large_vocabularies(void **state)
             assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), 4), trf_vocab_token(vocab, 4));
         }
         trf_trainer_destroy(trainer);
+        trainer = NULL;
         trf_model_destroy(again);
+        if (cases[i].status) {      /* as if a file of another writer had brought it: told before hours of training */
+            model->source = vocab;
+            assert_int_equal(trf_trainer_create(&trainer, model, &training, &err), TRF_E_LIMIT);
+            OK(trf_model_copy(&again, model, &err));
+            trf_model_destroy(again);
+            vocab = NULL;
+        }
         trf_model_destroy(model);
         trf_vocab_destroy(vocab);
     }
+}
+
+/* Without vocabularies the special ids are free; taking vocabularies away is no error either. */
+static void no_vocabularies(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_model *model;
+    (void)state;
+    config.pad = 3; config.unk = 0;
+    model = model_of(&config);
+    OK(trf_model_set_vocabs(model, NULL, NULL, &err));
+    trf_model_destroy(model);
+}
+
+/* A checkpoint's limits are a plan: those of a hostile file are not planned for. */
+static void limits_of_a_checkpoint(void **state)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = trf_train_defaults();
+    trf_model *model = model_of(&config);
+    trf_trainer *trainer = NULL;
+    (void)state;
+    training.threads = 1;
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    trainer->options.source_tokens = trainer->options.target_tokens = 1 << 24;
+    trainer->options.sequences = 1 << 24;
+    trainer->options.longest = 1 << 20;
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("limits"), &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("limits"), NULL, NULL, &err));
+    assert_int_equal(trf_trainer_options(trainer)->source_tokens, trf_train_defaults().source_tokens);
+    assert_int_equal(trf_trainer_options(trainer)->longest, trf_train_defaults().longest);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
 }
 
 /* One tensor too many in a file of a deep model is found at once. */
@@ -1688,6 +1733,8 @@ int main(void)
         cmocka_unit_test(other_writers),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(large_vocabularies),
+        cmocka_unit_test(no_vocabularies),
+        cmocka_unit_test(limits_of_a_checkpoint),
         cmocka_unit_test(stray_tensor_in_a_deep_model),
         cmocka_unit_test(tensors_missing_and_extra),
         cmocka_unit_test(tensors_of_wrong_shape),

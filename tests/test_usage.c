@@ -1101,6 +1101,18 @@ static void decoder_only(void **state)
     }
     trf_translator_destroy(translator);
 
+    search.max_length_b = 20;
+    search.min_length = 3;                      /* beyond the beginning, however long that is */
+    translator = translator_of(model, &search);
+    for (i = 1; i < LENGTH; i++) {
+        for (k = 0; k < LENGTH; k++) ids[k] = FIRST + k % CYCLE;
+        OK(trf_translate(translator, ids, i, answer, 32, &n, &err));
+        assert_true(n >= 3);
+        lengths[0] = n;
+    }
+    assert_in_range(lengths[0], 3, 5);          /* the last one would have ended at once */
+    trf_translator_destroy(translator);
+
     search.min_length = 0;                      /* and now to where it usually ends */
     search.max_length_b = 100;
     translator = translator_of(model, &search);
@@ -1641,6 +1653,39 @@ static void edges(void **state)
     trf_context_destroy(NULL);
 }
 
+/* OpenBLAS's own threads, left as the program has set them, compute the same but for rounding. */
+static void blas_threads_left_alone(void **state)
+{
+    trf_error err;
+    trf_train_options training = small_training();
+    trf_search search = small_search(2, 1);
+    trf_model *model = NULL;
+    trf_step_report report[2];
+    double score[2][PAIRS];
+    pairs p;
+    const trf_batch *batch = backwards(&p);
+    int32_t i, alone;
+    (void)state;
+    for (alone = 0; alone < 2; alone++) {
+        trf_trainer *trainer = NULL;
+        trf_translator *t = NULL;
+        training.leave_blas_threads = search.leave_blas_threads = alone;
+        training.threads = search.threads = 2;
+        OK(trf_model_copy(&model, learnt, &err));
+        OK(trf_trainer_create(&trainer, model, &training, &err));
+        OK(trf_train_step(trainer, batch, &report[alone], &err));
+        OK(trf_translator_create(&t, model, &search, &err));
+        OK(trf_score(t, batch, score[alone], &err));
+        trf_translator_destroy(t);
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
+    assert_true(fabs(report[0].loss - report[1].loss) < 1e-4);
+    for (i = 0; i < batch->target.count; i++) assert_true(fabs(score[0][i] - score[1][i]) < 1e-3);
+}
+
+static void free_nothing(void *user, void *memory, size_t bytes) { (void)user; (void)memory; (void)bytes; }
+
 /* NULL where something is needed is told, not followed; the error itself may be NULL anywhere. */
 static void nothing_given(void **state)
 {
@@ -1669,6 +1714,45 @@ static void nothing_given(void **state)
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
     trf_discard_gradients(NULL);
     trf_end_step(NULL);
+    {       /* what a failing call hands out is nothing, even if it was called with nothing */
+        trf_model *m = (trf_model *)&p;
+        trf_trainer *r = (trf_trainer *)&p;
+        trf_config config = trf_config_tiny();
+        trf_hooks half;
+        trf_vocab *vocab = NULL;
+        trf_corpus *corpus = NULL;
+        trf_context *context = NULL;
+        trf_file *file = NULL;
+        trf_load_options load = trf_load_defaults();
+        trf_corpus_options pairs_of = trf_corpus_defaults();
+        FAILS(TRF_E_INVALID_ARG, trf_model_copy(&m, NULL, &err));
+        assert_null(m);
+        m = (trf_model *)&p;
+        FAILS(TRF_E_INVALID_ARG, trf_checkpoint_load(&m, NULL, NULL, "x", NULL, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_checkpoint_load(NULL, &r, NULL, "x", NULL, NULL, &err));
+        assert_true(!m && !r);
+        strcpy(text, "old");
+        FAILS(TRF_E_INVALID_ARG, trf_translate_text(NULL, "a", text, sizeof text, &err));
+        assert_string_equal(text, "");
+        memset(&report, 0x55, sizeof report);
+        FAILS(TRF_E_INVALID_ARG, trf_train_step(NULL, batch, &report, &err));
+        assert_true(report.step == 0 && report.loss == 0);
+        memset(&half, 0, sizeof half);
+        half.free = free_nothing;
+        config.source_vocab = config.target_vocab = 9;
+        config.hooks = training.hooks = search.hooks = load.hooks = pairs_of.hooks = half;
+        FAILS(TRF_E_INVALID_ARG, trf_model_create(&model, &config, &err));
+        assert_string_equal(err.what, "hooks");
+        FAILS(TRF_E_INVALID_ARG, trf_trainer_create(&trainer, learnt, &training, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_translator_create(&t, learnt, &search, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_vocab_create(&vocab, TRF_WORDS, &half, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_corpus_create(&corpus, &pairs_of, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_context_create(&context, NULL, &half, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_file_open(&file, "x", &load, &err));
+        assert_string_equal(err.what, "hooks");
+        memset(&half, 0, sizeof half);
+        training.hooks = search.hooks = half;
+    }
     no_ids.source.ids = NULL;
     no_lengths.target.lengths = NULL;
     OK(trf_model_copy(&model, learnt, &err));
@@ -1730,6 +1814,7 @@ int main(void)
         cmocka_unit_test(rounds_do_not_matter),
         cmocka_unit_test(finished_sentences_leave),
         cmocka_unit_test(edges),
+        cmocka_unit_test(blas_threads_left_alone),
         cmocka_unit_test(nothing_given),
     };
     return cmocka_run_group_tests(tests, learn, forget);
