@@ -11,6 +11,7 @@ PREFIX   = /usr/local
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
 BUILD    = build
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)       # as many jobs as processors; make -j1: one
 COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
