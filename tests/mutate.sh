@@ -75,7 +75,9 @@ a slice of gradients is not summed over ranks @@ usage model same @@ t->gradient
 xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ? in : out) @@ (c->init == TRF_INIT_XAVIER ? out : in)
 length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) / 6.0, search->alpha); @@ return s / pow((5.0 + (double)length) / 5.0, search->alpha);
 EOS never counts in the length @@ search usage @@ (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0); @@ 0;
-shortest answer one too short @@ search usage @@ int eos_allowed = forced >= 0 || beam->n >= beam->search.min_length; @@ int eos_allowed = forced >= 0 || beam->n + 1 >= beam->search.min_length;
+shortest answer one too short @@ search usage @@ int eos_allowed = forced >= 0 || beam->n >= beam->least; @@ int eos_allowed = forced >= 0 || beam->n + 1 >= beam->least;
+the paper preset with PyTorch's epsilon rule @@ definitions @@ options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE; @@ options->epsilon_rule = TRF_EPSILON_OUTSIDE;
+an escape of two bytes @@ files @@ (0xF00 >> (extra + 1) & 0xFF) @@ (0xF00 >> extra & 0xFF)
 stops too early @@ search @@ double best = trf__search_score(search, sum, longest), score; @@ double best = trf__search_score(search, sum, n + 1), score;
 answers in the order they ended @@ search usage @@ if (a->score > b->score) return 1; @@ if (a->score > b->score) return 0;
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
