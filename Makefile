@@ -29,7 +29,7 @@ test: $(TESTS) $(DOUBLES) $(EXAMPLES) $(TOOLS)
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
-	@echo 'make demo       trains the toy translation, two to three minutes, then translates what you type'
+	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make test       every test'
 	@echo 'make bench      training speed of this machine'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
