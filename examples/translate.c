@@ -2,7 +2,7 @@
    sentences, then translates what you type.
 
    build   cc -O2 -march=native -fopenmp -I. examples/translate.c -o translate -lopenblas -lm
-   run     ./translate                          train (one to two minutes on two idle cores), test, prompt
+   run     ./translate                          train (about a minute on two idle cores), test, prompt
            ./translate --no-prompt              without the prompt
            ./translate --quick                  a tenth of the training: to see it work, not to be good at it
            echo "the dog sees a cat" | ./translate      translates the lines of a file or pipe
