@@ -944,8 +944,9 @@ TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
    TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus with the same options
-   (epochs and max_length may differ) and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ. NULL training: the stored options,
-   with the hooks and the device of the load options and without ranks and all_reduce. */
+   (epochs and max_length may differ) and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ.
+   NULL training: the stored options, with the default limits where theirs are larger, the hooks and the device of the
+   load options, and without ranks and all_reduce. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err);
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
@@ -7398,9 +7399,9 @@ TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, cha
     return cursor.used;
 }
 
-/* Lays the decoder out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows. Nothing
-   in it outlives a round, so the arena is cut anew each time, and grows only if it is too small. On failure nothing
-   has changed. */
+/* Lays the decoder out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows.
+   Nothing in it outlives a round, so the arena is cut anew each time, and replaced only if it is too small. On
+   failure nothing has changed. */
 TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
                                         trf_error *err)
 {

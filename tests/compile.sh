@@ -62,11 +62,13 @@ int main(void)
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_config config = trf_config_tiny();
+    trf_search search = trf_search_defaults();
     config.source_vocab = config.target_vocab = 24;
-    config.device.threads = 1;
+    config.device.threads = search.threads = 1;
+    search.min_length = 8;
     if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", &err)) return 1;
     trf_model_destroy(model);
-    if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, NULL, &err)) return 2;
+    if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err)) return 2;
     if (trf_translate(translator, source, 5, target, 8, &n, &err) && err.status != TRF_E_LIMIT) return 3;
     for (i = 0; i < n && i < 8; i++) printf("%d ", (int)target[i]);
     trf_translator_destroy(translator);

@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
-OMP_WAIT_POLICY=passive         # threads that wait must not take the other job's core
-export OMP_WAIT_POLICY
+OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
+export OMP_WAIT_POLICY OMP_NUM_THREADS
 
 limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
 

@@ -513,7 +513,11 @@ static void test_embedding_errors(void **state)
             }
         }
         j = good; j.context = NULL; embedding_refuses(&j, &good, "context", TRF_E_INVALID_ARG, -1, "no context");
-        survives_no_memory(&good, side ? 1 : 2);
+        survives_no_memory(&good, 1);
+        if (side) continue;
+        j = embedding_job(4, TRF_POSITIONS_INTERLEAVED, 0, 0);      /* a table of sines needs room too */
+        runs(&j);
+        survives_no_memory(&j, 2);
     }
     assert_int_equal(trf_embedding(shared, NULL, &e_sequences, NULL, NULL, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_embedding_backward(shared, NULL, NULL, NULL, &e_sequences, NULL, NULL), TRF_E_INVALID_ARG);
