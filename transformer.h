@@ -56,7 +56,7 @@
 //
 //         if (trf_model_create(&model, &config, &err)) goto done;
 //         if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-//         for (step = 1; step <= 600; step++) {
+//         for (step = 1; step <= 400; step++) {
 //             trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
 //             trf_step_report report;
 //             if (trf_train_step(trainer, &batch, &report, &err)) goto done;
