@@ -1211,6 +1211,25 @@ static void forced_prefix(void **state)
         assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept, (size_t)n * sizeof *kept);
         assert_true(fabs(trf_hypothesis_at(translator, 0, 0)->score - score) < 1e-5);
     }
+    {   /* each sentence has its own, in one round and in several */
+        static const int32_t many[6] = {9, 4, 4, 11, 7, 5}, lengths_of[5] = {1, 0, 2, 0, 3};
+        int32_t five[25], of[5] = {5, 5, 5, 5, 5}, turns, i, at;
+        trf_sequences all = sequences_of(five, of, 5), each = sequences_of(many, lengths_of, 5);
+        for (i = 0; i < 5; i++) memcpy(five + 5 * i, question, sizeof question);
+        for (turns = 0; turns < 2; turns++) {
+            trf_translator *t;
+            search.max_sentences = turns ? 2 : 32;
+            t = translator_of(learnt, &search);
+            OK(trf_translate_prefixed(t, &all, &each, &err));
+            for (at = i = 0; i < 5; at += lengths_of[i++])
+                for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+                    const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                    assert_true(h->n >= lengths_of[i]);
+                    assert_memory_equal(h->ids, many + at, (size_t)lengths_of[i] * sizeof *many);
+                }
+            trf_translator_destroy(t);
+        }
+    }
     forced.count = 1;
     FAILS(TRF_E_INVALID_ARG, trf_translate_prefixed(translator, &x, &forced, &err));
     forced.count = 2;
