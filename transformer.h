@@ -269,7 +269,7 @@ typedef struct trf_tensor {
 
 /* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements; 0 without data */
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
 
 /* How this copy was built: version, type, vector width, products, threads, columns. */
 TRF_API const char *trf_build_info(void);
@@ -456,8 +456,8 @@ TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* N
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
 /* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
-   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: rank 0, no
-   data. */
+   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: no data
+   and no elements. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
@@ -3012,7 +3012,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     int32_t i;
-    if (!tensor || !tensor->data) return 0;
+    if (!tensor) return 0;
     for (i = 0; i < tensor->rank; i++) n *= tensor->shape[i];
     return n;
 }
@@ -4730,8 +4730,7 @@ TRF_API int64_t trf_parameter_total(const trf_model *model)
 /* Parameter number `index` inside any arena of the model's layout. */
 TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int32_t index)
 {
-    trf_tensor tensor;
-    TRF__ZERO(tensor);
+    trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
     if (index >= 0 && index < trf_parameter_count(model)) {
         const trf__param *p = &model->layout.params[index];
         tensor = trf_tensor_of(arena + p->offset, p->rank, p->shape[0], p->shape[1], 1);

@@ -1725,6 +1725,11 @@ static void nothing_given(void **state)
     (void)state;
     assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) && !trf_model_target_vocab(NULL));
     assert_true(trf_parameter_count(NULL) == 0 && trf_parameter_total(NULL) == 0 && !trf_parameter(NULL, 0).data);
+    for (n = -1; n < 999999; n += 1000000) {
+        trf_tensor none = trf_parameter(learnt, n);     /* no data, and a loop over it does nothing */
+        assert_true(!none.data && trf_tensor_count(&none) == 0);
+    }
+    n = 0;
     assert_true(trf_parameter_index(NULL, "x") == -1 && trf_parameter_index(learnt, NULL) == -1);
     assert_true(trf_hypothesis_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
     assert_true(trf_source_rows(NULL, &batch->source) == 0 && trf_target_rows(learnt, NULL) == 0);
