@@ -49,7 +49,7 @@ $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 
 $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+	$(COMPILE) -O1 -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
 
 $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)

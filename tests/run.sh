@@ -74,7 +74,7 @@ worker()
 job test_trf.sh count 240 "sh tests/test_trf.sh '$build/trf'"
 mkdir "$work/copy" "$work/embed"
 job "example copy" status 120 "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
-for seed in 1 2 3; do job "example reverse, seed $seed" status 60 "'$build/reverse' $seed"; done
+job "example reverse" status 60 "'$build/reverse' 1"
 mkdir "$work/translate"
 job "example translate" status 120 "cd '$work/translate' && '$build/translate' --quick --no-prompt"
 job "example embed" status 120 "cd '$work/embed' && '$build/embed'"
