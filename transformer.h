@@ -4639,7 +4639,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf__free(&hooks, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
-              (size_t)(model->config.encoder_layers + model->config.decoder_layers) * sizeof(trf__layer));
+              trf__bytes(model->config.encoder_layers + model->config.decoder_layers, sizeof(trf__layer)));
     trf__free(&hooks, model, sizeof *model);
 }
 
@@ -4672,8 +4672,8 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     model->layout.params =
         (trf__param *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_params, sizeof(trf__param)));
     model->layout.layers =
-        (trf__layer *)trf__alloc_zeroed(&config->hooks, (size_t)(config->encoder_layers + config->decoder_layers)
-                                                        * sizeof(trf__layer));
+        (trf__layer *)trf__alloc_zeroed(&config->hooks, trf__bytes(config->encoder_layers + config->decoder_layers,
+                                                                   sizeof(trf__layer)));
     if (!model->layout.params || !model->layout.layers) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
@@ -5623,16 +5623,17 @@ TRF__FN void trf__embed_side(const trf__pass *pass, int decoder, const trf__drop
                          side->ids, side->positions, side->rows, d, trf__embedding_scale(pass->config), &drop);
 }
 
-/* Embeddings and both stacks: leaves encoder.out and decoder.out. */
+/* Embedding and stack of one side: leaves encoder.out or decoder.out. */
+TRF__FN trf_status trf__side_forward(trf__pass *pass, int decoder, const trf__dropouts *p, trf_error *err)
+{
+    trf__embed_side(pass, decoder, p);
+    return trf__stack_forward(pass, decoder, p, err);
+}
+
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, const trf__dropouts *p, trf_error *err)
 {
-    int decoder;
-    for (decoder = 0; decoder < 2; decoder++) {
-        if (!(decoder ? trf__has_target(pass->config) : trf__has_source(pass->config))) continue;
-        trf__embed_side(pass, decoder, p);
-        TRF__TRY(trf__stack_forward(pass, decoder, p, err));
-    }
-    return TRF_OK;
+    if (trf__has_source(pass->config)) TRF__TRY(trf__side_forward(pass, 0, p, err));
+    return trf__has_target(pass->config) ? trf__side_forward(pass, 1, p, err) : TRF_OK;
 }
 
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
@@ -7513,9 +7514,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_
     }
     side->rows = side->n_self = rows;
     d->cache.fresh = at * d->n_rows * 2 * t->model->config.d_model;
-    trf__embed_side(&t->pass, 1, &none);
     t->pass.cache = &d->cache;
-    status = trf__stack_forward(&t->pass, 1, &none, err);
+    status = trf__side_forward(&t->pass, 1, &none, err);
     t->pass.cache = NULL;
     if (status == TRF_OK) trf__generate(&t->pass, d->logits, t->pass.decoder.out, rows);
     return status;
@@ -7566,8 +7566,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
     batch.source = round->sources;
     TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
     TRF__TRY(trf__decoder_reserve(t, round->n, longest + 1, t->pass.source.rows, err));
-    trf__embed_side(&t->pass, 0, &none);
-    TRF__TRY(trf__stack_forward(&t->pass, 0, &none, err));
+    TRF__TRY(trf__side_forward(&t->pass, 0, &none, err));
     for (i = 0; i < c->decoder_layers; i++) {
         trf__sub_weights w = trf__step_weights(&t->pass, &t->pass.decoder.steps[3 * i + 1]);
         t->pass.run.ops->linear(&t->pass.run, t->decoder.cache.cross + i * t->decoder.cache.cross_layer,
@@ -7590,7 +7589,8 @@ TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int
         int64_t limit = trf__answer_limit(t, trf__length_of(&round->sources, i), n_prefix);
         trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
                         c->target_vocab - 2);       /* pad and bos are never chosen */
-        if (!trf__has_source(c)) d->beams[i].least += n_prefix;
+        if (!trf__has_source(c))
+            d->beams[i].least = (int32_t)trf__min64((int64_t)d->beams[i].least + n_prefix, INT32_MAX);
         if (n_prefix) prefix += n_prefix;
         if (d->beams[i].live == 0) continue;
         d->live[(*n_live)++] = i;
@@ -7939,8 +7939,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     TRF__TRY(trf__pass_sides(pass, &batch, 1, 0, 0, err));
     rows = pass->source.rows;
     TRF__TRY(trf__shape_check(out, "out", rows, c->d_model, err));
-    trf__embed_side(pass, 0, &none);
-    TRF__TRY(trf__stack_forward(pass, 0, &none, err));
+    TRF__TRY(trf__side_forward(pass, 0, &none, err));
     memcpy(out->data, pass->encoder.out, (size_t)(rows * c->d_model) * sizeof *out->data);
     return TRF_OK;
 }

@@ -1101,6 +1101,12 @@ static void decoder_only(void **state)
     }
     trf_translator_destroy(translator);
 
+    search.min_length = INT32_MAX;              /* the beginning on top of it is no overflow */
+    translator = translator_of(model, &search);
+    OK(trf_translate(translator, ids, 2, answer, 32, &n, &err));
+    assert_int_equal(n, 7);
+    trf_translator_destroy(translator);
+
     search.max_length_b = 20;
     search.min_length = 3;                      /* beyond the beginning, however long that is */
     translator = translator_of(model, &search);
