@@ -119,21 +119,21 @@
 //   >>backend          which table of ops computes, and with how many threads
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
-//   >>corpus           training pairs in batches, and where we are in them
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
 //   >>model            configuration + weights + vocabularies
 //   >>sublayers        attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>acts  >>rows  >>forward
-//   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
-//                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
-//                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
-//   >>train            backward, Adam, schedules (paper 5.3, 5.4)
-//                     >>slots  >>backward  >>step
+//                     >>acts  >>rows  >>forward  >>backward
+//   >>train            Adam, schedules (paper 5.3, 5.4)
+//                     >>slots  >>step
 //   >>search           beam search over one sentence, driven from outside
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
+//   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+//                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
+//                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
+//   >>corpus           training pairs in batches, and where we are in them
 //   >>system           the operating system: files
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
@@ -3878,433 +3878,6 @@ TRF__FN trf_status trf__vocab_from_text(trf_vocab **v, const char *text, const t
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>corpus         training pairs in batches, and where we are in them
-//
-// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
-// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
-// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
-// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
-// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
-// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
-//
-// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
-// so behind the last batch of epoch e it is (e + 1, 0). Checkpoints store it with a fingerprint of all
-// that decides the order, and seek. All buffers are made by the first next or seek; then nothing grows.
-// -----------------------------------------------------------------------------------------------
-
-typedef struct trf__pair {
-    int64_t begin;              /* of the source in the ids; the target follows it */
-    int32_t n_source, n_target;
-} trf__pair;
-
-struct trf_corpus {
-    trf_corpus_options options;
-    int32_t *ids;
-    trf__pair *pairs;
-    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
-    int64_t longest;            /* ids of the longest side of any pair */
-    uint64_t hash;              /* of all pairs, kept up to date by every add */
-
-    int64_t epoch, batch;       /* the position */
-    int64_t planned;            /* the epoch that the plan is for, or -1 */
-    int64_t n_batches;          /* of the plan */
-    void *memory;               /* everything below; NULL until the first next or seek */
-    size_t memory_bytes;
-    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
-    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
-    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
-    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
-    int32_t *lengths[2];        /* the delivered batch, source and target */
-    int32_t *batch_ids[2];
-};
-
-/* One step of a running 64-bit hash, and its last mix. */
-TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
-/* The shuffling's random numbers: one key per epoch, drawn one after another. */
-typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
-enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
-
-/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
-TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
-{
-    uint64_t refused = (0 - n) % n, x;
-    do x = trf__random64(draws->key, draws->stream, draws->next++); while (x < refused);
-    return x % n;
-}
-
-/* Fisher and Yates: every order is equally likely. */
-TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
-{
-    trf__draws draws;
-    int64_t i;
-    draws.key = key;
-    draws.next = 0;
-    draws.stream = stream;
-    for (i = n - 1; i > 0; i--) {
-        uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
-        int32_t item = items[i];
-        items[i] = items[j];
-        items[j] = item;
-    }
-}
-
-/* Stable counting sort of the order by one side's length: O(pairs + longest). */
-TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
-{
-    int32_t *sorted = c->other;
-    int64_t i;
-    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
-    for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
-    }
-    c->other = c->order;
-    c->order = sorted;
-}
-
-/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
-TRF__FN void trf__corpus_cut(trf_corpus *c)
-{
-    const trf_corpus_options *o = &c->options;
-    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
-    c->n_batches = 0;
-    for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
-        int64_t longer = trf__max64(longest, trf__max64(s, t));
-        int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
-                                    : source + s > o->batch_tokens || target + t > o->batch_tokens;
-        if (i == 0 || over || i - begin >= o->batch_sentences) {
-            c->first[c->n_batches++] = (int32_t)i;
-            begin = i;
-            source = target = 0;
-            longer = trf__max64(s, t);
-        }
-        source += s;
-        target += t;
-        longest = longer;
-    }
-    c->first[c->n_batches] = (int32_t)c->n_pairs;
-}
-
-/* Makes the plan of an epoch, unless it is there. */
-TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
-{
-    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
-    int64_t i;
-    if (c->planned == epoch) return;
-    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
-    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
-    if (c->options.buckets) {
-        trf__corpus_sort(c, 0);
-        trf__corpus_sort(c, 1);
-    }
-    trf__corpus_cut(c);
-    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
-    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    c->planned = epoch;
-}
-
-/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
-TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
-{
-    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
-    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
-    trf__cursor cursor = trf__cursor_at(memory);
-    int side;
-    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
-    for (side = 0; side < 2; side++) {
-        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
-        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
-    }
-    return cursor.used;
-}
-
-TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
-{
-    if (c->memory) return TRF_OK;
-    c->memory_bytes = trf__corpus_layout(c, NULL);
-    c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
-    if (!c->memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
-    trf__corpus_layout(c, c->memory);
-    return TRF_OK;
-}
-
-TRF__FN void trf__corpus_unreserve(trf_corpus *c)
-{
-    trf__free(&c->options.hooks, c->memory, c->memory_bytes);
-    c->memory = NULL;
-    c->planned = -1;
-}
-
-/* Copies batch number `batch` of the plan together. */
-TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
-{
-    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
-    int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
-    for (i = begin; i < end; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        const int32_t *ids = c->ids + pair->begin;
-        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
-        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
-        source += pair->n_source;
-        target += pair->n_target;
-        c->lengths[0][i - begin] = pair->n_source;
-        c->lengths[1][i - begin] = pair->n_target;
-    }
-    out->source.ids = c->batch_ids[0];
-    out->target.ids = c->batch_ids[1];
-    out->source.lengths = c->lengths[0];
-    out->target.lengths = c->lengths[1];
-    out->source.count = out->target.count = end - begin;
-    out->ordinal = 0;
-}
-
-/* For checkpoints: where the next batch comes from. */
-TRF__FN void trf__corpus_position(const trf_corpus *c, int64_t *epoch, int64_t *batch)
-{
-    *epoch = c->epoch;
-    *batch = c->batch;
-}
-
-/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. */
-TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
-{
-    int first = !c->memory;
-    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
-    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
-    if (!outside && c->n_pairs > 0) {
-        TRF__TRY(trf__corpus_reserve(c, err));
-        if (batch > 0) {
-            trf__corpus_plan(c, epoch);
-            outside = batch >= c->n_batches;
-        }
-    }
-    if (outside) {
-        if (first) trf__corpus_unreserve(c);
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
-                         (long long)batch, (long long)epoch);
-    }
-    c->epoch = epoch;
-    c->batch = batch;
-    return TRF_OK;
-}
-
-/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
-   has been delivered so far. */
-TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
-{
-    const trf_corpus_options *o = &c->options;
-    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
-    hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
-    hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
-    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
-    return trf__hash_add(hash, o->seed);
-}
-
-/* Position of the first padding that an id follows in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
-{
-    int64_t row, last, i;
-    for (row = 0; row < (int64_t)count * width; row += width) {
-        last = row + width;
-        while (last > row && padded[last - 1] == pad) last--;
-        for (i = row; i < last; i++) if (padded[i] == pad) return i;
-    }
-    return -1;
-}
-
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
-{
-    int64_t n = 0, inner;
-    int32_t row, i;
-    trf__clear(err);
-    if (total) *total = 0;
-    if (count < 0) return trf__fail_below(err, "count", 0, count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
-    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
-    if (!total) return trf__fail_null(err, "total");
-    inner = trf__find_inner_padding(padded, count, width, pad);
-    if (inner >= 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld before an id",
-                         (long long)(inner / width), (long long)(inner % width));
-    for (row = 0; row < count; row++) {
-        int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
-        if (ids) lengths[row] = i;
-        n += i;
-    }
-    *total = n;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
-                                 trf_error *err)
-{
-    int64_t n = 0, k;
-    int32_t row, i;
-    TRF__TRY(trf__begin(sequences, "sequences", err));
-    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
-    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
-    for (row = 0; row < sequences->count; row++) {
-        int32_t length = sequences->lengths[row];
-        if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
-                             (int)row, (int)length);
-        if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
-                             (int)width, (int)row, (int)length);
-        n += length;
-    }
-    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    for (k = 0; k < n; k++)
-        if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
-                             (int)pad, (long long)k);
-    for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
-    return TRF_OK;
-}
-
-TRF_API trf_corpus_options trf_corpus_defaults(void)
-{
-    trf_corpus_options o;
-    TRF__ZERO(o);
-    o.batch_tokens = 4096;
-    o.batch_sentences = 1024;
-    o.shuffle = 1;
-    o.buckets = 1;
-    o.max_length = 511;
-    o.epochs = TRF_ENDLESS;
-    return o;
-}
-
-TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
-{
-    const char *const counts[4] = { "batch_tokens", "batch_sentences", "max_length", "epochs" };
-    const char *const flags[3] = { "padded_budget", "shuffle", "buckets" };
-    int64_t count[4];
-    int32_t flag[3], i;
-    count[0] = o->batch_tokens; count[1] = o->batch_sentences; count[2] = o->max_length; count[3] = o->epochs;
-    flag[0] = o->padded_budget; flag[1] = o->shuffle; flag[2] = o->buckets;
-    for (i = 0; i < 4; i++)
-        if (count[i] < 1) return trf__fail_below(err, counts[i], 1, count[i]);
-    for (i = 0; i < 3; i++)
-        if (flag[i] != 0 && flag[i] != 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, flags[i], "%s must be 0 or 1, got %d",
-                             flags[i], (int)flag[i]);
-    return trf__hooks_check(&o->hooks, err);
-}
-
-TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
-{
-    trf_corpus_options o = options ? *options : trf_corpus_defaults();
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    TRF__TRY(trf__corpus_check(&o, err));
-    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
-    (*corpus)->options = o;
-    (*corpus)->planned = -1;
-    return TRF_OK;
-}
-
-TRF_API void trf_corpus_destroy(trf_corpus *corpus)
-{
-    trf_hooks hooks;
-    if (!corpus) return;
-    hooks = corpus->options.hooks;
-    trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
-    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
-    trf__free(&hooks, corpus, sizeof *corpus);
-}
-
-/* One side of a new pair: its length, its pointer, and ids that can be ids (special ones are told by the trainer). */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
-                                          const char *what, const char *n_what, trf_error *err)
-{
-    int32_t i;
-    if (n < 0) return trf__fail_below(err, n_what, 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
-                         "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
-    for (i = 0; i < n; i++)
-        if (ids[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "ids must be 0 or more, pair %lld has %d at %d",
-                             (long long)c->n_pairs, (int)ids[i], (int)i);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
-                                  const int32_t *target, int32_t n_target, trf_error *err)
-{
-    trf__pair *pair;
-    int64_t n_ids, i;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (corpus->memory)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
-    if (corpus->n_pairs == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err));
-    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err));
-    n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
-    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->n_pairs++];
-    pair->begin = corpus->n_ids;
-    pair->n_source = n_source;
-    pair->n_target = n_target;
-    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
-    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
-    corpus->n_ids = n_ids;
-    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
-    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
-    return TRF_OK;
-}
-
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
-
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
-
-TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
-{
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
-    if (corpus->epoch >= corpus->options.epochs)
-        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
-                         (long long)corpus->options.epochs);
-    TRF__TRY(trf__corpus_reserve(corpus, err));
-    trf__corpus_plan(corpus, corpus->epoch);
-    trf__corpus_gather(corpus, corpus->batch++, batch);
-    if (corpus->batch == corpus->n_batches) {
-        corpus->epoch++;
-        corpus->batch = 0;
-    }
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
 // Presets fill every field; trf__config_check names the first field that makes no sense. Whoever takes a
@@ -5682,637 +5255,126 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     return l;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+#if !defined(TRF_NO_TRAIN)
+
+// >>backward       the mirror of >>forward
 //
-// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
-// fail. The context keeps what an op needs besides its arguments: spans, positions and room, which grow and are used
-// again. Forward and backward share their checks (trf__attention_args, trf__multi_head, trf__feed_forward_args).
-// -----------------------------------------------------------------------------------------------
+// With the two streams of >>pass, for steps i from the last to the first:
+//
+//   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
+//   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
+//
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all steps. The decoder comes
+// first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 
-struct trf_context {
-    trf__run run;
-    int leave_blas_threads;
-    int64_t longest, d_head;                /* of the attention that the scratch is made for */
-    trf__span *spans; int64_t spans_capacity;
-    int32_t *ints; int64_t ints_capacity;   /* positions of rows */
-    trf_real *room; int64_t room_capacity;  /* what a block needs besides its arguments */
-};
-
-TRF_API void trf_context_destroy(trf_context *context)
+TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g,
+                                const trf_real *in, int add_memory, const trf__dropouts *p)
 {
-    trf_hooks hooks;
-    if (!context) return;
-    hooks = context->run.hooks;
-    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
-    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->room, trf__bytes(context->room_capacity, sizeof *context->room));
-    if (context->run.scratch) trf__run_close(&context->run);
-    trf__free(&hooks, context, sizeof *context);
-}
-
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
-                                      trf_error *err)
-{
-    trf_device default_device = trf_device_default();
-    trf_hooks none;
-    trf_context *c;
-    trf_status status;
-    TRF__TRY(trf__begin(context, "context", err));
-    *context = NULL;
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    if (!device) device = &default_device;
-    TRF__TRY(trf__device_check(device, err));
-    TRF__TRY(trf__hooks_check(hooks, err));
-    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    c->leave_blas_threads = device->leave_blas_threads;
-    status = trf__run_open(&c->run, device->threads, device->leave_blas_threads, TRF__GEMM_SCRATCH, hooks, err);
-    if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
-    *context = c;
-    return TRF_OK;
-}
-
-/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
-TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
-{
-    *columns = 0;
-    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
-    if (x->shape[0] < 0 || x->shape[1] < 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
-                         name, (long long)x->shape[0], (long long)x->shape[1]);
-    *columns = x->shape[1];
-    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
-}
-
-// >>blocks-embedding
-
-TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
-                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
-                                       int64_t *rows, int64_t *longest, trf_error *err)
-{
-    int64_t at = 0, k;
-    int32_t i;
-    *longest = 0;
-    *rows = 0;
-    if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
-    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
-                             i, x->lengths[i]);
-        *rows += x->lengths[i];
-        *longest = trf__max64(*longest, x->lengths[i]);
+    const trf_config *c = pass->config;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    trf__sub_weights w = trf__step_weights(pass, step);
+    trf__sub_gradients dw;
+    dw.in_w = g + step->in_w; dw.in_b = g + step->in_b; dw.out_w = g + step->out_w; dw.out_b = g + step->out_b;
+    if (step->kind == TRF__FEED_FORWARD) {
+        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
+        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model,
+                                       c->d_ff, (int)c->activation, &drop, &step->acts, &pass->room);
+    } else {
+        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
+        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in,
+                                    pass->encoder.out, &w, &shape, &step->acts, &pass->room);
     }
-    if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
-    for (at = 0; at < *rows; at++)
-        if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
-                             (long long)at, (long long)vocab, x->ids[at]);
-    if (options->positions == TRF_POSITIONS_LEARNED) {
-        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
-        if (k != d || *longest + options->position_offset > options->learned->shape[0])
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
-                             (long long)*longest + options->position_offset, (long long)d);
+}
+
+TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias,
+                                        const trf_real *s, trf_real *stats)
+{
+    trf__norm n = trf__norm_of(pass, rows, gain, bias);
+    n.s = (trf_real *)(uintptr_t)s;     /* backward only reads it */
+    n.stats = stats;
+    n.ds = pass->ds;
+    if (gain >= 0) { n.dgain = g + gain; n.dbias = g + bias; }
+    return n;
+}
+
+/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds.
+   may_cancel: 0 when other micro-batches are in the gradients already, as half of this one could not be taken out. */
+TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout,
+                                       const trf__dropouts *p, int may_cancel, trf_error *err)
+{
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    const trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
+    const trf_real *dy = dout, *dy2 = NULL, *ds_in = NULL;
+    int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
+    if (stack->final_gain >= 0) {
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias,
+                                            stack->steps[stack->n_steps - 1].y, stack->final_stats);
+        n.dy = dy;
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+        dy = pass->ds;
     }
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, *rows, &context->run.hooks);
-    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
-{
-    const trf_real *table = NULL;
-    trf__drop none;
-    int64_t d, rows, longest, p;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
-    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
-    if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
-    else if (options->positions != TRF_POSITIONS_NONE) {
-        TRF__GROW(trf_real, context->room, context->room_capacity, longest * d, &context->run.hooks);
-        for (p = 0; p < longest; p++)
-            trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
-        table = context->room;
+    for (i = stack->n_steps - 1; i >= 0; i--) {
+        const trf__step *step = &stack->steps[i];
+        const trf_real *in = i > 0 ? stack->steps[i - 1].y : stack->first_gain >= 0 ? stack->first_y : side->embedded;
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, step->gain, step->bias, step->s, step->norm_stats);
+        if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        if (step->gain >= 0) { n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in; }
+        else n.ds_in = dy;
+        n.dsub = pass->dsub;
+        n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+        trf__step_backward(pass, step, decoder, g, in, memory_seen, p);
+        if (step->kind == TRF__CROSS) memory_seen = 1;
+        dy = pass->din;
+        dy2 = pre ? NULL : pass->ds;
+        ds_in = pre ? pass->ds : NULL;
     }
-    TRF__ZERO(none);
-    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d,
-                            (trf_real)options->scale, &none);
+    if (stack->first_gain >= 0) {
+        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded,
+                                            stack->first_stats);
+        n.dy = dy;
+        n.ds_in = ds_in;
+        pass->run.ops->add_norm_backward(&pass->run, &n);
+    } else pass->run.ops->add(&pass->run, pass->ds, pass->din, pass->ds, side->rows * pass->config->d_model);
     return TRF_OK;
 }
 
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
-                                          const trf_tensor *dy, const trf_sequences *x,
-                                          const trf_embedding_options *options, trf_error *err)
+TRF__FN void trf__embed_side_backward(const trf__pass *pass, int decoder, trf_real *g, const trf__dropouts *p)
 {
-    int64_t d, rows, longest;
-    trf_embedding_options plain;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
-    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
-    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
-    plain = *options;
-    plain.learned = dlearned;
-    if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
-    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    context->run.ops->embed_backward(&context->run, dweight->data,
-                                     dlearned ? dlearned->data + options->position_offset * d : NULL,
-                                     dy->data, x->ids, context->ints, rows, d, (trf_real)options->scale);
+    const trf__outer *o = &pass->layout->outer;
+    const trf__side *side = decoder ? &pass->target : &pass->source;
+    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
+    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
+    pass->run.ops->drop(&pass->run, pass->ds, pass->ds, side->rows, d, &drop);
+    pass->run.ops->embed_backward(&pass->run, g + (decoder ? o->tgt_embed : o->src_embed),
+                                  learned >= 0 ? g + learned + pass->config->position_offset * d : NULL,
+                                  pass->ds, side->ids, side->positions, side->rows, d,
+                                  trf__embedding_scale(pass->config));
+}
+
+/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in
+   this order. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o,
+                                      const trf__dropouts *p, int may_cancel, trf_error *err)
+{
+    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
+    const trf__outer *outer = &pass->layout->outer;
+    loss.dx = pass->din;
+    loss.dw = g + outer->generator_w;
+    loss.db = outer->generator_b >= 0 ? g + outer->generator_b : NULL;
+    pass->run.ops->cross_entropy(&pass->run, &loss);
+    TRF__TRY(trf__stack_backward(pass, 1, g, pass->din, p, may_cancel, err));
+    trf__embed_side_backward(pass, 1, g, p);
+    if (!trf__has_source(pass->config)) return TRF_OK;
+    TRF__TRY(trf__stack_backward(pass, 0, g, pass->dencoded, p, may_cancel, err));
+    trf__embed_side_backward(pass, 0, g, p);
     return TRF_OK;
 }
+
 #endif
-
-// >>blocks-linear
-
-TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
-{
-    trf__mat m;
-    m.plain = w->data;
-    m.packed = NULL;
-    return m;
-}
-
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
-                              const trf_tensor *bias, trf_error *err)
-{
-    int64_t in, k;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], -1, err));
-    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
-                             x->shape[0], weight->shape[0], in);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
-                                       trf_error *err)
-{
-    int64_t in, out, rows;
-    trf__dw product;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    rows = x->shape[0];
-    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
-    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
-    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    product = trf__dw_of(dweight->data, dbias ? dbias->data : NULL, dy->data, x->data, rows, out, in);
-    context->run.ops->linear_dw(&context->run, &product, 1);
-    if (dx) context->run.ops->linear_dx(&context->run, dx->data, dy->data, trf__mat_of(weight), rows, out, in, 0);
-    return TRF_OK;
-}
-#endif
-
-// >>blocks-norm
-
-TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
-
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
-{
-    trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
-    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.x = x->data; n.y = y->data; n.gain = gain->data; n.bias = bias->data; n.epsilon = epsilon;
-    n.stats = saved ? saved->data : NULL;
-    context->run.ops->add_norm(&context->run, &n);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err)
-{
-    trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.s = x->data; n.stats = saved->data; n.gain = gain->data; n.epsilon = epsilon;
-    n.dy = dy->data; n.ds = dx->data; n.dgain = dgain->data; n.dbias = dbias->data;
-    context->run.ops->add_norm_backward(&context->run, &n);
-    return TRF_OK;
-}
-#endif
-
-// >>blocks-attention
-
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
-
-/* Turns lengths into spans, and gives every worker scratch for the longest of them. */
-TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
-                                          int64_t *queries, int64_t *keys, trf_error *err)
-{
-    int64_t longest = 1, d_head;
-    int32_t i;
-    *queries = *keys = 0;
-    if (!shape) return trf__fail_null(err, "shape");
-    if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
-    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, 1, err));
-    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
-    if (shape->n_heads < 1 || d % shape->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
-                         (long long)d, shape->n_heads);
-    d_head = d / shape->n_heads;
-    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
-    for (i = 0; i < shape->count; i++) {
-        trf__span *span = &context->spans[i];
-        TRF__ZERO(*span);
-        if (shape->query_lengths[i] < 0 || shape->key_lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
-        if (shape->mask == TRF_CAUSAL && shape->query_lengths[i] != shape->key_lengths[i])
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
-                             shape->key_lengths[i], shape->query_lengths[i]);
-        span->query = *queries; span->n_query = shape->query_lengths[i];
-        span->key = *keys; span->n_key = shape->key_lengths[i];
-        span->sentence = i;
-        *queries += span->n_query;
-        *keys += span->n_key;
-        longest = trf__max64(longest, span->n_key);
-    }
-    if (longest > context->longest || d_head > context->d_head) {
-        trf__run bigger;
-        longest = trf__max64(longest, context->longest);
-        d_head = trf__max64(d_head, context->d_head);
-        TRF__TRY(trf__run_open(&bigger, context->run.threads, context->leave_blas_threads,
-                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)),
-                               &context->run.hooks, err));
-        trf__run_close(&context->run);
-        context->run = bigger;
-        context->longest = longest;
-        context->d_head = d_head;
-    }
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
-                                       const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
-{
-    int64_t d;
-    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, queries, keys, err));
-    TRF__TRY(trf__shape_check(q, "q", *queries, d, err));
-    TRF__TRY(trf__shape_check(k, "k", *keys, d, err));
-    TRF__TRY(trf__shape_check(v, "v", *keys, d, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), -1, err));
-    TRF__ZERO(*a);
-    a->q = q->data; a->k = k->data; a->v = v->data;
-    a->ldq = a->ldk = a->ldo = d;
-    a->stats = saved ? saved->data : NULL;
-    a->spans = context->spans; a->n_spans = shape->count;
-    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
-                                 trf_error *err)
-{
-    trf__attention a;
-    int64_t queries, keys;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
-    a.out = out->data;
-    context->run.ops->attention(&context->run, &a);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
-                                          const trf_tensor *v, const trf_attention_shape *shape,
-                                          const trf_tensor *saved, trf_error *err)
-{
-    trf__attention a;
-    int64_t queries, keys;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
-    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dk, "dk", keys, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dv, "dv", keys, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dout, "dout", queries, q->shape[1], err));
-    a.dq = dq->data; a.dk = dk->data; a.dv = dv->data; a.dout = dout->data;
-    context->run.ops->attention_backward(&context->run, &a);
-    return TRF_OK;
-}
-#endif
-
-/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
-   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
-{
-    return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
-}
-
-TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
-{
-    if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
-    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
-    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
-    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
-}
-
-/* Checks everything the two directions share, and lays `saved` out. */
-TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts,
-                                   const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
-                                   const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
-{
-    int64_t d, queries, keys;
-    int self;
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    self = !memory || (memory->data == x->data && memory->shape[0] == x->shape[0]);
-    TRF__TRY(trf__params_check(params, d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(x, "x", queries, d, err));
-    TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), -1,
-                              err));
-    w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
-    w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
-    TRF__ZERO(*s);
-    s->rows = queries; s->memory_rows = keys; s->d = d;
-    s->heads = shape->n_heads; s->causal = shape->mask == TRF_CAUSAL;
-    s->spans = context->spans; s->n_spans = shape->count;
-    acts->wide = saved->data;
-    acts->inner = acts->wide + 3 * queries * d;
-    acts->stats = acts->inner + queries * d;
-    acts->memory = acts->fresh = self ? NULL : acts->stats + trf_attention_saved(queries, shape->n_heads);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory, const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
-{
-    trf__sub_weights w;
-    trf__sub_shape s;
-    trf__sub_acts acts;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
-    TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
-    trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams, const trf_tensor *dy,
-                                                     const trf_tensor *x, const trf_tensor *memory,
-                                                     const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved,
-                                                     trf_error *err)
-{
-    trf__sub_weights w;
-    trf__sub_shape s;
-    trf__sub_acts acts;
-    trf__sub_gradients g;
-    trf__sub_room room;
-    int64_t keys;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
-    keys = acts.memory ? s.memory_rows : 0;
-    TRF__TRY(trf__params_check(dparams, s.d, err));
-    TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
-    if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
-    TRF__GROW(trf_real, context->room, context->room_capacity, (4 * s.rows + 2 * keys) * s.d, &context->run.hooks);
-    room.dwide = context->room;
-    room.dinner = room.dwide + 3 * s.rows * s.d;
-    room.dmemory_kv = room.dinner + s.rows * s.d;
-    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data;
-    g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
-    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data,
-                                memory ? memory->data : NULL, &w, &s, &acts, &room);
-    return TRF_OK;
-}
-#endif
-
-// >>blocks-feed-forward
-
-/* saved: wide, then inner. */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
-
-TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x,
-                                          const trf_feed_forward_params *p, trf_activation activation,
-                                          const trf_tensor *saved, trf_error *err)
-{
-    int64_t d, k;
-    *f = 0;
-    TRF__ZERO(*w);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
-    TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
-    *f = p->w1.shape[0];
-    TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
-    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
-    TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
-    TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), -1, err));
-    w->in_w = trf__mat_of(&p->w1); w->out_w = trf__mat_of(&p->w2); w->in_b = p->b1.data; w->out_b = p->b2.data;
-    TRF__ZERO(*acts);
-    acts->wide = saved->data;
-    acts->inner = saved->data + x->shape[0] * *f;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params, trf_activation activation,
-                                    trf_tensor *saved, trf_error *err)
-{
-    trf__sub_weights w;
-    trf__sub_acts acts;
-    trf__drop none;
-    int64_t f;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
-    TRF__ZERO(none);
-    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation,
-                              &none, &acts);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
-                                             const trf_tensor *dy, const trf_tensor *x,
-                                             const trf_feed_forward_params *params, trf_activation activation,
-                                             const trf_tensor *saved, trf_error *err)
-{
-    trf__sub_weights w;
-    trf__sub_acts acts, same;
-    trf__sub_gradients g;
-    trf__sub_room room;
-    trf__drop none;
-    int64_t f, df, rows, d;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
-    rows = x->shape[0]; d = x->shape[1];
-    TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    {
-        trf__sub_weights unused;        /* gradients have the shapes of the parameters */
-        TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
-    }
-    TRF__GROW(trf_real, context->room, context->room_capacity, 2 * rows * f, &context->run.hooks);
-    room.dwide = context->room;
-    room.dinner = room.dwide + rows * f;
-    room.dmemory_kv = NULL;
-    g.in_w = dparams->w1.data; g.in_b = dparams->b1.data; g.out_w = dparams->w2.data; g.out_b = dparams->b2.data;
-    TRF__ZERO(none);
-    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation,
-                                   &none, &acts, &room);
-    return TRF_OK;
-}
-#endif
-
-// >>blocks-residual
-
-TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
-{
-    return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
-}
-
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
-                                const trf_dropout *dropout, trf_error *err)
-{
-    trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    n.s = y->data; n.x = x->data; n.sub = sub->data;
-    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
-    context->run.ops->add_norm(&context->run, &n);
-    return TRF_OK;
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
-                                         const trf_dropout *dropout, trf_error *err)
-{
-    trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
-    n.rows = dy->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
-    n.ds = dx->data; n.ds_in = dy->data; n.dsub = dsub->data;
-    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
-    context->run.ops->add_norm_backward(&context->run, &n);
-    return TRF_OK;
-}
-#endif
-
-// >>blocks-cross-entropy
-
-TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
-{
-    int64_t i;
-    if (rows > 0 && !targets) return trf__fail_null(err, "targets");
-    for (i = 0; i < rows; i++)
-        if (targets[i] < 0 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d",
-                             (long long)i, (long long)vocab, targets[i]);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
-                                     const trf_tensor *bias, const int32_t *targets,
-                                     const trf_cross_entropy_options *options, trf_error *err)
-{
-    trf__loss l;
-    int64_t vocab, d, k, i;
-    int pass;
-    if (loss) *loss = 0;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
-    TRF__ZERO(l);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    vocab = weight->shape[0];
-    l.rows = x->shape[0];
-    l.d = d;
-    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
-    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, 1 - 1.0 / 65536, err));
-    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
-    TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
-    TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
-    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
-        TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
-    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
-    if ((dweight || dbias) && !dx)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
-                         "gradients of weight or bias are only computed together with dx");
-    TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
-    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
-    for (pass = 0; pass < 2; pass++) {          /* first the size, then the pieces */
-        trf__cursor cursor = trf__cursor_at(pass == 0 ? NULL : context->room);
-        int32_t *effective;
-        l.row_loss = (double *)trf__take(&cursor, l.rows, sizeof(double));
-        l.row_nll = (double *)trf__take(&cursor, l.rows, sizeof(double));
-        l.row_correct = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
-        effective = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
-        l.logits = trf__take_reals(&cursor, trf__loss_group(l.rows), trf__round_up(vocab, 16));
-        l.targets = effective;
-        if (pass == 1) for (i = 0; i < l.rows; i++) effective[i] = targets[i] == options->pad ? -1 : targets[i];
-        else TRF__GROW(trf_real, context->room, context->room_capacity,
-                       (int64_t)(cursor.used / sizeof(trf_real)) + 1, &context->run.hooks);
-    }
-    l.dx = dx ? dx->data : NULL; l.dw = dweight ? dweight->data : NULL; l.db = dbias ? dbias->data : NULL;
-    l.x = x->data; l.w = trf__mat_of(weight); l.bias = bias ? bias->data : NULL;
-    context->run.ops->cross_entropy(&context->run, &l);
-    for (i = 0; i < l.rows; i++) *loss += l.row_loss[i];
-    return TRF_OK;
-}
 
 // -----------------------------------------------------------------------------------------------
-// >>train          backward, Adam, schedules (paper 5.3, 5.4)
+// >>train          Adam, schedules (paper 5.3, 5.4)
 //
 // A step is: for every micro-batch forward, loss, backward, which add gradients that are sums over tokens; then
 // one optimizer step, which divides by the tokens, clips the global norm and updates. The gradient arena
@@ -6567,120 +5629,6 @@ TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index)
 {
     return trf__param_view(trainer ? trainer->model : NULL, trainer ? trainer->gradients : NULL, index);
-}
-
-// >>backward       the mirror of >>forward
-//
-// With the two streams of >>pass, for steps i from the last to the first:
-//
-//   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
-//   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
-//
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all steps. The decoder comes
-// first: its cross-attentions add up dencoded, the gradient of the encoder's output.
-
-TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g,
-                                const trf_real *in, int add_memory, const trf__dropouts *p)
-{
-    const trf_config *c = pass->config;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    trf__sub_weights w = trf__step_weights(pass, step);
-    trf__sub_gradients dw;
-    dw.in_w = g + step->in_w; dw.in_b = g + step->in_b; dw.out_w = g + step->out_w; dw.out_b = g + step->out_b;
-    if (step->kind == TRF__FEED_FORWARD) {
-        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
-        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model,
-                                       c->d_ff, (int)c->activation, &drop, &step->acts, &pass->room);
-    } else {
-        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
-        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in,
-                                    pass->encoder.out, &w, &shape, &step->acts, &pass->room);
-    }
-}
-
-TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias,
-                                        const trf_real *s, trf_real *stats)
-{
-    trf__norm n = trf__norm_of(pass, rows, gain, bias);
-    n.s = (trf_real *)(uintptr_t)s;     /* backward only reads it */
-    n.stats = stats;
-    n.ds = pass->ds;
-    if (gain >= 0) { n.dgain = g + gain; n.dbias = g + bias; }
-    return n;
-}
-
-/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds.
-   may_cancel: 0 when other micro-batches are in the gradients already, as half of this one could not be taken out. */
-TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout,
-                                       const trf__dropouts *p, int may_cancel, trf_error *err)
-{
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    const trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
-    const trf_real *dy = dout, *dy2 = NULL, *ds_in = NULL;
-    int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
-    if (stack->final_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias,
-                                            stack->steps[stack->n_steps - 1].y, stack->final_stats);
-        n.dy = dy;
-        pass->run.ops->add_norm_backward(&pass->run, &n);
-        dy = pass->ds;
-    }
-    for (i = stack->n_steps - 1; i >= 0; i--) {
-        const trf__step *step = &stack->steps[i];
-        const trf_real *in = i > 0 ? stack->steps[i - 1].y : stack->first_gain >= 0 ? stack->first_y : side->embedded;
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, step->gain, step->bias, step->s, step->norm_stats);
-        if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
-        if (step->gain >= 0) { n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in; }
-        else n.ds_in = dy;
-        n.dsub = pass->dsub;
-        n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
-        pass->run.ops->add_norm_backward(&pass->run, &n);
-        trf__step_backward(pass, step, decoder, g, in, memory_seen, p);
-        if (step->kind == TRF__CROSS) memory_seen = 1;
-        dy = pass->din;
-        dy2 = pre ? NULL : pass->ds;
-        ds_in = pre ? pass->ds : NULL;
-    }
-    if (stack->first_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded,
-                                            stack->first_stats);
-        n.dy = dy;
-        n.ds_in = ds_in;
-        pass->run.ops->add_norm_backward(&pass->run, &n);
-    } else pass->run.ops->add(&pass->run, pass->ds, pass->din, pass->ds, side->rows * pass->config->d_model);
-    return TRF_OK;
-}
-
-TRF__FN void trf__embed_side_backward(const trf__pass *pass, int decoder, trf_real *g, const trf__dropouts *p)
-{
-    const trf__outer *o = &pass->layout->outer;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
-    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
-    pass->run.ops->drop(&pass->run, pass->ds, pass->ds, side->rows, d, &drop);
-    pass->run.ops->embed_backward(&pass->run, g + (decoder ? o->tgt_embed : o->src_embed),
-                                  learned >= 0 ? g + learned + pass->config->position_offset * d : NULL,
-                                  pass->ds, side->ids, side->positions, side->rows, d,
-                                  trf__embedding_scale(pass->config));
-}
-
-/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in
-   this order. */
-TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o,
-                                      const trf__dropouts *p, int may_cancel, trf_error *err)
-{
-    trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    const trf__outer *outer = &pass->layout->outer;
-    loss.dx = pass->din;
-    loss.dw = g + outer->generator_w;
-    loss.db = outer->generator_b >= 0 ? g + outer->generator_b : NULL;
-    pass->run.ops->cross_entropy(&pass->run, &loss);
-    TRF__TRY(trf__stack_backward(pass, 1, g, pass->din, p, may_cancel, err));
-    trf__embed_side_backward(pass, 1, g, p);
-    if (!trf__has_source(pass->config)) return TRF_OK;
-    TRF__TRY(trf__stack_backward(pass, 0, g, pass->dencoded, p, may_cancel, err));
-    trf__embed_side_backward(pass, 0, g, p);
-    return TRF_OK;
 }
 
 // >>step           one update, in two halves
@@ -7989,6 +6937,1062 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     status = trf__look(pass, err);
     pass->probed = NULL;
     return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+//
+// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
+// fail. The context keeps what an op needs besides its arguments: spans, positions and room, which grow and are used
+// again. Forward and backward share their checks (trf__attention_args, trf__multi_head, trf__feed_forward_args).
+// -----------------------------------------------------------------------------------------------
+
+struct trf_context {
+    trf__run run;
+    int leave_blas_threads;
+    int64_t longest, d_head;                /* of the attention that the scratch is made for */
+    trf__span *spans; int64_t spans_capacity;
+    int32_t *ints; int64_t ints_capacity;   /* positions of rows */
+    trf_real *room; int64_t room_capacity;  /* what a block needs besides its arguments */
+};
+
+TRF_API void trf_context_destroy(trf_context *context)
+{
+    trf_hooks hooks;
+    if (!context) return;
+    hooks = context->run.hooks;
+    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
+    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
+    trf__free(&hooks, context->room, trf__bytes(context->room_capacity, sizeof *context->room));
+    if (context->run.scratch) trf__run_close(&context->run);
+    trf__free(&hooks, context, sizeof *context);
+}
+
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+                                      trf_error *err)
+{
+    trf_device default_device = trf_device_default();
+    trf_hooks none;
+    trf_context *c;
+    trf_status status;
+    TRF__TRY(trf__begin(context, "context", err));
+    *context = NULL;
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    if (!device) device = &default_device;
+    TRF__TRY(trf__device_check(device, err));
+    TRF__TRY(trf__hooks_check(hooks, err));
+    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
+    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    c->leave_blas_threads = device->leave_blas_threads;
+    status = trf__run_open(&c->run, device->threads, device->leave_blas_threads, TRF__GEMM_SCRATCH, hooks, err);
+    if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
+    *context = c;
+    return TRF_OK;
+}
+
+/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
+TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
+{
+    *columns = 0;
+    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    if (x->shape[0] < 0 || x->shape[1] < 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
+                         name, (long long)x->shape[0], (long long)x->shape[1]);
+    *columns = x->shape[1];
+    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
+}
+
+// >>blocks-embedding
+
+TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
+                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
+                                       int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0, k;
+    int32_t i;
+    *longest = 0;
+    *rows = 0;
+    if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
+                             i, x->lengths[i]);
+        *rows += x->lengths[i];
+        *longest = trf__max64(*longest, x->lengths[i]);
+    }
+    if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
+    for (at = 0; at < *rows; at++)
+        if (x->ids[at] < 0 || x->ids[at] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
+                             (long long)at, (long long)vocab, x->ids[at]);
+    if (options->positions == TRF_POSITIONS_LEARNED) {
+        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
+        if (k != d || *longest + options->position_offset > options->learned->shape[0])
+            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
+                             (long long)*longest + options->position_offset, (long long)d);
+    }
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, *rows, &context->run.hooks);
+    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
+                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
+{
+    const trf_real *table = NULL;
+    trf__drop none;
+    int64_t d, rows, longest, p;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
+    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
+    if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
+    else if (options->positions != TRF_POSITIONS_NONE) {
+        TRF__GROW(trf_real, context->room, context->room_capacity, longest * d, &context->run.hooks);
+        for (p = 0; p < longest; p++)
+            trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
+        table = context->room;
+    }
+    TRF__ZERO(none);
+    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d,
+                            (trf_real)options->scale, &none);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
+                                          const trf_tensor *dy, const trf_sequences *x,
+                                          const trf_embedding_options *options, trf_error *err)
+{
+    int64_t d, rows, longest;
+    trf_embedding_options plain;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
+    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
+    plain = *options;
+    plain.learned = dlearned;
+    if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
+    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
+    context->run.ops->embed_backward(&context->run, dweight->data,
+                                     dlearned ? dlearned->data + options->position_offset * d : NULL,
+                                     dy->data, x->ids, context->ints, rows, d, (trf_real)options->scale);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-linear
+
+TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
+{
+    trf__mat m;
+    m.plain = w->data;
+    m.packed = NULL;
+    return m;
+}
+
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+                              const trf_tensor *bias, trf_error *err)
+{
+    int64_t in, k;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
+    TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], -1, err));
+    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
+                             x->shape[0], weight->shape[0], in);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
+                                       trf_error *err)
+{
+    int64_t in, out, rows;
+    trf__dw product;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    rows = x->shape[0];
+    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
+    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
+    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
+    product = trf__dw_of(dweight->data, dbias ? dbias->data : NULL, dy->data, x->data, rows, out, in);
+    context->run.ops->linear_dw(&context->run, &product, 1);
+    if (dx) context->run.ops->linear_dx(&context->run, dx->data, dy->data, trf__mat_of(weight), rows, out, in, 0);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-norm
+
+TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
+
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
+{
+    trf__norm n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    n.x = x->data; n.y = y->data; n.gain = gain->data; n.bias = bias->data; n.epsilon = epsilon;
+    n.stats = saved ? saved->data : NULL;
+    context->run.ops->add_norm(&context->run, &n);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
+                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+                                           double epsilon, const trf_tensor *saved, trf_error *err)
+{
+    trf__norm n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    n.s = x->data; n.stats = saved->data; n.gain = gain->data; n.epsilon = epsilon;
+    n.dy = dy->data; n.ds = dx->data; n.dgain = dgain->data; n.dbias = dbias->data;
+    context->run.ops->add_norm_backward(&context->run, &n);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-attention
+
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
+
+/* Turns lengths into spans, and gives every worker scratch for the longest of them. */
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
+                                          int64_t *queries, int64_t *keys, trf_error *err)
+{
+    int64_t longest = 1, d_head;
+    int32_t i;
+    *queries = *keys = 0;
+    if (!shape) return trf__fail_null(err, "shape");
+    if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
+    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, 1, err));
+    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
+    if (shape->n_heads < 1 || d % shape->n_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
+                         (long long)d, shape->n_heads);
+    d_head = d / shape->n_heads;
+    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
+    for (i = 0; i < shape->count; i++) {
+        trf__span *span = &context->spans[i];
+        TRF__ZERO(*span);
+        if (shape->query_lengths[i] < 0 || shape->key_lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
+        if (shape->mask == TRF_CAUSAL && shape->query_lengths[i] != shape->key_lengths[i])
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
+                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
+                             shape->key_lengths[i], shape->query_lengths[i]);
+        span->query = *queries; span->n_query = shape->query_lengths[i];
+        span->key = *keys; span->n_key = shape->key_lengths[i];
+        span->sentence = i;
+        *queries += span->n_query;
+        *keys += span->n_key;
+        longest = trf__max64(longest, span->n_key);
+    }
+    if (longest > context->longest || d_head > context->d_head) {
+        trf__run bigger;
+        longest = trf__max64(longest, context->longest);
+        d_head = trf__max64(d_head, context->d_head);
+        TRF__TRY(trf__run_open(&bigger, context->run.threads, context->leave_blas_threads,
+                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)),
+                               &context->run.hooks, err));
+        trf__run_close(&context->run);
+        context->run = bigger;
+        context->longest = longest;
+        context->d_head = d_head;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q,
+                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
+{
+    int64_t d;
+    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, queries, keys, err));
+    TRF__TRY(trf__shape_check(q, "q", *queries, d, err));
+    TRF__TRY(trf__shape_check(k, "k", *keys, d, err));
+    TRF__TRY(trf__shape_check(v, "v", *keys, d, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), -1, err));
+    TRF__ZERO(*a);
+    a->q = q->data; a->k = k->data; a->v = v->data;
+    a->ldq = a->ldk = a->ldo = d;
+    a->stats = saved ? saved->data : NULL;
+    a->spans = context->spans; a->n_spans = shape->count;
+    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
+                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err)
+{
+    trf__attention a;
+    int64_t queries, keys;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
+    a.out = out->data;
+    context->run.ops->attention(&context->run, &a);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
+                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
+                                          const trf_tensor *v, const trf_attention_shape *shape,
+                                          const trf_tensor *saved, trf_error *err)
+{
+    trf__attention a;
+    int64_t queries, keys;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
+    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dk, "dk", keys, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dv, "dv", keys, q->shape[1], err));
+    TRF__TRY(trf__shape_check(dout, "dout", queries, q->shape[1], err));
+    a.dq = dq->data; a.dk = dk->data; a.dv = dv->data; a.dout = dout->data;
+    context->run.ops->attention_backward(&context->run, &a);
+    return TRF_OK;
+}
+#endif
+
+/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
+   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
+{
+    return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
+}
+
+TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
+{
+    if (!p) return trf__fail_null(err, "params");
+    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
+    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
+    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
+    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
+}
+
+/* Checks everything the two directions share, and lays `saved` out. */
+TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts,
+                                   const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
+                                   const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, queries, keys;
+    int self;
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    self = !memory || (memory->data == x->data && memory->shape[0] == x->shape[0]);
+    TRF__TRY(trf__params_check(params, d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(x, "x", queries, d, err));
+    TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), -1,
+                              err));
+    w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
+    w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
+    TRF__ZERO(*s);
+    s->rows = queries; s->memory_rows = keys; s->d = d;
+    s->heads = shape->n_heads; s->causal = shape->mask == TRF_CAUSAL;
+    s->spans = context->spans; s->n_spans = shape->count;
+    acts->wide = saved->data;
+    acts->inner = acts->wide + 3 * queries * d;
+    acts->stats = acts->inner + queries * d;
+    acts->memory = acts->fresh = self ? NULL : acts->stats + trf_attention_saved(queries, shape->n_heads);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                            const trf_tensor *memory, const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_shape s;
+    trf__sub_acts acts;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
+    trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
+                                                     trf_attention_params *dparams, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_attention_params *params,
+                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_shape s;
+    trf__sub_acts acts;
+    trf__sub_gradients g;
+    trf__sub_room room;
+    int64_t keys;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
+    keys = acts.memory ? s.memory_rows : 0;
+    TRF__TRY(trf__params_check(dparams, s.d, err));
+    TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
+    if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
+    TRF__GROW(trf_real, context->room, context->room_capacity, (4 * s.rows + 2 * keys) * s.d, &context->run.hooks);
+    room.dwide = context->room;
+    room.dinner = room.dwide + 3 * s.rows * s.d;
+    room.dmemory_kv = room.dinner + s.rows * s.d;
+    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data;
+    g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
+    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data,
+                                memory ? memory->data : NULL, &w, &s, &acts, &room);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-feed-forward
+
+/* saved: wide, then inner. */
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
+
+TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x,
+                                          const trf_feed_forward_params *p, trf_activation activation,
+                                          const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, k;
+    *f = 0;
+    TRF__ZERO(*w);
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    if (!p) return trf__fail_null(err, "params");
+    TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
+    TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
+    *f = p->w1.shape[0];
+    TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
+    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
+    TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
+    TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), -1, err));
+    w->in_w = trf__mat_of(&p->w1); w->out_w = trf__mat_of(&p->w2); w->in_b = p->b1.data; w->out_b = p->b2.data;
+    TRF__ZERO(*acts);
+    acts->wide = saved->data;
+    acts->inner = saved->data + x->shape[0] * *f;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_acts acts;
+    trf__drop none;
+    int64_t f;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
+    TRF__ZERO(none);
+    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation,
+                              &none, &acts);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+                                             const trf_tensor *dy, const trf_tensor *x,
+                                             const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_tensor *saved, trf_error *err)
+{
+    trf__sub_weights w;
+    trf__sub_acts acts, same;
+    trf__sub_gradients g;
+    trf__sub_room room;
+    trf__drop none;
+    int64_t f, df, rows, d;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
+    rows = x->shape[0]; d = x->shape[1];
+    TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
+    {
+        trf__sub_weights unused;        /* gradients have the shapes of the parameters */
+        TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
+    }
+    TRF__GROW(trf_real, context->room, context->room_capacity, 2 * rows * f, &context->run.hooks);
+    room.dwide = context->room;
+    room.dinner = room.dwide + rows * f;
+    room.dmemory_kv = NULL;
+    g.in_w = dparams->w1.data; g.in_b = dparams->b1.data; g.out_w = dparams->w2.data; g.out_b = dparams->b2.data;
+    TRF__ZERO(none);
+    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation,
+                                   &none, &acts, &room);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-residual
+
+TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
+{
+    return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+                                const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    n.s = y->data; n.x = x->data; n.sub = sub->data;
+    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
+    context->run.ops->add_norm(&context->run, &n);
+    return TRF_OK;
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+                                         const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
+    n.rows = dy->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
+    n.ds = dx->data; n.ds_in = dy->data; n.dsub = dsub->data;
+    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
+    context->run.ops->add_norm_backward(&context->run, &n);
+    return TRF_OK;
+}
+#endif
+
+// >>blocks-cross-entropy
+
+TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
+{
+    int64_t i;
+    if (rows > 0 && !targets) return trf__fail_null(err, "targets");
+    for (i = 0; i < rows; i++)
+        if (targets[i] < 0 || targets[i] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d",
+                             (long long)i, (long long)vocab, targets[i]);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
+                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+                                     const trf_tensor *bias, const int32_t *targets,
+                                     const trf_cross_entropy_options *options, trf_error *err)
+{
+    trf__loss l;
+    int64_t vocab, d, k, i;
+    int pass;
+    if (loss) *loss = 0;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
+    TRF__ZERO(l);
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
+    vocab = weight->shape[0];
+    l.rows = x->shape[0];
+    l.d = d;
+    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
+    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, 1 - 1.0 / 65536, err));
+    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
+    TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
+    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
+        TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
+    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
+    if ((dweight || dbias) && !dx)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
+                         "gradients of weight or bias are only computed together with dx");
+    TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
+    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
+    for (pass = 0; pass < 2; pass++) {          /* first the size, then the pieces */
+        trf__cursor cursor = trf__cursor_at(pass == 0 ? NULL : context->room);
+        int32_t *effective;
+        l.row_loss = (double *)trf__take(&cursor, l.rows, sizeof(double));
+        l.row_nll = (double *)trf__take(&cursor, l.rows, sizeof(double));
+        l.row_correct = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
+        effective = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
+        l.logits = trf__take_reals(&cursor, trf__loss_group(l.rows), trf__round_up(vocab, 16));
+        l.targets = effective;
+        if (pass == 1) for (i = 0; i < l.rows; i++) effective[i] = targets[i] == options->pad ? -1 : targets[i];
+        else TRF__GROW(trf_real, context->room, context->room_capacity,
+                       (int64_t)(cursor.used / sizeof(trf_real)) + 1, &context->run.hooks);
+    }
+    l.dx = dx ? dx->data : NULL; l.dw = dweight ? dweight->data : NULL; l.db = dbias ? dbias->data : NULL;
+    l.x = x->data; l.w = trf__mat_of(weight); l.bias = bias ? bias->data : NULL;
+    context->run.ops->cross_entropy(&context->run, &l);
+    for (i = 0; i < l.rows; i++) *loss += l.row_loss[i];
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>corpus         training pairs in batches, and where we are in them
+//
+// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
+// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
+// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
+// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
+// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
+// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
+//
+// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
+// so behind the last batch of epoch e it is (e + 1, 0). Checkpoints store it with a fingerprint of all
+// that decides the order, and seek. All buffers are made by the first next or seek; then nothing grows.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__pair {
+    int64_t begin;              /* of the source in the ids; the target follows it */
+    int32_t n_source, n_target;
+} trf__pair;
+
+struct trf_corpus {
+    trf_corpus_options options;
+    int32_t *ids;
+    trf__pair *pairs;
+    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    int64_t longest;            /* ids of the longest side of any pair */
+    uint64_t hash;              /* of all pairs, kept up to date by every add */
+
+    int64_t epoch, batch;       /* the position */
+    int64_t planned;            /* the epoch that the plan is for, or -1 */
+    int64_t n_batches;          /* of the plan */
+    void *memory;               /* everything below; NULL until the first next or seek */
+    size_t memory_bytes;
+    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
+    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
+    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
+    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
+    int32_t *lengths[2];        /* the delivered batch, source and target */
+    int32_t *batch_ids[2];
+};
+
+/* One step of a running 64-bit hash, and its last mix. */
+TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+}
+
+/* The shuffling's random numbers: one key per epoch, drawn one after another. */
+typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
+enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
+
+/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
+TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
+{
+    uint64_t refused = (0 - n) % n, x;
+    do x = trf__random64(draws->key, draws->stream, draws->next++); while (x < refused);
+    return x % n;
+}
+
+/* Fisher and Yates: every order is equally likely. */
+TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
+{
+    trf__draws draws;
+    int64_t i;
+    draws.key = key;
+    draws.next = 0;
+    draws.stream = stream;
+    for (i = n - 1; i > 0; i--) {
+        uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
+        int32_t item = items[i];
+        items[i] = items[j];
+        items[j] = item;
+    }
+}
+
+/* Stable counting sort of the order by one side's length: O(pairs + longest). */
+TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
+{
+    int32_t *sorted = c->other;
+    int64_t i;
+    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
+    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
+    }
+    c->other = c->order;
+    c->order = sorted;
+}
+
+/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
+TRF__FN void trf__corpus_cut(trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
+    c->n_batches = 0;
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
+        int64_t longer = trf__max64(longest, trf__max64(s, t));
+        int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
+                                    : source + s > o->batch_tokens || target + t > o->batch_tokens;
+        if (i == 0 || over || i - begin >= o->batch_sentences) {
+            c->first[c->n_batches++] = (int32_t)i;
+            begin = i;
+            source = target = 0;
+            longer = trf__max64(s, t);
+        }
+        source += s;
+        target += t;
+        longest = longer;
+    }
+    c->first[c->n_batches] = (int32_t)c->n_pairs;
+}
+
+/* Makes the plan of an epoch, unless it is there. */
+TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
+{
+    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
+    int64_t i;
+    if (c->planned == epoch) return;
+    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
+    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
+    if (c->options.buckets) {
+        trf__corpus_sort(c, 0);
+        trf__corpus_sort(c, 1);
+    }
+    trf__corpus_cut(c);
+    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
+    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
+    c->planned = epoch;
+}
+
+/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
+TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
+{
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
+    trf__cursor cursor = trf__cursor_at(memory);
+    int side;
+    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    for (side = 0; side < 2; side++) {
+        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
+        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
+    }
+    return cursor.used;
+}
+
+TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
+{
+    if (c->memory) return TRF_OK;
+    c->memory_bytes = trf__corpus_layout(c, NULL);
+    c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
+    if (!c->memory)
+        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
+    trf__corpus_layout(c, c->memory);
+    return TRF_OK;
+}
+
+TRF__FN void trf__corpus_unreserve(trf_corpus *c)
+{
+    trf__free(&c->options.hooks, c->memory, c->memory_bytes);
+    c->memory = NULL;
+    c->planned = -1;
+}
+
+/* Copies batch number `batch` of the plan together. */
+TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
+{
+    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
+    int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
+    for (i = begin; i < end; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        const int32_t *ids = c->ids + pair->begin;
+        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
+        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
+        source += pair->n_source;
+        target += pair->n_target;
+        c->lengths[0][i - begin] = pair->n_source;
+        c->lengths[1][i - begin] = pair->n_target;
+    }
+    out->source.ids = c->batch_ids[0];
+    out->target.ids = c->batch_ids[1];
+    out->source.lengths = c->lengths[0];
+    out->target.lengths = c->lengths[1];
+    out->source.count = out->target.count = end - begin;
+    out->ordinal = 0;
+}
+
+/* For checkpoints: where the next batch comes from. */
+TRF__FN void trf__corpus_position(const trf_corpus *c, int64_t *epoch, int64_t *batch)
+{
+    *epoch = c->epoch;
+    *batch = c->batch;
+}
+
+/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. */
+TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
+{
+    int first = !c->memory;
+    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
+    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->n_pairs > 0) {
+        TRF__TRY(trf__corpus_reserve(c, err));
+        if (batch > 0) {
+            trf__corpus_plan(c, epoch);
+            outside = batch >= c->n_batches;
+        }
+    }
+    if (outside) {
+        if (first) trf__corpus_unreserve(c);
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+                         (long long)batch, (long long)epoch);
+    }
+    c->epoch = epoch;
+    c->batch = batch;
+    return TRF_OK;
+}
+
+/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
+   has been delivered so far. */
+TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
+    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
+    return trf__hash_add(hash, o->seed);
+}
+
+/* Position of the first padding that an id follows in its row, or -1. */
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
+{
+    int64_t row, last, i;
+    for (row = 0; row < (int64_t)count * width; row += width) {
+        last = row + width;
+        while (last > row && padded[last - 1] == pad) last--;
+        for (i = row; i < last; i++) if (padded[i] == pad) return i;
+    }
+    return -1;
+}
+
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
+{
+    int64_t n = 0, inner;
+    int32_t row, i;
+    trf__clear(err);
+    if (total) *total = 0;
+    if (count < 0) return trf__fail_below(err, "count", 0, count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
+    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
+    if (!total) return trf__fail_null(err, "total");
+    inner = trf__find_inner_padding(padded, count, width, pad);
+    if (inner >= 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
+                         "expected padding only at the end of row %lld, got it in column %lld before an id",
+                         (long long)(inner / width), (long long)(inner % width));
+    for (row = 0; row < count; row++) {
+        int64_t begin = (int64_t)row * width;
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
+        if (ids) lengths[row] = i;
+        n += i;
+    }
+    *total = n;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
+                                 trf_error *err)
+{
+    int64_t n = 0, k;
+    int32_t row, i;
+    TRF__TRY(trf__begin(sequences, "sequences", err));
+    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
+    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
+    for (row = 0; row < sequences->count; row++) {
+        int32_t length = sequences->lengths[row];
+        if (length < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
+                             (int)row, (int)length);
+        if (length > width)
+            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
+                             (int)width, (int)row, (int)length);
+        n += length;
+    }
+    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    for (k = 0; k < n; k++)
+        if (sequences->ids[k] == pad)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
+                             (int)pad, (long long)k);
+    for (n = k = row = 0; row < sequences->count; row++)
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
+    return TRF_OK;
+}
+
+TRF_API trf_corpus_options trf_corpus_defaults(void)
+{
+    trf_corpus_options o;
+    TRF__ZERO(o);
+    o.batch_tokens = 4096;
+    o.batch_sentences = 1024;
+    o.shuffle = 1;
+    o.buckets = 1;
+    o.max_length = 511;
+    o.epochs = TRF_ENDLESS;
+    return o;
+}
+
+TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
+{
+    const char *const counts[4] = { "batch_tokens", "batch_sentences", "max_length", "epochs" };
+    const char *const flags[3] = { "padded_budget", "shuffle", "buckets" };
+    int64_t count[4];
+    int32_t flag[3], i;
+    count[0] = o->batch_tokens; count[1] = o->batch_sentences; count[2] = o->max_length; count[3] = o->epochs;
+    flag[0] = o->padded_budget; flag[1] = o->shuffle; flag[2] = o->buckets;
+    for (i = 0; i < 4; i++)
+        if (count[i] < 1) return trf__fail_below(err, counts[i], 1, count[i]);
+    for (i = 0; i < 3; i++)
+        if (flag[i] != 0 && flag[i] != 1)
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, flags[i], "%s must be 0 or 1, got %d",
+                             flags[i], (int)flag[i]);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    TRF__TRY(trf__corpus_check(&o, err));
+    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
+    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    (*corpus)->options = o;
+    (*corpus)->planned = -1;
+    return TRF_OK;
+}
+
+TRF_API void trf_corpus_destroy(trf_corpus *corpus)
+{
+    trf_hooks hooks;
+    if (!corpus) return;
+    hooks = corpus->options.hooks;
+    trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
+    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus, sizeof *corpus);
+}
+
+/* One side of a new pair: its length, its pointer, and ids that can be ids (special ones are told by the trainer). */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
+                                          const char *what, const char *n_what, trf_error *err)
+{
+    int32_t i;
+    if (n < 0) return trf__fail_below(err, n_what, 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, what);
+    if (n > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
+                         "%s of pair %lld must be at most max_length = %d, got %d",
+                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
+    for (i = 0; i < n; i++)
+        if (ids[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "ids must be 0 or more, pair %lld has %d at %d",
+                             (long long)c->n_pairs, (int)ids[i], (int)i);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
+                                  const int32_t *target, int32_t n_target, trf_error *err)
+{
+    trf__pair *pair;
+    int64_t n_ids, i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (corpus->memory)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
+    if (corpus->n_pairs == INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
+    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err));
+    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err));
+    n_ids = corpus->n_ids + n_source + n_target;
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
+    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
+    pair = &corpus->pairs[corpus->n_pairs++];
+    pair->begin = corpus->n_ids;
+    pair->n_source = n_source;
+    pair->n_target = n_target;
+    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
+    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
+    corpus->n_ids = n_ids;
+    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
+    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
+    return TRF_OK;
+}
+
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
+
+TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
+{
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    if (corpus->epoch >= corpus->options.epochs)
+        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
+                         (long long)corpus->options.epochs);
+    TRF__TRY(trf__corpus_reserve(corpus, err));
+    trf__corpus_plan(corpus, corpus->epoch);
+    trf__corpus_gather(corpus, corpus->batch++, batch);
+    if (corpus->batch == corpus->n_batches) {
+        corpus->epoch++;
+        corpus->batch = 0;
+    }
+    return TRF_OK;
 }
 
 // -----------------------------------------------------------------------------------------------
