@@ -83,7 +83,7 @@
 //   TRF_DOUBLE            all tensors in double, for checking gradients
 //   TRF_NO_TRAIN          only translating: no backward, no trainer
 //   TRF_SCALAR            no vector types: plain C, as for compilers that have none
-//   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table called trf_column_NAME
+//   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table for this version's implementation
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
 //   TRF_STATIC            every function is static
 //   TRF_OS_HEADER         a header with your own TRF_OS_... file functions (see >>system)
@@ -249,11 +249,13 @@ typedef struct trf_hooks {
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
 /* Where to compute. threads: 1..4096; without OpenMP one thread does all the work, whatever is asked.
-   Results do not depend on the number of threads, to the last bit. */
+   Results do not depend on the number of threads, to the last bit. The thread that makes an object starts its OpenMP
+   threads there, or gets TRF_E_NOMEM; a call from another thread starts them again, and OpenMP ends the process if it
+   cannot. Of OpenBLAS only the pthread build is used, in at most 64 threads at a time, each of which needs 128 MB of
+   address space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
 typedef struct trf_device {
     trf_device_kind kind;
     int32_t threads;
-    int32_t leave_blas_threads;     /* 1: do not set OpenBLAS to one thread a call; gives up same bits */
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
@@ -606,8 +608,7 @@ typedef struct trf_search {
     /* Memory is 8 d_model * layers * beam * sentences at a time * longest answer bytes, and the logits. */
     int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
     int32_t max_tokens;         /* and source tokens at a time; default 4096 */
-    int32_t threads;            /* these two as in trf_device */
-    int32_t leave_blas_threads;
+    int32_t threads;            /* as in trf_device */
     trf_hooks hooks;
 } trf_search;
 
@@ -875,7 +876,7 @@ typedef struct trf_train_options {
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
        2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. */
     int32_t source_tokens, target_tokens, sequences, longest;
-    int32_t threads, leave_blas_threads;    /* as in trf_device */
+    int32_t threads;                    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
 
     /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
@@ -1575,11 +1576,16 @@ TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c
 // A build for translating only (TRF_NO_TRAIN) leaves the second list out.
 // -----------------------------------------------------------------------------------------------
 
+/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all if
+   there are fewer, and returns how many it took; leave gives them back. */
+typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
+
 /* Runs ops: how many threads, which table, scratch for each worker. Whoever computes owns one. */
 typedef struct trf__run {
     const struct trf__ops *ops;
     int threads;
     int blas;                   /* 1: large products go to CBLAS */
+    const trf__gate *gate;      /* through this; NULL: as they come */
     char *scratch;              /* threads * scratch_each bytes */
     size_t scratch_each;
     trf_hooks hooks;
@@ -1733,26 +1739,46 @@ typedef struct trf__ops {
 
 typedef void trf__tile_function(const trf__run *run, const void *arguments, int64_t tile, int worker);
 
-TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *arguments)
+/* On the first `workers` threads of the team; the others wait, because OpenMP ends and starts threads where teams of
+   different sizes take turns. */
+TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, trf__tile_function *function,
+                           const void *arguments)
 {
+    int64_t next = 0;
 #if defined(_OPENMP)
-    if (run->threads > 1 && n_tiles > 1) {
-        int64_t tile;
-        _Pragma("omp parallel for schedule(dynamic, 1) num_threads(run->threads)")
-        for (tile = 0; tile < n_tiles; tile++) {
+    if (workers > 1 && n_tiles > 1) {
+        _Pragma("omp parallel num_threads(run->threads)")
+        while (omp_get_thread_num() < workers) {
+            int64_t tile;
+            _Pragma("omp atomic capture")
+            tile = next++;
+            if (tile >= n_tiles) break;
             TRF__TILE_HOOK(omp_get_thread_num());
             function(run, arguments, tile, omp_get_thread_num());
         }
         return;
     }
 #endif
-    {
-        int64_t tile;
-        for (tile = 0; tile < n_tiles; tile++) {
-            TRF__TILE_HOOK(0);
-            function(run, arguments, tile, 0);
-        }
+    (void)workers;
+    for (; next < n_tiles; next++) {
+        TRF__TILE_HOOK(0);
+        function(run, arguments, next, 0);
     }
+}
+
+TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *arguments)
+{
+    trf__tiles_on(run, run->threads, n_tiles, function, arguments);
+}
+
+/* For tiles that call CBLAS if `blas`: with as many workers as the gate lets in. */
+TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles, trf__tile_function *function,
+                                const void *arguments)
+{
+    int workers = run->threads, gated = blas && run->gate && n_tiles > 0;
+    if (gated) workers = run->gate->enter((int)trf__min64(workers, n_tiles));
+    trf__tiles_on(run, workers, n_tiles, function, arguments);
+    if (gated) run->gate->leave(workers);
 }
 
 TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
@@ -1769,14 +1795,14 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 // -----------------------------------------------------------------------------------------------
 // >>gemm           matrix products: CBLAS for large ones, our own for the rest
 //
-//   trf__mm    C (m, n) = A (m, k) B (k, n) [+ C]     A with any strides, B in panels of sixteen columns
+//   C (m, n) = A (m, k) B (k, n) [+ C]     A and B with any strides; inside, B in panels of sixteen columns
 //
 // Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so the
 // built-in product gives a row the same bits whatever its neighbours, tiles and threads are. A panel holds
 // sixteen columns of B, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
 // sixteen rows of w transposed. A translator packs its weights once; elsewhere panels are packed
 // into scratch, TRF__DEEP rows of B at a time, and used for all rows of a tile.
-// CBLAS calls are always single-threaded: the threads are ours (>>tiles).
+// CBLAS calls are single-threaded: the threads are ours (>>tiles).
 // -----------------------------------------------------------------------------------------------
 
 #if defined(__clang__)
@@ -1799,24 +1825,46 @@ enum {
     TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
 };
 
-/* R rows and P panels of C in registers: c[r][p] (+)= sum over t of a[r][t] * b[t][p]. The last panel has n_last
+/* Element (i, j) of a matrix stands at at[i * row + j * column]. */
+typedef struct trf__view { const trf_real *at; int64_t row, column; } trf__view;
+
+TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
+{
+    trf__view view;
+    view.at = at; view.row = row; view.column = column;
+    return view;
+}
+
+/* C (m, n) = A (m, k) B (k, n), or += with `add`. Where B is in panels of sixteen columns its view is that of whole
+   panels: row t, columns 16 p .. 16 p + 15 at at + t * row + p * column, readable to a multiple of 16. */
+typedef struct trf__product { trf_real *c; int64_t ldc, m, n, k; trf__view a, b; int add; } trf__product;
+
+TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k, trf__view a,
+                                     trf__view b, int add)
+{
+    trf__product p;
+    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.add = add;
+    return p;
+}
+
+/* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
    columns. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int64_t a_step, \
-                               const trf_real *b, int64_t b_step, int64_t b_panel, \
-                               trf_real *c, int64_t ldc, int64_t n_last, int add) \
+TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, trf_real *c, \
+                               int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
-    int64_t t; \
-    int r, p; \
+    int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
+    int64_t ldc = x->ldc; \
+    int r, p, add = x->add; \
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
         sum[r][p] = add ? trf__load_n(c + r * ldc + 16 * p, p == P - 1 ? n_last : 16) : trf__set(0); \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
         TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
         TRF__UNROLL for (r = 0; r < R; r++) { \
-            trf__v16 x = trf__set(a[r * a_row + t * a_step]); \
-            TRF__UNROLL for (p = 0; p < P; p++) sum[r][p] = trf__fma(x, column[p], sum[r][p]); \
+            trf__v16 value = trf__set(a[r * a_row + t * a_step]); \
+            TRF__UNROLL for (p = 0; p < P; p++) sum[r][p] = trf__fma(value, column[p], sum[r][p]); \
         } \
     } \
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
@@ -1827,23 +1875,21 @@ TRF__FN void trf__mm_##R##_##P(int64_t k, const trf_real *a, int64_t a_row, int6
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
-/* C (m, n) = A B, or += with `add`. Row t, columns 16 p .. 16 p + 15 of B stand at b + p * b_panel + t * b_step and
-   are readable to a multiple of 16. */
-TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t a_row, int64_t a_step,
-                     const trf_real *b, int64_t b_step, int64_t b_panel, trf_real *c, int64_t ldc, int add)
+/* The product with B in panels. */
+TRF__FN void trf__mm(trf__product p)
 {
     int64_t j, i;
-    for (j = 0; j < n; ) {
-        int two = TRF__MM_PANELS == 2 && n - j > 16;
-        int64_t width = two ? trf__min64(32, n - j) : trf__min64(16, n - j), last = two ? width - 16 : width;
-        const trf_real *panel = b + j / 16 * b_panel;
-        for (i = 0; i < m; i += TRF__MM_ROWS) {
-            const trf_real *x = a + i * a_row;
-            trf_real *y = c + i * ldc + j;
-            switch (trf__min64(TRF__MM_ROWS, m - i) + 8 * two) {
+    for (j = 0; j < p.n; ) {
+        int two = TRF__MM_PANELS == 2 && p.n - j > 16;
+        int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
+        const trf_real *b = p.b.at + j / 16 * p.b.column;
+        for (i = 0; i < p.m; i += TRF__MM_ROWS) {
+            const trf_real *a = p.a.at + i * p.a.row;
+            trf_real *c = p.c + i * p.ldc + j;
+            switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
 #define CASE(R) \
-            case R: trf__mm_##R##_1(k, x, a_row, a_step, panel, b_step, b_panel, y, ldc, last, add); break; \
-            case R + 8: trf__mm_##R##_2(k, x, a_row, a_step, panel, b_step, b_panel, y, ldc, last, add); break;
+            case R: trf__mm_##R##_1(&p, a, b, c, last); break; \
+            case R + 8: trf__mm_##R##_2(&p, a, b, c, last); break;
             CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #undef CASE
             default: break;
@@ -1853,16 +1899,14 @@ TRF__FN void trf__mm(int64_t m, int64_t n, int64_t k, const trf_real *a, int64_t
     }
 }
 
-/* `deep` rows of one panel of B, whose element (t, j) stands at b[t * b_row + j * b_column]; missing columns are 0.
-   */
-TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, int64_t b_column, int64_t deep,
-                             int64_t columns)
+/* `deep` rows of one panel of B into (deep, 16); missing columns are 0. */
+TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
     int64_t t, j;
     for (t = 0; t < deep; t++) {
-        const trf_real *from = b + t * b_row;
-        if (columns >= 16 && b_column == 1) { trf__store(panel + 16 * t, trf__load(from)); continue; }
-        for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b_column] : 0;
+        const trf_real *from = b.at + t * b.row;
+        if (columns >= 16 && b.column == 1) { trf__store(panel + 16 * t, trf__load(from)); continue; }
+        for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
     }
 }
 
@@ -1870,25 +1914,25 @@ TRF__FN void trf__pack_panel(trf_real *panel, const trf_real *b, int64_t b_row, 
 TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, int64_t in)
 {
     int64_t j;
-    for (j = 0; j < out; j += 16) trf__pack_panel(packed + j * in, w + j * in, 1, in, in, trf__min64(16, out - j));
+    for (j = 0; j < out; j += 16)
+        trf__pack_panel(packed + j * in, trf__view_of(w + j * in, 1, in), in, trf__min64(16, out - j));
 }
 
-/* The built-in product with B unpacked: packs into scratch as it goes. */
-TRF__FN void trf__product(trf_real *scratch, int64_t m, int64_t n, int64_t k,
-                          const trf_real *a, int64_t a_row, int64_t a_step,
-                          const trf_real *b, int64_t b_row, int64_t b_column, trf_real *c, int64_t ldc, int add)
+/* The built-in product with any B: packs into scratch as it goes. */
+TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p)
 {
-    int64_t j, t, wide = 16 * TRF__MM_PANELS;
-    if (k == 0 && !add) for (j = 0; j < m; j++) memset(c + j * ldc, 0, (size_t)n * sizeof *c);
-    for (t = 0; t < k; t += TRF__DEEP) {
-        int64_t deep = trf__min64(TRF__DEEP, k - t);
-        for (j = 0; j < n; j += wide) {
-            int64_t columns = trf__min64(wide, n - j), p;
-            for (p = 0; p < columns; p += 16)
-                trf__pack_panel(scratch + p * deep, b + t * b_row + (j + p) * b_column, b_row, b_column, deep,
-                                columns - p);
-            trf__mm(m, columns, deep, a + t * a_step, a_row, a_step, scratch, 16, 16 * deep, c + j, ldc,
-                    add || t > 0);
+    int64_t j, t, q, wide = 16 * TRF__MM_PANELS;
+    if (p->k == 0 && !p->add) for (j = 0; j < p->m; j++) memset(p->c + j * p->ldc, 0, (size_t)p->n * sizeof *p->c);
+    for (t = 0; t < p->k; t += TRF__DEEP) {
+        int64_t deep = trf__min64(TRF__DEEP, p->k - t);
+        trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
+        trf__view panels = trf__view_of(scratch, 16, 16 * deep);
+        for (j = 0; j < p->n; j += wide) {
+            int64_t columns = trf__min64(wide, p->n - j);
+            trf__view b = trf__view_of(p->b.at + t * p->b.row + j * p->b.column, p->b.row, p->b.column);
+            for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
+                trf__pack_panel(scratch + q * deep, b, deep, columns - q);
+            trf__mm(trf__product_of(p->c + j, p->ldc, p->m, columns, deep, a, panels, p->add || t > 0));
         }
     }
 }
@@ -1907,51 +1951,25 @@ enum { TRF__GEMM_SCRATCH = TRF__DEEP * 32 };    /* numbers of scratch that a wor
 #endif
 #endif
 
-/* y (rows, out) = x (rows, in) w^T */
-TRF__FN void trf__product_nt(const trf__run *run, int worker, int blas, trf_real *y, const trf_real *x, trf__mat w,
-                             int64_t rows, int64_t out, int64_t in, int64_t ldy)
+/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with B as `packed` by
+   trf__pack_weight or, if that is NULL, packing into the worker's scratch. */
+TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_real *packed, trf__product p)
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, (int)out, (int)in, 1, x, (int)in, w.plain,
-                  (int)in, 0, y, (int)ldy);
+        int by_rows = p.a.column == 1, b_by_rows = p.b.column == 1;
+        TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans : CblasTrans,
+                  (int)p.m, (int)p.n, (int)p.k, 1,
+                  p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
+                  p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
+                  (trf_real)(p.add != 0), p.c, (int)p.ldc);
         return;
     }
 #endif
     (void)blas;
-    if (w.packed) trf__mm(rows, out, in, x, in, 1, w.packed, 16, 16 * in, y, ldy, 0);
-    else trf__product(trf__scratch(run, worker), rows, out, in, x, in, 1, w.plain, 1, in, y, ldy, 0);
-}
-
-/* dx (rows, in) = dy (rows, out) w [+ dx] */
-TRF__FN void trf__product_nn(const trf__run *run, int worker, int blas, trf_real *dx, const trf_real *dy, trf__mat w,
-                             int64_t rows, int64_t out, int64_t in, int64_t lddy, int add)
-{
-#if !defined(TRF_NO_CBLAS)
-    if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)in, (int)out, 1, dy, (int)lddy, w.plain,
-                  (int)in, (trf_real)(add != 0), dx, (int)in);
-        return;
-    }
-#endif
-    (void)blas;
-    trf__product(trf__scratch(run, worker), rows, in, out, dy, lddy, 1, w.plain, in, 1, dx, in, add);
-}
-
-/* dw (out, in) += dy^T (out, rows) x (rows, in), a block of it */
-TRF__FN void trf__product_tn(const trf__run *run, int worker, int blas, trf_real *dw, const trf_real *dy,
-                             const trf_real *x, int64_t rows, int64_t out, int64_t in,
-                             int64_t lddy, int64_t ldx, int64_t lddw)
-{
-#if !defined(TRF_NO_CBLAS)
-    if (blas) {
-        TRF__GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, (int)out, (int)in, (int)rows, 1, dy, (int)lddy, x,
-                  (int)ldx, 1, dw, (int)lddw);
-        return;
-    }
-#endif
-    (void)blas;
-    trf__product(trf__scratch(run, worker), out, in, rows, dy, 1, lddy, x, ldx, 1, dw, lddw, 1);
+    if (!packed) { trf__mm_packing(trf__scratch(run, worker), &p); return; }
+    p.b = trf__view_of(packed, 16, 16 * p.k);
+    trf__mm(p);
 }
 
 /* The change between CBLAS and the built-in product depends on the number of rows only (and on packed weights). */
@@ -2138,7 +2156,7 @@ typedef struct trf__linear_job {
     const trf_real *x, *b;
     trf__mat w;
     int64_t rows, out, in, tile_rows, tile_columns, column_tiles;
-    int add;
+    int add, blas;
 } trf__linear_job;
 
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
@@ -2158,11 +2176,9 @@ TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_
     int64_t row = tile / j->column_tiles * j->tile_rows, column = tile % j->column_tiles * j->tile_columns;
     int64_t rows = trf__min64(j->tile_rows, j->rows - row), columns = trf__min64(j->tile_columns, j->out - column);
     trf_real *y = j->y + row * j->out + column;
-    trf__mat w;
-    w.plain = j->w.plain + column * j->in;
-    w.packed = j->w.packed ? j->w.packed + column * j->in : NULL;
-    trf__product_nt(run, worker, trf__use_blas(run, j->rows) && !(w.packed && j->rows <= TRF__PACKED_ROWS), y,
-                    j->x + row * j->in, w, rows, columns, j->in, j->out);
+    trf__multiply(run, worker, j->blas, j->w.packed ? j->w.packed + column * j->in : NULL,
+                  trf__product_of(y, j->out, rows, columns, j->in, trf__view_of(j->x + row * j->in, j->in, 1),
+                                  trf__view_of(j->w.plain + column * j->in, 1, j->in), 0));
     if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
 }
 
@@ -2176,15 +2192,18 @@ TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x
     job.tile_columns = trf__round_up(out, 16);
     if (rows <= 256) job.tile_columns = trf__min64(job.tile_columns, rows <= TRF__SKINNY ? 128 : 512);
     job.column_tiles = trf__ceil_div(out, job.tile_columns);
-    trf__tiles(run, trf__ceil_div(rows, job.tile_rows) * job.column_tiles, trf__linear_tile, &job);
+    job.blas = trf__use_blas(run, rows) && !(w.packed && rows <= TRF__PACKED_ROWS);
+    trf__product_tiles(run, job.blas, trf__ceil_div(rows, job.tile_rows) * job.column_tiles, trf__linear_tile, &job);
 }
 
 TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
 {
     const trf__linear_job *j = (const trf__linear_job *)arguments;
     int64_t row = tile * j->tile_rows;
-    trf__product_nn(run, worker, trf__use_blas(run, j->rows), j->y + row * j->in, j->x + row * j->out, j->w,
-                    trf__min64(j->tile_rows, j->rows - row), j->out, j->in, j->out, j->add);
+    trf__multiply(run, worker, j->blas, NULL,
+                  trf__product_of(j->y + row * j->in, j->in, trf__min64(j->tile_rows, j->rows - row), j->in, j->out,
+                                  trf__view_of(j->x + row * j->out, j->out, 1), trf__view_of(j->w.plain, j->in, 1),
+                                  j->add));
 }
 
 TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows,
@@ -2194,7 +2213,8 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_rea
     TRF__ZERO(job);
     job.y = dx; job.x = dy; job.w = w; job.rows = rows; job.out = out; job.in = in; job.add = add;
     job.tile_rows = trf__tile_rows(rows);
-    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__linear_dx_tile, &job);
+    job.blas = trf__use_blas(run, rows);
+    trf__product_tiles(run, job.blas, trf__ceil_div(rows, job.tile_rows), trf__linear_dx_tile, &job);
 }
 
 enum { TRF__DW_BLOCK = 128, TRF__DW_MOST = 8 };
@@ -2228,21 +2248,25 @@ TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *arguments, int
     i = tile % across * TRF__DW_BLOCK;
     out = trf__min64(TRF__DW_BLOCK, p->out - o);
     if (p->rows > 0)
-        trf__product_tn(run, worker, trf__use_blas(run, p->rows), p->dw + o * p->in + i, p->dy + o, p->x + i, p->rows,
-                        out, trf__min64(TRF__DW_BLOCK, p->in - i), p->out, p->in, p->in);
+        trf__multiply(run, worker, trf__use_blas(run, p->rows), NULL,
+                      trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(TRF__DW_BLOCK, p->in - i),
+                                      p->rows, trf__view_of(p->dy + o, 1, p->out), trf__view_of(p->x + i, p->in, 1),
+                                      1));
     if (i == 0 && p->db) trf__column_sums(p->db + o, p->dy + o, p->rows, out, p->out);
 }
 
 TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, int n)
 {
     trf__dw_job job;
-    int i;
+    int i, blas = 0;
     job.products = products;
     job.first_tile[0] = 0;
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK)
                                                   * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
-    trf__tiles(run, job.first_tile[n], trf__linear_dw_tile, &job);
+        blas |= trf__use_blas(run, products[i].rows);
+    }
+    trf__product_tiles(run, blas, job.first_tile[n], trf__linear_dw_tile, &job);
 }
 
 // >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, the exact one); SiLU x sigmoid(x)
@@ -2430,8 +2454,9 @@ TRF__FN void trf__attention_rows(const trf__attention *a, const trf__span *span,
 {
     trf_real scale = (trf_real)(1 / sqrt((double)a->d_head)), local[2];
     int64_t i;
-    trf__mm(n, room->m16, a->d_head, a->q + (span->query + i0) * a->ldq + head * a->d_head, a->ldq, 1,
-            room->kt, room->m16, 16, room->s, room->m16, 0);
+    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, a->d_head,
+                            trf__view_of(a->q + (span->query + i0) * a->ldq + head * a->d_head, a->ldq, 1),
+                            trf__view_of(room->kt, room->m16, 16), 0));
     for (i = 0; i < n; i++) {
         trf_real *stats = a->stats ? a->stats + ((span->query + i0 + i) * a->heads + head) * 2 : local;
         trf__softmax_row(room->s + i * room->m16, trf__keys_seen(a, span, i0 + i), room->m16, scale, stats, again);
@@ -2469,8 +2494,9 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int
             for (i = 0; i < n; i++)
                 for (c = 0; c < span->n_key; c++) a->weights[(i0 + i) * span->n_key + c] = room.s[i * room.m16 + c];
         for (i = 0; i < n; i++) trf__drop_weights(a, &mask, room.s + i * room.m16, i0 + i, room.m16);
-        trf__mm(n, d, trf__keys_seen(a, span, i0 + n - 1), room.s, room.m16, 1, room.v, room.d16, 16,
-                a->out + (span->query + i0) * a->ldo + first, a->ldo, 0);
+        trf__mm(trf__product_of(a->out + (span->query + i0) * a->ldo + first, a->ldo, n, d,
+                                trf__keys_seen(a, span, i0 + n - 1), trf__view_of(room.s, room.m16, 1),
+                                trf__view_of(room.v, room.d16, 16), 0));
     }
 }
 
@@ -2520,15 +2546,19 @@ TRF__FN void trf__attention_backward_tile(const trf__run *run, const void *argum
         int64_t seen = trf__keys_seen(a, span, i0 + n - 1);
         const trf_real *dout = a->dout + query * a->ldo + first;
         trf__attention_rows(a, span, &room, head, i0, n, 1);
-        trf__mm(n, room.m16, d, dout, a->ldo, 1, room.vt, room.m16, 16, room.ds, room.m16, 0);
+        trf__mm(trf__product_of(room.ds, room.m16, n, room.m16, d, trf__view_of(dout, a->ldo, 1),
+                                trf__view_of(room.vt, room.m16, 16), 0));
         for (i = 0; i < n; i++)
             trf__attention_row_backward(a, &mask, room.s + i * room.m16, room.ds + i * room.m16, i0 + i, room.m16,
                                         scale);
         trf__rows_padded(room.q, a->q + first, a->ldq, NULL, query, n, d, room.d16);
         trf__rows_padded(room.dout, a->dout + first, a->ldo, NULL, query, n, d, room.d16);
-        trf__mm(n, d, seen, room.ds, room.m16, 1, room.k, room.d16, 16, a->dq + query * a->ldq + first, a->ldq, 0);
-        trf__mm(seen, d, n, room.ds, 1, room.m16, room.q, room.d16, 16, dk, a->ldk, 1);
-        trf__mm(seen, d, n, room.s, 1, room.m16, room.dout, room.d16, 16, dv, a->ldk, 1);
+        trf__mm(trf__product_of(a->dq + query * a->ldq + first, a->ldq, n, d, seen,
+                                trf__view_of(room.ds, room.m16, 1), trf__view_of(room.k, room.d16, 16), 0));
+        trf__mm(trf__product_of(dk, a->ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16),
+                                trf__view_of(room.q, room.d16, 16), 1));
+        trf__mm(trf__product_of(dv, a->ldk, seen, d, n, trf__view_of(room.s, 1, room.m16),
+                                trf__view_of(room.dout, room.d16, 16), 1));
     }
 }
 
@@ -2704,7 +2734,7 @@ enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512 };
 
 TRF__FN int64_t trf__loss_group(int64_t rows) { return trf__min64(rows, TRF__LOSS_GROUP); }
 
-typedef struct trf__loss_job { const trf__loss *l; int64_t row0, rows, tile_rows, ld; } trf__loss_job;
+typedef struct trf__loss_job { const trf__loss *l; int64_t row0, rows, tile_rows, ld; int blas; } trf__loss_job;
 
 /* Maximum of n numbers, and the sum of exp(z - maximum). */
 TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
@@ -2768,11 +2798,15 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *arguments, int
     const trf__loss *l = j->l;
     int64_t first = tile * j->tile_rows, rows = trf__min64(j->tile_rows, j->rows - first), row = j->row0 + first, r;
     trf_real *z = l->logits + first * j->ld;
-    int blas = trf__use_blas(run, l->rows);
-    trf__product_nt(run, worker, blas, z, l->x + row * l->d, l->w, rows, l->vocab, l->d, j->ld);
+    trf__multiply(run, worker, j->blas, l->w.packed,
+                  trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(l->x + row * l->d, l->d, 1),
+                                  trf__view_of(l->w.plain, 1, l->d), 0));
     if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld);
-    if (l->dx) trf__product_nn(run, worker, blas, l->dx + row * l->d, z, l->w, rows, l->vocab, l->d, j->ld, 0);
+    if (l->dx)
+        trf__multiply(run, worker, j->blas, NULL,
+                      trf__product_of(l->dx + row * l->d, l->d, rows, l->d, l->vocab, trf__view_of(z, j->ld, 1),
+                                      trf__view_of(l->w.plain, l->d, 1), 0));
 }
 
 TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
@@ -2781,8 +2815,9 @@ TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, in
     const trf__loss *l = j->l;
     int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
     if (l->dw)
-        trf__product_tn(run, worker, trf__use_blas(run, l->rows), l->dw + v * l->d, l->logits + v,
-                        l->x + j->row0 * l->d, j->rows, n, l->d, j->ld, l->d, l->d);
+        trf__multiply(run, worker, j->blas, NULL,
+                      trf__product_of(l->dw + v * l->d, l->d, n, l->d, j->rows, trf__view_of(l->logits + v, 1, j->ld),
+                                      trf__view_of(l->x + j->row0 * l->d, l->d, 1), 1));
     if (l->db) trf__column_sums(l->db + v, l->logits + v, j->rows, n, j->ld);
 }
 
@@ -2791,12 +2826,13 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__loss_job job;
     job.l = l;
     job.ld = trf__round_up(l->vocab, 16);
+    job.blas = trf__use_blas(run, l->rows);
     for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         job.tile_rows = 128;
-        trf__tiles(run, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
+        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
         if (l->dx && (l->dw || l->db))
-            trf__tiles(run, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
+            trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
     }
 }
 
@@ -2941,16 +2977,20 @@ TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, c
 #define TRF__PASTE_OF(a, b) a##b
 #define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
 
-/* Builds that do not fit together have tables of different names, so they do not link. */
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v2_avx2. The
+   version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
+#define TRF__COLUMN_VERSION 2
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
-#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_double_translate_, name)
+#define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
-#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_double_, name)
+#define TRF__COLUMN_KIND _double_
 #elif defined(TRF_NO_TRAIN)
-#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_translate_, name)
+#define TRF__COLUMN_KIND _translate_
 #else
-#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(trf_column_, name)
+#define TRF__COLUMN_KIND _
 #endif
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(TRF__PASTE(trf_column_v, TRF__COLUMN_VERSION), \
+                                            TRF__PASTE(TRF__COLUMN_KIND, name))
 
 #define X(name, arguments) trf__cpu_##name,
 #if defined(TRF_COLUMN)
@@ -3033,9 +3073,21 @@ TRF_API trf_device trf_device_default(void)
 // >>backend        which table of ops computes, and with how many threads
 //
 // Trainers, translators and contexts open a trf__run and call ops through it. Opening chooses the widest column that
-// this processor has, decides whether CBLAS may be used, and makes scratch for every worker: after it no op
-// allocates.
+// this processor has, decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's
+// buffers, scratch. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
+
+#if TRF__GNU && !defined(_WIN32)
+#define TRF__PTHREADS 1
+#include <pthread.h>
+#else
+#define TRF__PTHREADS 0
+#endif
+#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
+#define TRF__ASK_OPENBLAS 1
+#else
+#define TRF__ASK_OPENBLAS 0
+#endif
 
 /* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
 #if defined(__cplusplus)
@@ -3047,12 +3099,14 @@ extern const trf__ops TRF__COLUMN_SYMBOL(avx2);
 #if defined(TRF_WITH_AVX512)
 extern const trf__ops TRF__COLUMN_SYMBOL(avx512);
 #endif
-#if !defined(TRF_NO_CBLAS) && TRF__GNU && !defined(_WIN32) && !defined(__APPLE__)
-#define TRF__ASK_OPENBLAS 1
-extern void openblas_set_num_threads(int) __attribute__((weak));
+#if TRF__ASK_OPENBLAS               /* in other libraries these are NULL */
 extern int openblas_get_parallel(void) __attribute__((weak));
-#else
-#define TRF__ASK_OPENBLAS 0
+extern char *openblas_get_config(void) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern void *blas_memory_alloc(int) __attribute__((weak));
+extern void blas_memory_free(void *) __attribute__((weak));
+extern int exec_blas_async(long, void *) __attribute__((weak));
 #endif
 #if defined(__cplusplus)
 }
@@ -3072,61 +3126,214 @@ TRF__FN const trf__ops *trf__choose_ops(void)
     return &trf__cpu_ops;
 }
 
-/* Decides whether large products may go to CBLAS, and tells OpenBLAS to use one thread a call. Its serial build
-   must not be called from several threads, not even the host's, and its OpenMP build ignores the setting: then ours
-   does the work. */
-TRF__FN int trf__blas_ready(int threads, int leave_threads, const trf_hooks *hooks)
+#if defined(_OPENMP)
+#if TRF__PTHREADS
+/* Starts a thread that does the same and waits for it, until `missing` of them are there at once. */
+TRF__FN void *trf__thread_chain(void *missing)
 {
-#if defined(TRF_NO_CBLAS)
-    (void)threads; (void)leave_threads; (void)hooks;
-    return 0;
-#else
-    int parallel = 1;
+    pthread_t next;
+    if (--*(int *)missing > 0 && !pthread_create(&next, NULL, trf__thread_chain, missing)) pthread_join(next, NULL);
+    return NULL;
+}
+#endif
+
+/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first. */
+TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_error *err)
+{
+    int started = 0;
+#if TRF__PTHREADS
+    int missing = threads < omp_get_thread_limit() ? threads : omp_get_thread_limit();
+    trf__thread_chain(&missing);
+    if (missing > 0)
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing, threads);
+#endif
+    _Pragma("omp parallel num_threads(threads) reduction(+:started)")
+    started += 1;
+    if (started < threads) trf__log(hooks, TRF_LOG_INFO, "OpenMP starts fewer threads than asked for");
+    return TRF_OK;
+}
+#endif
+
 #if TRF__ASK_OPENBLAS
-    if (openblas_get_parallel) parallel = openblas_get_parallel();
-    if (openblas_set_num_threads && !leave_threads) openblas_set_num_threads(1);
-#endif
-    if (!leave_threads && (parallel == 0 || (threads > 1 && parallel == 2))) {
-        trf__log(hooks, TRF_LOG_WARNING,
-                 "this build of OpenBLAS is not for several threads: the built-in product is used");
-        return 0;
+enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
+
+/* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which guards them, is the
+   one state of the library that is in no object. While an op calls CBLAS the number is 1, since the threads are ours:
+   the first caller in remembers it, the last one out gives it back, unless the program has changed it meanwhile. More
+   callers at a time than there are buffers, twice MAX_THREADS, would crash: ours take half of them, and are let in in
+   the order in which they came, so that no team starves. What a program must not do: change the number while an op
+   runs (the bits may change), cancel a thread inside a call, compute in a forked child, or compute with two copies of
+   the implementation at once (each has a guard of its own). */
+static struct trf__openblas {
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+    uint32_t next, last;        /* tickets: the one whose turn it is, and the one drawn last */
+    int inside, places;         /* callers now, and at most */
+    int number;                 /* OpenBLAS's thread number while no caller is inside */
+    int64_t threads;            /* of all open runs */
+    int buffers;                /* made for them */
+} trf__openblas = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 1, 0, 0, TRF__BLAS_CALLERS, 1, 0, 0 };
+
+TRF__FN int trf__products_enter(int wanted)
+{
+    struct trf__openblas *o = &trf__openblas;
+    uint32_t ticket;
+    pthread_mutex_lock(&o->lock);
+    if (wanted > o->places) wanted = o->places;
+    ticket = ++o->last;
+    while (ticket != o->next || o->inside + wanted > o->places) pthread_cond_wait(&o->turn, &o->lock);
+    o->next++;
+    if (o->inside == 0) {
+        o->number = openblas_get_num_threads();
+        if (o->number != 1) openblas_set_num_threads(1);
     }
-    return 1;
+    o->inside += wanted;
+    if (o->last + 1 != o->next) pthread_cond_broadcast(&o->turn);
+    pthread_mutex_unlock(&o->lock);
+    return wanted;
+}
+
+TRF__FN void trf__products_leave(int taken)
+{
+    struct trf__openblas *o = &trf__openblas;
+    pthread_mutex_lock(&o->lock);
+    o->inside -= taken;
+    if (o->inside == 0 && o->number != 1 && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number);
+    if (o->last + 1 != o->next) pthread_cond_broadcast(&o->turn);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
+
+/* Makes OpenBLAS hold `wanted` buffers, by asking for so many at once. Where one cannot be had its search never ends,
+   so we ask for the same memory first. */
+TRF__FN int trf__buffers_make(int wanted)
+{
+    void *held[TRF__BLAS_CALLERS];
+    int taken = trf__products_enter(wanted), n, fits = 1;
+    for (n = 0; n < taken && fits; n++) {
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it out */
+        fits = probe != NULL;
+        free(probe);
+        held[n] = fits ? blas_memory_alloc(1) : NULL;
+        if (!held[n]) { fits = 0; break; }
+    }
+    while (n-- > 0) blas_memory_free(held[n]);
+    trf__products_leave(taken);
+    return fits;
+}
+
+/* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's thread number is
+   that of the program's own OpenMP. Where OpenBLAS is linked statically only what its products need is there. */
+TRF__FN int trf__openblas_fits(void)
+{
+    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && openblas_get_num_threads &&
+           openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
+}
+
+/* Counts `threads` more callers and makes buffers for them. */
+TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
+{
+    struct trf__openblas *o = &trf__openblas;
+    const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
+    int wanted, made, places = most ? atoi(most + 12) : 0;
+    pthread_mutex_lock(&o->lock);
+    if (places > 0 && places < o->places) o->places = places;
+    o->threads += threads;
+    made = o->buffers;
+    wanted = o->threads < o->places ? (int)o->threads : o->places;
+    pthread_mutex_unlock(&o->lock);
+    if (wanted <= made) return TRF_OK;
+    if (!trf__buffers_make(wanted)) {
+        pthread_mutex_lock(&o->lock);
+        o->threads -= threads;
+        pthread_mutex_unlock(&o->lock);
+        return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS", "no address space for OpenBLAS's buffers: %d of %d bytes",
+                         wanted, (int)TRF__BLAS_BUFFER);
+    }
+    pthread_mutex_lock(&o->lock);
+    if (o->buffers < wanted) o->buffers = wanted;
+    pthread_mutex_unlock(&o->lock);
+    return TRF_OK;
+}
 #endif
+
+/* Decides whether large products go to CBLAS, and makes it ready for `threads` callers. */
+TRF__FN trf_status trf__products_open(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate,
+                                      trf_error *err)
+{
+    (void)threads; (void)hooks; (void)err;
+    *blas = 0;
+    *gate = NULL;
+#if !defined(TRF_NO_CBLAS)
+    *blas = 1;
+#if TRF__ASK_OPENBLAS
+    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;      /* another library: used as it is */
+    *blas = trf__openblas_fits();
+    if (*blas) {
+        TRF__TRY(trf__openblas_open(threads, err));
+        *gate = &trf__openblas_gate;
+    } else trf__log(hooks, TRF_LOG_WARNING,
+                    "this build of OpenBLAS is not for several threads: the built-in product is used");
+#endif
+#endif
+    return TRF_OK;
+}
+
+/* Gives back what trf__products_open counted; OpenBLAS keeps its buffers. */
+TRF__FN void trf__products_close(int threads, const trf__gate **gate)
+{
+    (void)threads;
+#if TRF__ASK_OPENBLAS
+    if (*gate) {
+        pthread_mutex_lock(&trf__openblas.lock);
+        trf__openblas.threads -= threads;
+        pthread_mutex_unlock(&trf__openblas.lock);
+    }
+#endif
+    *gate = NULL;
 }
 
 TRF__FN void trf__run_close(trf__run *run)
 {
+    trf__products_close(run->threads, &run->gate);
     trf__free(&run->hooks, run->scratch, trf__bytes(run->threads, run->scratch_each));
     run->scratch = NULL;
 }
 
-/* Scratch for every worker; OpenBLAS's own buffers are made here too, by a first product. */
-TRF__FN trf_status trf__run_open(trf__run *run, int threads, int leave_blas_threads, int64_t scratch_numbers,
-                                 const trf_hooks *hooks, trf_error *err)
+/* Room for at least so many numbers of scratch for every worker. On failure the old one stays. */
+TRF__FN trf_status trf__run_reserve(trf__run *run, int64_t scratch_numbers, trf_error *err)
 {
+    size_t each = trf__bytes(trf__round_up(scratch_numbers, 16), sizeof(trf_real));
+    char *scratch;
+    if (run->scratch && each <= run->scratch_each) return TRF_OK;
+    scratch = (char *)trf__alloc(&run->hooks, trf__bytes(run->threads, each));
+    if (!scratch)
+        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
+                         run->threads, (unsigned long long)each);
+    trf__free(&run->hooks, run->scratch, trf__bytes(run->threads, run->scratch_each));
+    run->scratch = scratch;
+    run->scratch_each = each;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__run_open(trf__run *run, int threads, int64_t scratch_numbers, const trf_hooks *hooks,
+                                 trf_error *err)
+{
+    trf_status status = TRF_OK;
     TRF__ZERO(*run);
-#if defined(_OPENMP)
-    run->threads = threads;
-#else
-    (void)threads;
-    run->threads = 1;
-#endif
     run->hooks = *hooks;
     run->ops = trf__choose_ops();
-    run->blas = trf__blas_ready(run->threads, leave_blas_threads, hooks);
-    run->scratch_each = trf__bytes(trf__round_up(scratch_numbers, 16), sizeof(trf_real));
-    run->scratch = (char *)trf__alloc(hooks, trf__bytes(run->threads, run->scratch_each));
-    if (!run->scratch)
-        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
-                         run->threads, (unsigned long long)run->scratch_each);
-#if !defined(TRF_NO_CBLAS)
-    if (run->blas) {
-        trf_real a[1] = {1}, b[1] = {1}, c[1] = {0};
-        TRF__GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1, a, 1, b, 1, 0, c, 1);
-    }
+    run->threads = 1;
+#if defined(_OPENMP)
+    run->threads = threads;
+    if (threads > 1) status = trf__threads_start(threads, hooks, err);
 #endif
-    return TRF_OK;
+    (void)threads;
+    if (status == TRF_OK) status = trf__products_open(run->threads, hooks, &run->blas, &run->gate, err);
+    if (status == TRF_OK) status = trf__run_reserve(run, scratch_numbers, err);
+    if (status != TRF_OK) trf__run_close(run);
+    return status;
 }
 
 TRF_API const char *trf_build_info(void)
@@ -4601,7 +4808,7 @@ typedef struct trf__pass {
     const trf__layout *layout;
     const trf_real *weights, *packed;   /* packed may be NULL */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
-    int training, leave_blas_threads;
+    int training;
     trf__limits limits;
     char *arena; size_t arena_bytes;
     trf__step *steps; int n_steps;      /* encoder's, then decoder's */
@@ -4764,7 +4971,7 @@ TRF__FN void trf__pass_close(trf__pass *pass)
 {
     trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
     trf__free(&pass->run.hooks, pass->steps, trf__bytes(pass->n_steps, sizeof(trf__step)));
-    if (pass->run.scratch) trf__run_close(&pass->run);
+    trf__run_close(&pass->run);
     pass->arena = NULL;
     pass->steps = NULL;
 }
@@ -4812,23 +5019,19 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size = bigger;
     size.encoder.steps = size.decoder.steps = NULL;     /* only counting: the steps keep their old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
-    status = trf__run_open(&bigger.run, pass->run.threads, pass->leave_blas_threads,
-                           trf__pass_scratch(pass->config, limits->longest), &pass->run.hooks, err);
-    if (status != TRF_OK) return status;
     bigger.arena = (char *)trf__alloc(&pass->run.hooks, bigger.arena_bytes);
-    if (!bigger.arena) {
-        trf__run_close(&bigger.run);
+    if (!bigger.arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "activations",
                          "no memory for the %llu bytes that %lld source and %lld target tokens need",
                          (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows,
                          (long long)limits->target_rows);
-    }
+    status = trf__run_reserve(&bigger.run, trf__pass_scratch(pass->config, limits->longest), err);
+    if (status != TRF_OK) { trf__free(&pass->run.hooks, bigger.arena, bigger.arena_bytes); return status; }
     trf__pass_layout(&bigger, bigger.arena);
     for (p = 0; bigger.table && p < limits->longest; p++)
         trf__position_row(bigger.table + p * pass->config->d_model, p + pass->config->position_offset,
                           pass->config->d_model, (int)pass->config->positions);
     trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
-    if (pass->run.scratch) trf__run_close(&pass->run);
     *pass = bigger;
     return TRF_OK;
 }
@@ -4860,15 +5063,13 @@ TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *lim
                          trf__bytes(pass.n_steps, sizeof(trf__step)));
 }
 
+/* After a failure too, trf__pass_close frees what there is. */
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training,
-                                  int threads, int leave_blas_threads, const trf_hooks *hooks, trf_error *err)
+                                  int threads, const trf_hooks *hooks, trf_error *err)
 {
-    trf_status status;
     *pass = trf__pass_of(&model->config, &model->layout, limits, training);
     pass->weights = model->weights;
-    pass->leave_blas_threads = leave_blas_threads;
-    pass->run.threads = threads;
-    pass->run.hooks = *hooks;
+    TRF__TRY(trf__run_open(&pass->run, threads, trf__pass_scratch(pass->config, limits->longest), hooks, err));
     pass->steps = (trf__step *)trf__alloc_zeroed(hooks, trf__bytes(pass->n_steps, sizeof(trf__step)));
     if (!pass->steps)
         return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
@@ -4876,12 +5077,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     pass->decoder.steps = pass->steps + pass->encoder.n_steps;
     trf__pass_steps(pass, &pass->encoder, 0);
     trf__pass_steps(pass, &pass->decoder, 1);
-    status = trf__pass_resize(pass, limits, err);
-    if (status != TRF_OK) {
-        trf__free(hooks, pass->steps, trf__bytes(pass->n_steps, sizeof(trf__step)));
-        pass->steps = NULL;
-    }
-    return status;
+    return trf__pass_resize(pass, limits, err);
 }
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
@@ -5610,8 +5806,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
                            (long long)model->layout.n_weights);
     limits = trf__train_limits(&model->config, options);
     if (status == TRF_OK)
-        status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, options->leave_blas_threads,
-                                &options->hooks, err);
+        status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, &options->hooks, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     trf__adam_tiles(t->tiles, &model->layout, options->decay_all);
     *trainer = t;
@@ -6226,8 +6421,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
         { "max_length_b",       (double)search->max_length_b,       search->max_length_a > 0 ? 0.0 : 1.0, INT32_MAX },
         { "max_sentences",      (double)search->max_sentences,      1, INT32_MAX },
         { "max_tokens",         (double)search->max_tokens,         1, INT32_MAX },
-        { "threads",            (double)search->threads,            1, TRF__MAX_THREADS },
-        { "leave_blas_threads", (double)search->leave_blas_threads, 0, 1 }
+        { "threads",            (double)search->threads,            1, TRF__MAX_THREADS }
     };
     size_t i;
     for (i = 0; i < sizeof range / sizeof range[0]; i++)
@@ -6429,8 +6623,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
     if (status == TRF_OK)
-        status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, search->leave_blas_threads,
-                                &search->hooks, err);
+        status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, &search->hooks, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     trf__pack_weights(t);
     t->pass.packed = t->packed;
@@ -6949,7 +7142,6 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 struct trf_context {
     trf__run run;
-    int leave_blas_threads;
     int64_t longest, d_head;                /* of the attention that the scratch is made for */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions of rows */
@@ -6964,7 +7156,7 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
     trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
     trf__free(&hooks, context->room, trf__bytes(context->room_capacity, sizeof *context->room));
-    if (context->run.scratch) trf__run_close(&context->run);
+    trf__run_close(&context->run);
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -6984,8 +7176,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    c->leave_blas_threads = device->leave_blas_threads;
-    status = trf__run_open(&c->run, device->threads, device->leave_blas_threads, TRF__GEMM_SCRATCH, hooks, err);
+    status = trf__run_open(&c->run, device->threads, TRF__GEMM_SCRATCH, hooks, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     *context = c;
     return TRF_OK;
@@ -7220,14 +7411,9 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         longest = trf__max64(longest, span->n_key);
     }
     if (longest > context->longest || d_head > context->d_head) {
-        trf__run bigger;
         longest = trf__max64(longest, context->longest);
         d_head = trf__max64(d_head, context->d_head);
-        TRF__TRY(trf__run_open(&bigger, context->run.threads, context->leave_blas_threads,
-                               trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, d_head)),
-                               &context->run.hooks, err));
-        trf__run_close(&context->run);
-        context->run = bigger;
+        TRF__TRY(trf__run_reserve(&context->run, trf__attention_scratch(longest, d_head), err));
         context->longest = longest;
         context->d_head = d_head;
     }
@@ -9746,7 +9932,6 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     TRF__TRAIN_REALS(X)
 #undef X
     o->threads = c->device.threads;     /* not the number of the machine that wrote the file */
-    o->leave_blas_threads = c->device.leave_blas_threads;
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf__train_check(o, c, err), err));
     /* the limits are only a plan, which grows: a file cannot make us plan for more than the defaults */

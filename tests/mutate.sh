@@ -18,15 +18,16 @@ export OMP_WAIT_POLICY
 cat >"$work/table" <<'END'
 bias forgotten @@ ops blocks model @@ if (j->b) trf__add_bias( @@ if (0) trf__add_bias(
 bias gradient forgotten @@ ops blocks model @@ if (i == 0 && p->db) trf__column_sums( @@ if (0) trf__column_sums(
-weight gradient set, not added @@ ops blocks model @@ dy, 1, lddy, x, ldx, 1, dw, lddw, 1); @@ dy, 1, lddy, x, ldx, 1, dw, lddw, 0);
+weight gradient set, not added @@ ops blocks model @@ panels, p->add || t > 0)); @@ panels, t > 0));
+CBLAS sets, does not add @@ ops blocks model @@ (trf_real)(p.add != 0), p.c @@ 0, p.c
 product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < columns ? from @@ panel[16 * t + j] = j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))
 attention scale @@ ops blocks golden @@ trf_real scale = (trf_real)(1 / sqrt((double)a->d_head)), local[2]; @@ trf_real scale = (trf_real)(1 / (double)a->d_head), local[2];
 causal mask off by one @@ ops blocks definitions @@ ? span->n_key - span->n_query + i + 1 : @@ ? span->n_key - span->n_query + i + 2 :
 softmax gradient without its mean @@ ops blocks model @@ trf__sub(trf__load(ds + c), mean)), factor)); @@ trf__load(ds + c)), factor));
-gradient of keys from the weights @@ ops blocks model @@ trf__mm(seen, d, n, room.ds, 1, room.m16, room.q @@ trf__mm(seen, d, n, room.s, 1, room.m16, room.q
-query gradient adds keys beyond the mask @@ ops blocks model @@ trf__mm(n, d, seen, room.ds, room.m16, 1, room.k @@ trf__mm(n, d, seen - 1, room.ds, room.m16, 1, room.k
+gradient of keys from the weights @@ ops blocks model @@ (dk, a->ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, a->ldk, seen, d, n, trf__view_of(room.s,
+query gradient adds keys beyond the mask @@ ops blocks model @@ first, a->ldq, n, d, seen, @@ first, a->ldq, n, d, seen - 1,
 no keys do not give zero @@ ops blocks model @@ if (span->n_key == 0) { @@ if (span->n_key < 0) {
 norm epsilon outside the root @@ definitions ops blocks @@ else r = 1 / sqrt(var / (double)d + j->epsilon); @@ else r = 1 / (sqrt(var / (double)d) + j->epsilon);
 annotated norm with the biased deviation @@ definitions ops golden @@ (double)(d > 1 ? d - 1 : 1)) + j->epsilon); @@ (double)d) + j->epsilon);

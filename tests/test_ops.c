@@ -70,7 +70,7 @@ static trf__run run_of(int threads, int blas)
     trf__run run;
     trf_hooks none;
     TRF__ZERO(none);
-    assert_int_equal(trf__run_open(&run, threads, 0, scratch, &none, NULL), TRF_OK);
+    assert_int_equal(trf__run_open(&run, threads, scratch, &none, NULL), TRF_OK);
     if (!blas) run.blas = 0;
     return run;
 }
@@ -527,7 +527,7 @@ static void check_product(const product_case *p, const trf_real *c, int64_t ldc,
         }
 }
 
-/* trf__product of any strides, and trf__mm on panels packed by hand. */
+/* Any strides, and panels packed by hand. */
 static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turned)
 {
     int mark = plain_used, add;
@@ -545,13 +545,15 @@ static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turn
         trf_real *before = plain_random(m * ldc, 1), *c = plain_copy(before, m * ldc);
         trf_real *d = plain_copy(before, m * ldc);
         int64_t i;
+        trf__view view = trf__view_of(a, p.a_row, p.a_step), panels_view = trf__view_of(packed, 16, 16 * k);
+        trf__product any = trf__product_of(c, ldc, m, n, k, view, trf__view_of(b, p.b_row, p.b_column), add);
         if (!add) for (i = 0; i < m * ldc; i++) if (i % ldc < n) c[i] = d[i] = (trf_real)NAN;
-        trf__product(scratch, m, n, k, a, p.a_row, p.a_step, b, p.b_row, p.b_column, c, ldc, add);
-        trf__mm(m, n, k, a, p.a_row, p.a_step, packed, 16, 16 * k, d, ldc, add);
+        trf__mm_packing(scratch, &any);
+        trf__mm(trf__product_of(d, ldc, m, n, k, view, panels_view, add));
         /* cut into panels of 256 or not: the same bits */
         assert_memory_equal(c, d, (size_t)(m * ldc) * sizeof *c);
         if (!add) for (i = 0; i < m * ldc; i++) if (i % ldc < n) before[i] = 0;
-        check_product(&p, c, ldc, before, "trf__product");
+        check_product(&p, c, ldc, before, "trf__mm_packing");
     }
     plain_release(mark);
 }
@@ -587,11 +589,17 @@ static void test_pack_weight(void **state)
     }
 }
 
+static void multiply(const trf__run *run, const product_case *p, trf_real *c, int64_t ldc, int add)
+{
+    trf__multiply(run, 0, run->blas, NULL,
+                  trf__product_of(c, ldc, p->m, p->n, p->k, trf__view_of(p->a, p->a_row, p->a_step),
+                                  trf__view_of(p->b, p->b_row, p->b_column), add));
+}
+
 static void test_products_of_weights(void **state)
 {
     static const int64_t shapes[][3] = {{1, 1, 1}, {1, 300, 33}, {15, 17, 16}, {16, 16, 300}, {17, 15, 31},
-                                        {33, 129, 70},
-                                        {300, 50, 65}};
+                                        {33, 129, 70}, {33, 1, 20}, {33, 20, 1}, {33, 1, 1}, {300, 50, 65}};
     size_t s;
     int blas;
     (void)state;
@@ -600,30 +608,28 @@ static void test_products_of_weights(void **state)
             trf__run run = run_of(1, blas);
             int64_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2], ldy = out + 2, i;
             trf_real *x = plain_random(rows * in, 1), *y, *before;
-            trf__mat w;
             product_case p;
             p.m = rows; p.n = out; p.k = in; p.a = x; p.a_row = in; p.a_step = 1; p.b_row = 1; p.b_column = in;
-            w.plain = p.b = plain_random(out * in, 1);
-            w.packed = NULL;
+            p.b = plain_random(out * in, 1);
             before = plain_fill(plain_empty(rows * ldy), rows * ldy, 0);
             y = plain_copy(before, rows * ldy);
             for (i = 0; i < rows * ldy; i++) if (i % ldy < out) y[i] = (trf_real)NAN;
-            trf__product_nt(&run, 0, run.blas, y, x, w, rows, out, in, ldy);
-            check_product(&p, y, ldy, before, "trf__product_nt");
+            multiply(&run, &p, y, ldy, 0);                                              /* y = x w^T */
+            check_product(&p, y, ldy, before, "x w^T");
             p.a = plain_random(rows * ldy, 1); p.a_row = ldy;                           /* dx = dy w */
             p.n = in; p.k = out; p.b_row = in; p.b_column = 1;
             y = plain_empty(rows * in);
-            trf__product_nn(&run, 0, run.blas, y, p.a, w, rows, out, in, ldy, 0);
-            check_product(&p, y, in, NULL, "trf__product_nn");
+            multiply(&run, &p, y, in, 0);
+            check_product(&p, y, in, NULL, "dy w");
             before = plain_copy(y, rows * in);
-            trf__product_nn(&run, 0, run.blas, y, p.a, w, rows, out, in, ldy, 1);
-            check_product(&p, y, in, before, "trf__product_nn +");
+            multiply(&run, &p, y, in, 1);
+            check_product(&p, y, in, before, "dx + dy w");
             p.m = out; p.n = in; p.k = rows; p.a_row = 1; p.a_step = ldy;               /* dw += dy^T x */
             p.b = plain_random(rows * (in + 1), 1); p.b_row = in + 1;
             before = plain_random(out * (in + 5), 1);
             y = plain_copy(before, out * (in + 5));
-            trf__product_tn(&run, 0, run.blas, y, p.a, p.b, rows, out, in, ldy, in + 1, in + 5);
-            check_product(&p, y, in + 5, before, "trf__product_tn");
+            multiply(&run, &p, y, in + 5, 1);
+            check_product(&p, y, in + 5, before, "dw + dy^T x");
             trf__run_close(&run);
         }
 }

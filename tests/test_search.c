@@ -1224,7 +1224,7 @@ static void test_options_are_checked(void **state)
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
     REFUSE(max_length_b, int32_t, -1);
     REFUSE(max_sentences, int32_t, 0);      REFUSE(max_tokens, int32_t, 0);
-    REFUSE(threads, int32_t, 0);            REFUSE(leave_blas_threads, int32_t, 2);
+    REFUSE(threads, int32_t, 0);
     search.max_length_a = search.max_length_b = 0;      /* then no answer could have a token */
     expect_refused(search, "max_length_b");
     search.max_length_b = 7;
@@ -1240,7 +1240,7 @@ static void test_presets_set_their_fields_only(void **state)
         trf_search once = trf_search_defaults(), twice;
         trf_error err;
         once.beam = 7; once.n_best = 3; once.max_length_a = 1.5; once.max_length_b = 9;
-        once.max_sentences = 5; once.max_tokens = 77; once.threads = 3; once.leave_blas_threads = 1;
+        once.max_sentences = 5; once.max_tokens = 77; once.threads = 3;
         once.word_penalty = 0.5;
         memcpy(&twice, &once, sizeof once);
         trf_search_set_rule(&once, all_rules[i]);
@@ -1249,8 +1249,7 @@ static void test_presets_set_their_fields_only(void **state)
         assert_memory_equal(&once, &twice, sizeof once);
         assert_true(once.beam == 7 && once.n_best == 3 && once.max_length_a == 1.5 && once.max_length_b == 9);
         assert_true(once.max_sentences == 5 && once.max_tokens == 77);
-        assert_true(once.threads == 3 && once.leave_blas_threads == 1);
-        assert_true(once.word_penalty == 0);
+        assert_true(once.threads == 3 && once.word_penalty == 0);
         assert_int_equal(trf__search_check(&once, &err), TRF_OK);
     }
 }

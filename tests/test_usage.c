@@ -1678,37 +1678,6 @@ static void edges(void **state)
     trf_context_destroy(NULL);
 }
 
-/* OpenBLAS's own threads, left as the program has set them, compute the same but for rounding. */
-static void blas_threads_left_alone(void **state)
-{
-    trf_error err;
-    trf_train_options training = small_training();
-    trf_search search = small_search(2, 1);
-    trf_model *model = NULL;
-    trf_step_report report[2];
-    double score[2][PAIRS];
-    pairs p;
-    const trf_batch *batch = backwards(&p);
-    int32_t i, alone;
-    (void)state;
-    for (alone = 0; alone < 2; alone++) {
-        trf_trainer *trainer = NULL;
-        trf_translator *t = NULL;
-        training.leave_blas_threads = search.leave_blas_threads = alone;
-        training.threads = search.threads = 2;
-        OK(trf_model_copy(&model, learnt, &err));
-        OK(trf_trainer_create(&trainer, model, &training, &err));
-        OK(trf_train_step(trainer, batch, &report[alone], &err));
-        OK(trf_translator_create(&t, model, &search, &err));
-        OK(trf_score(t, batch, score[alone], &err));
-        trf_translator_destroy(t);
-        trf_trainer_destroy(trainer);
-        trf_model_destroy(model);
-    }
-    assert_true(fabs(report[0].loss - report[1].loss) < 1e-4);
-    for (i = 0; i < batch->target.count; i++) assert_true(fabs(score[0][i] - score[1][i]) < 1e-3);
-}
-
 static void free_nothing(void *user, void *memory, size_t bytes) { (void)user; (void)memory; (void)bytes; }
 
 /* NULL where something is needed is told, not followed; the error itself may be NULL anywhere. */
@@ -1844,7 +1813,6 @@ int main(void)
         cmocka_unit_test(rounds_do_not_matter),
         cmocka_unit_test(finished_sentences_leave),
         cmocka_unit_test(edges),
-        cmocka_unit_test(blas_threads_left_alone),
         cmocka_unit_test(nothing_given),
     };
     return cmocka_run_group_tests(tests, learn, forget);

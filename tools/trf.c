@@ -113,7 +113,7 @@ struct settings {
     int32_t size, conventions, search_rule;                     /* presets: numbers of their choices */
     double dropout;
     uint64_t seed;
-    int32_t threads, leave_blas_threads;
+    int32_t threads;
 
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
     int32_t accumulate, resume;
@@ -127,7 +127,6 @@ static trf_load_options load_options(const struct settings *s)
 {
     trf_load_options load = trf_load_defaults();
     load.device.threads = s->threads;
-    load.device.leave_blas_threads = s->leave_blas_threads;
     load.hooks.log = log_warning;
     return load;
 }
@@ -178,8 +177,6 @@ static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf
 static void then_threads(struct settings *s)
 {
     s->config.device.threads = s->training.threads = s->search.threads = s->threads;
-    s->config.device.leave_blas_threads = s->leave_blas_threads;
-    s->training.leave_blas_threads = s->search.leave_blas_threads = s->leave_blas_threads;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -393,8 +390,6 @@ static const struct row rows[] = {
     {TRANSLATE | SCORE, FLAG, "interactive", AT(interactive), NULL,
      "answer each line at once; goes without saying when the input is a terminal", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
-    {RUN, SWITCH, "leave-blas-threads", AT(leave_blas_threads), NO_YES,
-     "do not set OpenBLAS to one thread a call; results then may depend on threads", then_threads},
 };
 
 enum { N_ROWS = (int)(sizeof rows / sizeof *rows) };
