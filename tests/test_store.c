@@ -1279,6 +1279,14 @@ static void checkpoints_in_the_middle(void **state)
     end_run(&r);
 }
 
+/* Where the next batch stands. */
+static void position_of(const trf_corpus *c, int64_t *epoch_now, int64_t *batch_now)
+{
+    trf_place place = trf__corpus_place(c);
+    *epoch_now = place.epoch;
+    *batch_now = place.batch;
+}
+
 /* Loads a checkpoint that must be refused; a corpus stays where it is. Returns err.where. */
 static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_status status, const char *what)
 {
@@ -1288,7 +1296,7 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     trf_trainer *trainer = (trf_trainer *)&err;
     int64_t epoch = 0, batch = 0, epoch_now = 0, batch_now = 0;
     trf_status got;
-    if (corpus) trf__corpus_position(corpus, &epoch, &batch);
+    if (corpus) position_of(corpus, &epoch, &batch);
     got = trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &options, &err);
     if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status),
         what ? what : "it");
@@ -1299,7 +1307,7 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0])
         fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status), what ? what : "anything",
                  trf_status_name(got), err.what, err.message);
-    if (corpus) trf__corpus_position(corpus, &epoch_now, &batch_now);
+    if (corpus) position_of(corpus, &epoch_now, &batch_now);
     assert_true(epoch == epoch_now && batch == batch_now);
     return err.where;
 }
