@@ -33,7 +33,7 @@
 //     static trf_batch next_copy_task(void)
 //     {
 //         static int32_t ids[32 * 10], lengths[32];
-//         trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+//         trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0, {0, 0, 0}};
 //         int i, j, n = 0;
 //         for (i = 0; i < 32; i++) {
 //             lengths[i] = 3 + rand() % 8;
@@ -237,7 +237,8 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
    alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same `bytes` back.
    log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer and per
    decoded token (in backward only while nothing has been accumulated yet); non-zero makes the running call return
-   TRF_E_CANCELLED. */
+   TRF_E_CANCELLED. A cancelled step has done nothing: make it again with the same batch, or save a checkpoint, from
+   which a resumed run begins with that batch. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -480,10 +481,17 @@ typedef struct trf_sequences {
     int32_t count;
 } trf_sequences;
 
+/* Where a batch stands in its corpus; all zeros: nowhere. */
+typedef struct trf_place {
+    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide their order */
+    int64_t epoch, batch;
+} trf_place;
+
 /* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
 typedef struct trf_batch {
     trf_sequences source, target;
     int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before */
+    trf_place place;            /* set by trf_corpus_next, kept in copies and parts; zeros in batches of your own */
 } trf_batch;
 
 /* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row. lengths has
@@ -517,8 +525,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
-/* The next batch, valid until the next call. TRF_E_END after the last epoch: a loop's normal end. An epoch's last
-   batch is as small as what is left; a pair over the budget has a batch of its own. */
+/* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
+   last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
+   batch of its own. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 
@@ -835,7 +844,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 
 typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
 
-/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. */
+/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. t counts the
+   updates that the moments have had: a skipped step is none, though schedule and dropout move on, as in PyTorch. */
 typedef enum trf_adam_epsilon {
     TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
     TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
@@ -903,7 +913,8 @@ typedef struct trf_step_report {
     double gradient_norm;       /* global, of the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
-                                   squares hold (1e18; 1e150 in double); every parameter is as it was */
+                                   squares hold (1e18; 1e150 in double); every parameter and Adam's moments are
+                                   as they were. A weight alone that would become infinite stays as it was */
     char tensor[64];            /* then: the first tensor whose gradient was not finite, "loss" or "gradient_norm" */
 } trf_step_report;
 
@@ -930,7 +941,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
 /* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero. */
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
 /* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
-   the number of the step, which the schedule and the dropout masks follow, moves on. */
+   the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
 TRF_API void trf_end_step(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
@@ -943,16 +954,20 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
 
-/* Weights, Adam, schedule, random numbers, data position (corpus may be NULL). In the middle of an accumulation:
-   TRF_E_STATE. Loading makes a model and a trainer that go on with the same bits; a corpus with the same options
-   (epochs and max_length may differ) and pairs is moved to the stored place, or refused (TRF_E_STATE) if they differ.
-   NULL training: the stored options, with the default limits where theirs are larger, the hooks and the device of the
-   load options, and without ranks and all_reduce. */
+/* Weights, Adam, schedule, random numbers, and the place in the corpus (may be NULL): the first batch after the last
+   complete step. In the middle of an accumulation: TRF_E_STATE. Loading makes a model and a trainer that go on with
+   the same bits, and moves the corpus, if there is one, as trf_corpus_resume does. NULL training: the stored options,
+   with the default limits where theirs are larger, the hooks and the device of the load options, and without ranks
+   and all_reduce. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err);
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
                                        const trf_train_options *training, const trf_load_options *options,
                                        trf_error *err);
+/* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
+   discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
+   place. */
+TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err);
 #endif
 
 #if defined(__cplusplus)
@@ -1250,8 +1265,8 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 //
 // trf__fma is the only place where a product and a sum may melt into one rounding: on machines with
 // a fused multiply-add (and contraction allowed, as gnu modes do) they do, on others they do not.
-// Kernels therefore never write a product that only feeds a sum in any other way: no compiler
-// finds anything else to contract, and gcc and clang give the same bits.
+// Kernels therefore never write a product that only feeds a sum in any other way (a minimum between the
+// two will do): no compiler finds anything else to contract, and gcc and clang give the same bits.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
@@ -1493,21 +1508,25 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 }
 
 /* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent, and one for the
-   root itself. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
+   root itself. Below 2^-100 of 2^64 a, for digits that denormal numbers have lost cannot be halved. Relative error
+   below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
-    trf__v16 r, s, half = trf__mul(a, trf__set(-0.5f));
+    const trf__v16 one = trf__set(1.0f), small = trf__set(7.88860905e-31f);
+    trf__v16 x = trf__mul(a, trf__if_less(a, small, trf__set(18446744073709551616.0f), one));
+    trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
     int k;
 #define X(i) { \
         trf__ivec bits; \
-        TRF__AS_INT(bits, a.part[i]); \
+        TRF__AS_INT(bits, x.part[i]); \
         bits = 0x5F3759DF - (bits >> 1); \
         TRF__AS_REAL(r.part[i], bits); }
     TRF__EACH(X)
 #undef X
     for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
-    s = trf__mul(a, r);
-    s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, a), trf__mul(r, trf__set(0.5f)), s);
+    s = trf__mul(x, r);
+    s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
+    s = trf__mul(s, trf__if_less(a, small, trf__set(2.32830644e-10f), one));
     return trf__if_less(a, trf__set((trf_real)HUGE_VAL), s, a);
 }
 
@@ -1663,13 +1682,15 @@ typedef struct trf__loss {
     int64_t zero_column;        /* -1: none */
 } trf__loss;
 
+#define TRF__MOST_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
+
 typedef struct trf__adam_tile { int64_t begin, n; int32_t decay; } trf__adam_tile;
 typedef struct trf__adam {
     trf_real *p, *m, *v;
     const trf_real *g;
     const trf__adam_tile *tiles;
     int64_t n_tiles;
-    double scale;               /* of the gradient: clipping / tokens */
+    double scale;               /* of the gradient: clipping / tokens; scaled it is below TRF__MOST_GRADIENT */
     double beta1, beta2, rate, v_scale, epsilon_in, epsilon_out;
     double l2, shrink;          /* weight decay where decay = 1: coupled, g += l2 p; decoupled, p -= shrink p */
 } trf__adam;
@@ -2838,8 +2859,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 
 // >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
 //
-//   g = scale * gradient (+ l2 p)     m += (1 - beta1) (g - m)     v += (1 - beta2) (g^2 - v)
+//   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
 //   p = p - shrink p - rate * m / (sqrt(v_scale v + epsilon_in) + epsilon_out)
+//
+// A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
+// becomes infinite: l2 p stops where its square would, and a weight stays as it is if the new one would be.
 //
 // Tiles are pieces of single parameters; sums of squares are taken in double over each tile and added in order.
 
@@ -2867,27 +2891,36 @@ TRF__FN void trf__cpu_sum_squares(const trf__run *run, double *partial, const tr
     trf__tiles(run, n_tiles, trf__squares_tile, &job);
 }
 
+/* beta old + (1 - beta) x */
+TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
+{
+    if (beta < 0.5) return trf__fma(trf__set((trf_real)beta), trf__sub(old, x), x);
+    return trf__fma(trf__set((trf_real)(1 - beta)), trf__sub(x, old), old);
+}
+
 TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int64_t tile, int worker)
 {
     const trf__adam *a = (const trf__adam *)arguments;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    trf__v16 scale = trf__set((trf_real)a->scale), rate = trf__set((trf_real)-a->rate);
-    trf__v16 c1 = trf__set((trf_real)(1 - a->beta1)), c2 = trf__set((trf_real)(1 - a->beta2));
-    trf__v16 v_scale = trf__set((trf_real)a->v_scale);
+    double first = a->scale < 1e-20 ? 1e-20 : 1;        /* in float the scale may be too small for one factor */
+    trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(a->scale / first));
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-a->rate), v_scale = trf__set((trf_real)a->v_scale);
+    trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
+    trf__v16 square = trf__mul(most, most);
     trf__v16 inside = trf__set((trf_real)a->epsilon_in), outside = trf__set((trf_real)a->epsilon_out);
-    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 / a->scale : 0));
-    trf__v16 shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
+    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 : 0)), shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
     (void)run; (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
-        trf__v16 p = trf__load_n(a->p + i, left), step;
-        trf__v16 m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left);
-        trf__v16 g = trf__mul(trf__fma(l2, p, trf__load_n(a->g + i, left)), scale);
-        m = trf__fma(c1, trf__sub(g, m), m);
-        v = trf__fma(c2, trf__fma(g, g, trf__sub(trf__set(0), v)), v);
-        step = trf__div(m, trf__add(trf__sqrt(trf__fma(v, v_scale, inside)), outside));
-        p = trf__fma(rate, step, trf__fma(shrink, p, p));
+        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left);
+        trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), root, moved;
+        trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
+        m = trf__running_mean(m, g, a->beta1);
+        v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);   /* trf__min: see trf__fma */
+        root = trf__sqrt(trf__fma(v, v_scale, inside));
+        moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
+        p = trf__if_less(trf__sub(moved, moved), one, moved, p);    /* infinity - infinity is not less */
         trf__store_n(a->p + i, p, left);
         trf__store_n(a->m + i, m, left);
         trf__store_n(a->v + i, v, left);
@@ -5706,6 +5739,8 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     int64_t n_tiles;
     int64_t step;                   /* updates so far, skipped ones included */
+    int64_t updates;                /* those that moved the moments */
+    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
     int64_t micro, sentences;       /* micro-batches and sentences since the last update */
 };
 
@@ -5853,24 +5888,25 @@ TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, d
 
 TRF_API void trf_discard_gradients(trf_trainer *trainer) { if (trainer) trainer->micro = trainer->sentences = 0; }
 
-TRF_API void trf_end_step(trf_trainer *trainer)
+TRF__FN void trf__complete_step(trf_trainer *trainer)
 {
     trf_discard_gradients(trainer);
-    if (trainer) trainer->step++;
+    trainer->step++;
+    trainer->begin = trainer->behind;
 }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                        trf_error *err)
+TRF_API void trf_end_step(trf_trainer *trainer)
 {
-    const trf_train_options *o;
-    trf_real *slots;
+    if (trainer) trf__complete_step(trainer);
+}
+
+TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                    trf_error *err)
+{
+    const trf_train_options *o = &trainer->options;
+    trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
     trf__dropouts p;
     double loss, nll, correct;
-    trf__report_clear(report);
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    o = &trainer->options;
-    slots = trainer->gradients + trainer->model->layout.n_weights;
-    if (!batch) return trf__fail_null(err, "batch");
     if (batch->ordinal < 0 || batch->ordinal > INT32_MAX / 2 || trainer->sentences > INT32_MAX / 2)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %d, got %lld", INT32_MAX / 2, (long long)batch->ordinal);
@@ -5897,6 +5933,21 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
         report->step = trainer->step + 1;
     }
     return TRF_OK;
+}
+
+/* Keeps the trainer's places in the data. A batch that is refused is done with; one that is cancelled is not. */
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                        trf_error *err)
+{
+    trf_status status;
+    trf__report_clear(report);
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    if (trainer->micro == 0) trainer->begin = batch->place;
+    status = trf__micro_batch(trainer, batch, report, err);
+    trainer->behind = batch->place;
+    if (status != TRF_E_CANCELLED) trainer->behind.batch++;
+    return status;
 }
 
 /* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings last. */
@@ -5933,11 +5984,15 @@ TRF__FN double trf__gradient_norm(trf_trainer *t, const char **blame)
     return sqrt(sum);
 }
 
-/* The coefficients of >>adam for update `step`, from the gradient's scale. */
-TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learning_rate, int64_t step)
+/* 1 - beta^n, without cancelling where beta is near 1. */
+TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
+
+/* The coefficients of >>adam for update number n of the moments, from the gradient's scale. A float v holds nothing
+   below 1e-45: it counts as 1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
+TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learning_rate, int64_t n)
 {
     const trf_train_options *o = &t->options;
-    double c1 = 1 - pow(o->beta1, (double)step), c2 = 1 - pow(o->beta2, (double)step);
+    double c1 = trf__bias(o->beta1, n), c2 = trf__bias(o->beta2, n);
     trf__adam a;
     TRF__ZERO(a);
     a.p = t->model->weights;
@@ -5947,9 +6002,10 @@ TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learni
     a.beta1 = o->beta1; a.beta2 = o->beta2;
     a.rate = learning_rate / c1;
     a.v_scale = 1 / c2;
+    if (o->epsilon_rule == TRF_EPSILON_FAIRSEQ) { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; }
     a.epsilon_in = o->epsilon_rule == TRF_EPSILON_INSIDE ? o->epsilon : 0;
     a.epsilon_out = o->epsilon_rule == TRF_EPSILON_INSIDE ? 0 : o->epsilon;
-    if (o->epsilon_rule == TRF_EPSILON_FAIRSEQ) { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; }
+    if (TRF__REAL_BYTES == 4) a.epsilon_in += 1e-44 * a.v_scale;
     if (o->optimizer == TRF_ADAM) a.l2 = o->weight_decay;
     else a.shrink = learning_rate * o->weight_decay;
     return a;
@@ -5960,7 +6016,6 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     const trf_real *slots;
     trf_step_report local;
     const char *blame;
-    const double most = sizeof(trf_real) == 4 ? 1e18 : 1e150;
     double tokens, norm, scale;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
@@ -5980,20 +6035,20 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
                       trf__slot(slots, TRF__SLOT_CORRECT), tokens);
     report->source_tokens = (int64_t)(trf__slot(slots, TRF__SLOT_SOURCE) + 0.5);
     norm = trf__gradient_norm(trainer, &blame) / tokens;
-    trf_discard_gradients(trainer);
-    report->step = ++trainer->step;
+    trf__complete_step(trainer);
+    report->step = trainer->step;
     report->gradient_norm = norm;
     report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step);
     scale = trainer->options.clip_norm / (norm + 1e-6);     /* as torch.nn.utils.clip_grad_norm_ */
     if (!(scale < 1)) scale = 1;
-    if (!(norm * scale < most) || !trf__is_finite(report->loss)) {      /* Adam squares it */
+    if (!(norm * scale < TRF__MOST_GRADIENT) || !trf__is_finite(report->loss)) {
         report->skipped = 1;
         trf__copy_text(report->tensor, sizeof report->tensor,
                        blame ? blame : trf__is_finite(report->loss) ? "gradient_norm" : "loss");
         return TRF_OK;
     }
     {
-        trf__adam a = trf__adam_of(trainer, scale / tokens, report->learning_rate, trainer->step);
+        trf__adam a = trf__adam_of(trainer, scale / tokens, report->learning_rate, ++trainer->updates);
         trainer->pass.run.ops->adam(&trainer->pass.run, &a);
     }
     return TRF_OK;
@@ -7765,8 +7820,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
 //
 // The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
-// so behind the last batch of epoch e it is (e + 1, 0). Checkpoints store it with a fingerprint of all
-// that decides the order, and seek. All buffers are made by the first next or seek; then nothing grows.
+// so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that decides the order it is
+// a trf_place: each batch carries its own, so that a trainer knows how far it has come (>>step), and checkpoints
+// store that (>>checkpoint). All buffers are made by the first next or seek; then nothing grows.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__pair {
@@ -7948,14 +8004,8 @@ TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
     out->ordinal = 0;
 }
 
-/* For checkpoints: where the next batch comes from. */
-TRF__FN void trf__corpus_position(const trf_corpus *c, int64_t *epoch, int64_t *batch)
-{
-    *epoch = c->epoch;
-    *batch = c->batch;
-}
-
-/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. */
+/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. Behind the
+   last batch of an epoch the next one begins. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
 {
     int first = !c->memory;
@@ -7965,7 +8015,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
         TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
             trf__corpus_plan(c, epoch);
-            outside = batch >= c->n_batches;
+            outside = batch > c->n_batches;
+            if (batch == c->n_batches) { epoch++; batch = 0; }
         }
     }
     if (outside) {
@@ -7988,6 +8039,16 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
     hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
     hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
     return trf__hash_add(hash, o->seed);
+}
+
+/* Where the next batch stands. */
+TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
+{
+    trf_place place;
+    place.corpus = trf__corpus_fingerprint(c);
+    place.epoch = c->epoch;
+    place.batch = c->batch;
+    return place;
 }
 
 /* Position of the first padding that an id follows in its row, or -1. */
@@ -8173,6 +8234,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
                          (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_reserve(corpus, err));
     trf__corpus_plan(corpus, corpus->epoch);
+    batch->place = trf__corpus_place(corpus);
     trf__corpus_gather(corpus, corpus->batch++, batch);
     if (corpus->batch == corpus->n_batches) {
         corpus->epoch++;
@@ -9506,7 +9568,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //   __metadata__       trf.format = 1; trf.content = model | checkpoint; trf.config.FIELD, each field as
 //                      decimal text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab (see >>vocab); trf.crc32 of the data. A checkpoint adds trf.train.FIELD,
-//                      trf.step, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
+//                      trf.step, trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
 //
 // Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the prefix
 // `transformer.` that a wrapping nn.Module adds, and refuses every tensor that it has no use for. Nothing is
@@ -9885,10 +9947,27 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
 //
-// Beside the weights: Adam's moments, the number of the step, the training options, and the place in the corpus.
+// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the training options, and
+// the place in the corpus where the step begins that is not complete: batches delivered for it are delivered again.
 // Random numbers need no state of their own: they follow from seed, step and place (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
+
+/* Where a resumed run begins: at the trainer's place, unless that is in other data or the corpus is not there yet. */
+TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
+{
+    trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
+    int behind = begin.epoch > next.epoch || (begin.epoch == next.epoch && begin.batch > next.batch);
+    return begin.corpus != next.corpus || behind ? next : begin;
+}
+
+TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+{
+    if (trainer->micro == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                     "%lld micro-batches wait for their optimizer step: end it or discard them",
+                     (long long)trainer->micro);
+}
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err)
@@ -9896,20 +9975,15 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     trf__notes notes;
     trf__clear(err);
     if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
-    if (trainer->micro > 0)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "%lld micro-batches wait for their optimizer step: save after it",
-                         (long long)trainer->micro);
+    TRF__TRY(trf__no_gradients(trainer, err));
     notes.n = 0;
     trf__note_int(&notes, "trf.step", trainer->step);
+    trf__note_int(&notes, "trf.updates", trainer->updates);
     if (corpus) {
-        int64_t epoch, batch;
-        char text[TRF__NOTE_SIZE];
-        trf__corpus_position(corpus, &epoch, &batch);
-        trf__note_int(&notes, "trf.corpus.epoch", epoch);
-        trf__note_int(&notes, "trf.corpus.batch", batch);
-        snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
-        trf__note(&notes, "trf.corpus.fingerprint", text);
+        trf_place place = trf__resume_place(trainer, corpus);
+        trf__note_int(&notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
+        trf__note_int(&notes, "trf.corpus.epoch", place.epoch);
+        trf__note_int(&notes, "trf.corpus.batch", place.batch);
     }
 #define X(type, field) trf__note_int(&notes, "trf.train." #field, (int64_t)trainer->options.field);
     TRF__TRAIN_INTS(X)
@@ -9942,22 +10016,33 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     return TRF_OK;
 }
 
-/* Moves a corpus to the stored place, if it is the same corpus. */
-TRF__FN trf_status trf__corpus_resume(trf_corpus *corpus, const trf_file *file, trf_error *err)
+TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_error *err)
 {
-    const char *stored = trf_file_metadata(file, "trf.corpus.fingerprint");
-    char text[TRF__NOTE_SIZE];
-    int64_t epoch, batch;
-    if (!stored)
+    int64_t fingerprint;
+    if (!trf_file_metadata(file, "trf.corpus.fingerprint")) return TRF_OK;
+    TRF__TRY(trf__read_int(file, "trf.corpus.fingerprint", &fingerprint, err));
+    TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &place->epoch, err));
+    TRF__TRY(trf__read_int(file, "trf.corpus.batch", &place->batch, err));
+    place->corpus = (uint64_t)fingerprint;
+    if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+                     (long long)place->batch, (long long)place->epoch);
+}
+
+TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
+{
+    uint64_t fingerprint;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__no_gradients(trainer, err));
+    fingerprint = trf__corpus_fingerprint(corpus);
+    if (trainer->begin.corpus == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "the trainer has no place in the data");
+    if (trainer->begin.corpus != fingerprint)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the checkpoint was written without a corpus: it has no place in the data");
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)trf__corpus_fingerprint(corpus));
-    if (strcmp(text, stored))
-        return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the corpus is not the one of the checkpoint: fingerprint %s, expected %.20s", text, stored);
-    TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &epoch, err));
-    TRF__TRY(trf__read_int(file, "trf.corpus.batch", &batch, err));
-    return trf__corpus_seek(corpus, epoch, batch, err);
+                         "the corpus is not the one of the trainer: fingerprint %016llx, expected %016llx",
+                         (unsigned long long)fingerprint, (unsigned long long)trainer->begin.corpus);
+    return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
 TRF__FN trf_status trf__moments_check(const trf_trainer *t, trf_error *err)
@@ -9977,16 +10062,25 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     trf_train_options stored;
     trf_trainer *t;
     trf_status status;
-    int64_t step;
+    trf_place place;
+    int64_t step, updates;
+    TRF__ZERO(place);
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
+    TRF__TRY(trf__read_int(file, "trf.updates", &updates, err));
     if (step < 0 || step > INT64_MAX / 2)
         return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
+    if (updates < 0 || updates > step)
+        return trf__fail(err, TRF_E_STATE, updates, "trf.updates", "expected 0 to %lld updates, got %lld",
+                         (long long)step, (long long)updates);
+    TRF__TRY(trf__read_place(file, &place, err));
     if (!training) {
         TRF__TRY(trf__read_training(file, &model->config, &stored, err));
         training = &stored;
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     t->step = step;
+    t->updates = updates;
+    t->begin = t->behind = place;
     status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
     if (status == TRF_OK) status = trf__moments_check(t, err);
@@ -10016,7 +10110,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     status = trf__check_content(file, 1, path, err);
     if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
-    if (status == TRF_OK && corpus) status = trf__corpus_resume(corpus, file, err);
+    if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
     trf_file_close(file);
     if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return status; }
     *model = m;

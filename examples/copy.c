@@ -13,7 +13,7 @@
 static trf_batch next_copy_task(void)
 {
     static int32_t ids[32 * 10], lengths[32];
-    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0, {0, 0, 0}};
     int i, j, n = 0;
     for (i = 0; i < 32; i++) {
         lengths[i] = 3 + rand() % 8;

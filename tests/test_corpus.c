@@ -443,12 +443,20 @@ static void epochs_end(void **state)
 /* ----------------------------------------------------------------------------------------------- */
 typedef struct step { int64_t epoch, batch; int32_t n, pairs[PAIRS]; } step;
 
+/* Where the next batch stands. */
+static void position_of(const trf_corpus *c, int64_t *epoch_now, int64_t *batch_now)
+{
+    trf_place place = trf__corpus_place(c);
+    *epoch_now = place.epoch;
+    *batch_now = place.batch;
+}
+
 static void check_step(trf_corpus *c, const step *wanted)
 {
     trf_batch b;
     int32_t pairs[PAIRS];
     int64_t epoch_now, batch_now;
-    trf__corpus_position(c, &epoch_now, &batch_now);
+    position_of(c, &epoch_now, &batch_now);
     assert_true(epoch_now == wanted->epoch && batch_now == wanted->batch);
     OK(trf_corpus_next(c, &b, &err));
     assert_int_equal(read_batch(&b, pairs), wanted->n);
@@ -469,7 +477,7 @@ static void resuming(void **state)
             trf_batch b;
             step *s = &steps[n_steps++];
             assert_true(n_steps <= MOST_BATCHES);
-            trf__corpus_position(c, &s->epoch, &s->batch);
+            position_of(c, &s->epoch, &s->batch);
             OK(trf_corpus_next(c, &b, &err));
             s->n = read_batch(&b, s->pairs);
             assert_true(trf__corpus_fingerprint(c) == fingerprint);
@@ -512,7 +520,7 @@ static void seeking_nowhere(void **state)
     trf_corpus_destroy(c);
 
     c = filled(&o);
-    FAILS(trf__corpus_seek(c, 0, e.n_batches, &err), TRF_E_STATE, "corpus", -1);
+    FAILS(trf__corpus_seek(c, 0, e.n_batches + 1, &err), TRF_E_STATE, "corpus", -1);
     FAILS(trf__corpus_seek(c, -1, 0, &err), TRF_E_STATE, "corpus", -1);
     FAILS(trf__corpus_seek(c, 0, -1, &err), TRF_E_STATE, "corpus", -1);
     FAILS(trf__corpus_seek(c, 1, INT64_MAX, &err), TRF_E_STATE, "corpus", -1);
@@ -526,7 +534,7 @@ static void seeking_nowhere(void **state)
     FAILS(trf__corpus_seek(c, 1, 10000, &err), TRF_E_STATE, "corpus", -1);
     FAILS(trf__corpus_seek(c, 2, 1, &err), TRF_E_STATE, "corpus", -1);
     FAILS(trf__corpus_seek(c, 3, 0, &err), TRF_E_STATE, "corpus", -1);
-    trf__corpus_position(c, &epoch_now, &batch_now);
+    position_of(c, &epoch_now, &batch_now);
     assert_true(epoch_now == 0 && batch_now == 2);
     assert_int_equal(read_batch(&b, pairs), n);         /* the delivered batch is still there */
     assert_memory_equal(pairs, before, (size_t)n * sizeof *pairs);
@@ -537,6 +545,12 @@ static void seeking_nowhere(void **state)
     DONE(trf__corpus_seek(c, 0, e.n_batches - 1, &err));
     OK(trf_corpus_next(c, &b, &err));
     assert_int_equal(trf_corpus_epoch(c), 1);
+    DONE(trf__corpus_seek(c, 0, e.n_batches, &err));      /* behind the last batch the next epoch begins */
+    position_of(c, &epoch_now, &batch_now);
+    assert_true(epoch_now == 1 && batch_now == 0);
+    DONE(trf__corpus_seek(c, 1, e.n_batches, &err));
+    position_of(c, &epoch_now, &batch_now);
+    assert_true(epoch_now == 2 && batch_now == 0);
     DONE(trf__corpus_seek(c, 2, 0, &err));                /* the end is a place */
     assert_int_equal(trf_corpus_epoch(c), 2);
     FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);

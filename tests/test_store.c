@@ -1140,7 +1140,7 @@ static trf_corpus *corpus_of(int32_t first)
     trf_corpus *corpus = NULL;
     trf_corpus_options options = trf_corpus_defaults();
     int32_t ids[5], i, k;
-    options.batch_tokens = 20;
+    options.batch_tokens = 14;
     options.epochs = 4;
     OK(trf_corpus_create(&corpus, &options, &err));
     for (i = 0; i < PAIRS; i++) {
@@ -1279,6 +1279,14 @@ static void checkpoints_in_the_middle(void **state)
     end_run(&r);
 }
 
+/* Where the next batch stands. */
+static void position_of(const trf_corpus *c, int64_t *epoch_now, int64_t *batch_now)
+{
+    trf_place place = trf__corpus_place(c);
+    *epoch_now = place.epoch;
+    *batch_now = place.batch;
+}
+
 /* Loads a checkpoint that must be refused; a corpus stays where it is. Returns err.where. */
 static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_status status, const char *what)
 {
@@ -1288,7 +1296,7 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     trf_trainer *trainer = (trf_trainer *)&err;
     int64_t epoch = 0, batch = 0, epoch_now = 0, batch_now = 0;
     trf_status got;
-    if (corpus) trf__corpus_position(corpus, &epoch, &batch);
+    if (corpus) position_of(corpus, &epoch, &batch);
     got = trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &options, &err);
     if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status),
         what ? what : "it");
@@ -1299,7 +1307,7 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0])
         fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status), what ? what : "anything",
                  trf_status_name(got), err.what, err.message);
-    if (corpus) trf__corpus_position(corpus, &epoch_now, &batch_now);
+    if (corpus) position_of(corpus, &epoch_now, &batch_now);
     assert_true(epoch == epoch_now && batch == batch_now);
     return err.where;
 }
@@ -1318,6 +1326,301 @@ static void note_refused(draft *d, trf_corpus *corpus, const char *key, const ch
     draft_checkpoint_refused(d, corpus, status, what);
     free(set_note(d, key, old));
     free(old);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Steps that are not completed: their batches come again. */
+
+enum { UPDATES = 14 };          /* past the end of the first epoch */
+
+typedef struct stop { int64_t calls, at; int reduce_fails; } stop;
+
+static int stop_at(void *user) { stop *x = (stop *)user; return ++x->calls == x->at; }
+
+static int reduce_or_fail(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    (void)gradients; (void)count; (void)stream;
+    return ((stop *)user)->reduce_fails;
+}
+
+static run begin_run(stop *x)
+{
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = training_options();
+    run r;
+    training.schedule = TRF_CONSTANT;
+    training.all_reduce = reduce_or_fail;
+    training.user = training.hooks.user = x;
+    training.hooks.cancel = stop_at;
+    x->calls = x->at = x->reduce_fails = 0;
+    r.model = model_of(&config);
+    r.corpus = corpus_of(0);
+    r.trainer = NULL;
+    OK(trf_trainer_create(&r.trainer, r.model, &training, &err));
+    return r;
+}
+
+/* The loop that anybody would write: it ends at the first call that fails. */
+static trf_status train_until(run *r, int64_t updates, int accumulate, trf_error *err)
+{
+    trf_batch batch;
+    trf_status status = TRF_OK;
+    int i;
+    while (!status && trf_trainer_step(r->trainer) < updates) {
+        for (i = 0; !status && i < accumulate; i++) {
+            status = trf_corpus_next(r->corpus, &batch, err);
+            if (!status) status = trf_forward_backward(r->trainer, &batch, NULL, err);
+        }
+        if (!status) status = trf_optimizer_step(r->trainer, NULL, err);
+    }
+    return status;
+}
+
+/* Loads what was saved: with its corpus at once, or with one that is made afterwards. */
+static run load_run(const char *path, int afterwards)
+{
+    trf_error err;
+    trf_load_options options = trf_load_defaults();
+    run r;
+    options.device.threads = 1;
+    r.corpus = afterwards ? NULL : corpus_of(0);
+    OK(trf_checkpoint_load(&r.model, &r.trainer, r.corpus, path, NULL, &options, &err));
+    if (afterwards) {
+        r.corpus = corpus_of(0);
+        OK(trf_corpus_resume(r.corpus, r.trainer, &err));
+    }
+    return r;
+}
+
+static void place_is(const run *r, int64_t epoch, int64_t batch)
+{
+    run again;
+    trf_error err;
+    int64_t epoch_now, batch_now;
+    OK(trf_checkpoint_save(r->trainer, r->corpus, in_folder("place"), &err));
+    again = load_run(in_folder("place"), 0);
+    position_of(again.corpus, &epoch_now, &batch_now);
+    assert_int_equal(epoch_now, epoch);
+    assert_int_equal(batch_now, batch);
+    end_run(&again);
+}
+
+/* Cancelled at every question of the hook: saved, loaded and gone on; or gone on in the same process. */
+static void cancelled_steps_lose_nothing(void **state)
+{
+    trf_error err;
+    int accumulate, done;
+    int64_t k;
+    uint64_t want;
+    (void)state;
+    for (accumulate = 1; accumulate <= 2; accumulate++) {
+        stop x;
+        run r = begin_run(&x), again;
+        OK(train_until(&r, UPDATES, accumulate, &err));
+        assert_true(trf_corpus_epoch(r.corpus) > 0);
+        want = hash_state(r.trainer);
+        end_run(&r);
+        for (k = 1, done = 0; !done; k++) {
+            trf_status status;
+            r = begin_run(&x);
+            x.at = k;
+            status = train_until(&r, UPDATES, accumulate, &err);
+            done = status == TRF_OK;
+            if (!done) assert_int_equal(status, TRF_E_CANCELLED);
+            trf_discard_gradients(r.trainer);
+            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("stopped"), &err));
+            again = load_run(in_folder("stopped"), (int)(k % 2));
+            OK(train_until(&again, UPDATES, accumulate, &err));
+            assert_true(hash_state(again.trainer) == want);
+            end_run(&again);
+            OK(trf_corpus_resume(r.corpus, r.trainer, &err));
+            OK(train_until(&r, UPDATES, accumulate, &err));
+            assert_true(hash_state(r.trainer) == want);
+            end_run(&r);
+        }
+        assert_true(k > 3 * UPDATES);
+    }
+}
+
+/* The batch of a cancelled step is still there: the same process goes on with it. */
+static void cancelled_steps_again(void **state)
+{
+    trf_error err;
+    stop x;
+    run r = begin_run(&x);
+    uint64_t want;
+    int64_t k;
+    (void)state;
+    OK(train_until(&r, UPDATES, 1, &err));
+    want = hash_state(r.trainer);
+    end_run(&r);
+    r = begin_run(&x);
+    for (k = 0; k < UPDATES; k++) {
+        trf_batch batch;
+        OK(trf_corpus_next(r.corpus, &batch, &err));
+        x.at = x.calls + 1 + k % 4;
+        assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+        OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    }
+    assert_true(hash_state(r.trainer) == want);
+    end_run(&r);
+}
+
+static void places_of_incomplete_steps(void **state)
+{
+    trf_error err;
+    stop x;
+    run r = begin_run(&x);
+    trf_corpus *other = corpus_of(1);
+    trf_batch batch, foreign, own, bad;
+    int32_t ids[2], length = 2;
+    (void)state;
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    place_is(&r, 0, 1);                                         /* the trainer has no place yet: the corpus's */
+    x.at = x.calls + 1;
+    assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+    place_is(&r, 0, 0);                                         /* the very first one */
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    place_is(&r, 0, 1);
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 1: looking at it is no step */
+    OK(trf_evaluate(r.trainer, &batch, NULL, &err));
+    place_is(&r, 0, 1);
+    bad = batch;                                                /* refused: taken again, or skipped */
+    bad.target.count = 0;
+    assert_int_equal(trf_train_step(r.trainer, &bad, NULL, &err), TRF_E_INVALID_ARG);
+    place_is(&r, 0, 1);
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 2 */
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
+    OK(trf_corpus_next(r.corpus, &bad, &err));                  /* 3: refused within a step, which is then ended */
+    bad.target.count = 0;
+    assert_int_equal(trf_forward_backward(r.trainer, &bad, NULL, &err), TRF_E_INVALID_ARG);
+    OK(trf_optimizer_step(r.trainer, NULL, &err));
+    place_is(&r, 0, 4);
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 4 */
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 5: cancelled within a step, which is then ended */
+    x.at = x.calls + 1;
+    assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+    OK(trf_optimizer_step(r.trainer, NULL, &err));
+    place_is(&r, 0, 5);
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));    /* 5 again: a step of the caller's own */
+    trf_end_step(r.trainer);
+    place_is(&r, 0, 6);
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 6: the other ranks do not answer */
+    x.reduce_fails = 1;
+    assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_BACKEND);
+    place_is(&r, 0, 6);
+    x.reduce_fails = 0;
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    place_is(&r, 0, 7);
+    OK(trf_corpus_next(other, &foreign, &err));                 /* of other data */
+    x.at = x.calls + 1;
+    assert_int_equal(trf_train_step(r.trainer, &foreign, NULL, &err), TRF_E_CANCELLED);
+    place_is(&r, 0, 7);
+    assert_int_equal(trf_corpus_resume(r.corpus, r.trainer, &err), TRF_E_STATE);
+    ids[0] = ids[1] = 5;                                        /* made by hand */
+    memset(&own, 0, sizeof own);
+    own.source.ids = own.target.ids = ids;
+    own.source.lengths = own.target.lengths = &length;
+    own.source.count = own.target.count = 1;
+    OK(trf_train_step(r.trainer, &own, NULL, &err));
+    place_is(&r, 0, 7);
+    assert_int_equal(trf_corpus_resume(r.corpus, r.trainer, &err), TRF_E_STATE);
+    trf_corpus_destroy(other);
+    end_run(&r);
+}
+
+/* The last batch of an epoch, and of the last epoch; a corpus that begins anew. */
+static void places_at_the_end(void **state)
+{
+    trf_error err;
+    stop x;
+    run r = begin_run(&x);
+    trf_corpus *used = r.corpus;
+    trf_batch batch;
+    int64_t number = 0;
+    (void)state;
+    while (trf_corpus_epoch(r.corpus) < 4) {
+        int64_t epoch = trf_corpus_epoch(r.corpus);
+        OK(trf_corpus_next(r.corpus, &batch, &err));
+        if (trf_corpus_epoch(r.corpus) == epoch) { number++; continue; }
+        x.at = x.calls + 1;
+        assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+        place_is(&r, epoch, number);
+        OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        place_is(&r, epoch + 1, 0);
+        number = 0;
+    }
+    assert_int_equal(trf_corpus_next(r.corpus, &batch, &err), TRF_E_END);
+    place_is(&r, 4, 0);
+    r.corpus = corpus_of(0);
+    place_is(&r, 0, 0);
+    trf_corpus_destroy(used);
+    end_run(&r);
+}
+
+static void resuming_is_refused(void **state)
+{
+    trf_error err;
+    run r = train_some(3, in_folder("run")), again;
+    trf_corpus *other = corpus_of(1);
+    trf_batch batch;
+    int64_t epoch, number;
+    (void)state;
+    assert_int_equal(trf_corpus_resume(NULL, r.trainer, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "corpus");
+    assert_int_equal(trf_corpus_resume(other, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "trainer");
+    assert_int_equal(trf_corpus_resume(other, r.trainer, &err), TRF_E_STATE);
+    assert_string_equal(err.what, "corpus");
+    again = load_run(in_folder("run"), 1);
+    position_of(again.corpus, &epoch, &number);
+    assert_true(epoch == 0 && number == 3);
+    assert_int_equal(trf_corpus_resume(other, again.trainer, &err), TRF_E_STATE);
+    position_of(other, &epoch, &number);
+    assert_true(epoch == 0 && number == 0);
+    OK(trf_corpus_next(again.corpus, &batch, &err));
+    OK(trf_forward_backward(again.trainer, &batch, NULL, &err));
+    assert_int_equal(trf_corpus_resume(again.corpus, again.trainer, &err), TRF_E_STATE);
+    assert_string_equal(err.what, "gradients");
+    trf_discard_gradients(again.trainer);
+    OK(trf_corpus_resume(again.corpus, again.trainer, &err));
+    position_of(again.corpus, &epoch, &number);
+    assert_true(epoch == 0 && number == 3);
+    end_run(&again);
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));         /* without a place */
+    OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("bare"), NULL, NULL, &err));
+    again.corpus = corpus_of(0);
+    assert_int_equal(trf_corpus_resume(again.corpus, again.trainer, &err), TRF_E_STATE);
+    OK(trf_corpus_next(again.corpus, &batch, &err));                           /* nothing has begun wrongly */
+    end_run(&again);
+    trf_corpus_destroy(other);
+    end_run(&r);
+}
+
+/* A step that was skipped is in the number of the step and not in that of Adam's updates, also after loading. */
+static void skipped_steps_come_back(void **state)
+{
+    trf_error err;
+    stop x;
+    run r = begin_run(&x), again;
+    trf_batch batch;
+    trf_step_report report;
+    (void)state;
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
+    trf_gradient(r.trainer, 0).data[0] = (trf_real)NAN;
+    OK(trf_optimizer_step(r.trainer, &report, &err));
+    assert_int_equal(report.skipped, 1);
+    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("skipped"), &err));
+    again = load_run(in_folder("skipped"), 0);
+    assert_int_equal(trf_trainer_step(again.trainer), 1);
+    OK(train_until(&again, 5, 1, &err));
+    OK(train_until(&r, 5, 1, &err));
+    assert_true(hash_state(again.trainer) == hash_state(r.trainer));
+    end_run(&again);
+    end_run(&r);
 }
 
 static void bad_checkpoint_numbers(void **state)
@@ -1370,7 +1673,12 @@ static void bad_checkpoint_numbers(void **state)
     note_refused(&d, corpus, "trf.corpus.epoch", "5", TRF_E_STATE, "corpus");
     note_refused(&d, corpus, "trf.corpus.epoch", NULL, TRF_E_FORMAT, "trf.corpus.epoch");
     note_refused(&d, corpus, "trf.corpus.batch", "", TRF_E_FORMAT, "trf.corpus.batch");
-    note_refused(&d, corpus, "trf.corpus.fingerprint", "0000000000000000", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.updates", NULL, TRF_E_FORMAT, "trf.updates");
+    note_refused(&d, corpus, "trf.updates", "-1", TRF_E_STATE, "trf.updates");
+    note_refused(&d, corpus, "trf.updates", "4", TRF_E_STATE, "trf.updates");      /* more than steps */
+    note_refused(&d, corpus, "trf.corpus.fingerprint", "0", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.fingerprint", "1", TRF_E_STATE, "corpus");
+    note_refused(&d, corpus, "trf.corpus.fingerprint", "none", TRF_E_FORMAT, "trf.corpus.fingerprint");
     note_refused(&d, corpus, "trf.corpus.fingerprint", NULL, TRF_E_STATE, "corpus");
     trf_corpus_destroy(corpus);
     corpus = corpus_of(1);                      /* other data */
@@ -1749,6 +2057,12 @@ int main(void)
         cmocka_unit_test(not_numbers),
         cmocka_unit_test(checkpoints_come_back),
         cmocka_unit_test(checkpoints_in_the_middle),
+        cmocka_unit_test(cancelled_steps_lose_nothing),
+        cmocka_unit_test(cancelled_steps_again),
+        cmocka_unit_test(places_of_incomplete_steps),
+        cmocka_unit_test(places_at_the_end),
+        cmocka_unit_test(resuming_is_refused),
+        cmocka_unit_test(skipped_steps_come_back),
         cmocka_unit_test(bad_checkpoint_numbers),
         cmocka_unit_test(bad_moments),
         cmocka_unit_test(one_for_the_other),

@@ -197,7 +197,7 @@ static double close_enough(void) { return sizeof(trf_real) == 8 ? 1e-10 : 2e-5; 
 static trf_batch next_copy_task(void)
 {
     static int32_t ids[32 * 10], lengths[32];
-    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0};
+    trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0, {0, 0, 0}};
     int i, j, n = 0;
     for (i = 0; i < 32; i++) {
         lengths[i] = 3 + pick(4);
