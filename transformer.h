@@ -588,11 +588,13 @@ typedef enum trf_length_rule {
 typedef enum trf_beam_stop {
     TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more */
     TRF_STOP_FINISHED = 1,      /* when `beam` hypotheses have finished: fairseq, CTranslate2 */
-    TRF_STOP_NONE_ALIVE = 2     /* when none is alive or the limit is reached: Marian */
+    TRF_STOP_NONE_ALIVE = 2,    /* when none is alive or the limit is reached: Marian */
+    TRF_STOP_HEURISTIC = 3      /* when the best `beam` finished ones are all better than the best live one as it is:
+                                   Hugging Face, early_stopping=False */
 } trf_beam_stop;
 
 typedef enum trf_at_limit {
-    TRF_LIMIT_KEEP_LIVE    = 0, /* live hypotheses count as they are, without EOS: CTranslate2, Marian */
+    TRF_LIMIT_KEEP_LIVE    = 0, /* live hypotheses count as they are, without EOS: CTranslate2, Marian... */
     TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
     TRF_LIMIT_FORCE_EOS    = 2  /* one more step in which only EOS is allowed: fairseq */
 } trf_at_limit;
@@ -604,6 +606,7 @@ typedef struct trf_search {
     trf_length_rule length_rule;
     double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
+    int32_t score_prefix;       /* 1: forced tokens count in S; 0: they are free (tensor2tensor, CTranslate2) */
     double word_penalty;        /* S is lessened by this times L before the rule; +-1e6; Marian; default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
@@ -611,6 +614,7 @@ typedef struct trf_search {
     trf_beam_stop stop;
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
+    int32_t renormalise;        /* 1: EOS leaves the softmax before that (CTranslate2); 0: it keeps its share */
     double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
@@ -623,20 +627,26 @@ typedef struct trf_search {
 
 TRF_API trf_search trf_search_defaults(void);
 
-/* Whose search: sets every field from length_rule to at_limit, and min_length (word_penalty is 0 in all).
+/* Whose search: sets every field from length_rule to renormalise (word_penalty is 0 in all).
 
-                 length_rule  alpha  count_eos  candidates  eos_in_top_beam  shrink  stop        at_limit   min_length
-   PAPER         GNMT         0.6    1          2           0                0       BOUND       FALL_BACK  0
-   FAIRSEQ       POWER        1      1          2           1                0       FINISHED    FORCE_EOS  1
-   CTRANSLATE2   POWER        1      0          2           1                0       FINISHED    KEEP_LIVE  1
-   MARIAN        POWER        1      1          1           1                1       NONE_ALIVE  KEEP_LIVE  0
-   RAW           RAW          0      1          1           1                0       FINISHED    FALL_BACK  0   */
+                 length         count  score    candi-  eos_in_                                  min_    renor-
+                 _rule   alpha  _eos   _prefix  dates   top_beam  shrink  stop        at_limit   length  malise
+   PAPER         GNMT    0.6    1      0        2       0         0       BOUND       FALL_BACK  0       0
+   FAIRSEQ       POWER   1      1      1        2       1         0       FINISHED    FORCE_EOS  1       0
+   CTRANSLATE2   POWER   1      1      0        2       1         0       FINISHED    KEEP_LIVE  1       1
+   MARIAN        POWER   1      1      1        1       1         1       NONE_ALIVE  KEEP_LIVE  0       0
+   RAW           RAW     0      1      1        1       1         0       FINISHED    FALL_BACK  0       0
+   HUGGING_FACE  POWER   1      1      1        2       1         0       HEURISTIC   KEEP_LIVE  0       0
+
+   tools/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, PAPER, FAIRSEQ and MARIAN with
+   their formulas; what is left between them and us stands at >>search. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, the bound computed for each sentence by itself */
     TRF_SEARCH_FAIRSEQ     = 1,
     TRF_SEARCH_CTRANSLATE2 = 2,
-    TRF_SEARCH_MARIAN      = 3,
-    TRF_SEARCH_RAW         = 4  /* sum of log-probabilities: tutorials; favours short answers */
+    TRF_SEARCH_MARIAN      = 3, /* with --normalize */
+    TRF_SEARCH_RAW         = 4, /* sum of log-probabilities: tutorials, no program's; favours short answers */
+    TRF_SEARCH_HUGGING_FACE = 5
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 
@@ -645,7 +655,7 @@ typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1 } trf_ended
 typedef struct trf_hypothesis {
     const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
     int32_t n;
-    double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens too */
+    double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens in any case */
     double score;               /* after the length rule; what the ranking uses */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
@@ -1696,12 +1706,14 @@ typedef struct trf__adam {
 } trf__adam;
 
 typedef struct trf__candidate { int32_t id; double log_probability; } trf__candidate;
+enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* instead of a forced id */
 typedef struct trf__top {
     trf__candidate *best;                       /* (rows, n): best first, equal ones by lowest id; id -1: no more */
     const trf_real *logits;                     /* (rows, ld) */
     int64_t rows, vocab, ld, n;
     int32_t banned[2];                          /* ids never returned, or -1; they still count in the softmax */
-    const int32_t *only;                        /* per row: >= 0: return this id alone in place 0 */
+    const int32_t *only;                        /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place 0; */
+    int32_t eos;                                /* TRF__NOT_EOS: any but this one, which leaves the softmax */
 } trf__top;
 
 #define TRF__OPS_FORWARD(X) \
@@ -2936,18 +2948,32 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 //
 //   log-softmax of the row, and its n best tokens, best first, equal ones by lowest id
 
+/* Logarithm of the sum of a row's exponentials, in which id `without`, if not negative, does not count: two sums with
+   their own maxima, as what a subtraction leaves may be rounding. */
+TRF__FN double trf__top_log_sum(const trf_real *z, int64_t n, int64_t without)
+{
+    trf_real m[2], most, sum = trf__log_sum(z, without < 0 ? n : without, &m[0]), behind;
+    trf__v16 both;
+    if (without < 0) return (double)m[0] + trf__ln((double)sum);
+    behind = trf__log_sum(z + without + 1, n - without - 1, &m[1]);
+    most = m[0] > m[1] ? m[0] : m[1];
+    both = trf__mul(trf__set(behind), trf__exp(trf__set(m[1] - most)));
+    both = trf__fma(trf__set(sum), trf__exp(trf__set(m[0] - most)), both);
+    return (double)most + trf__ln((double)trf__sum(trf__mul(both, trf__first(1))));
+}
+
 TRF__FN void trf__top_tile(const trf__run *run, const void *arguments, int64_t row, int worker)
 {
     const trf__top *t = (const trf__top *)arguments;
     const trf_real *z = t->logits + row * t->ld;
     trf__candidate *best = t->best + row * t->n;
-    trf_real maximum, sum = trf__log_sum(z, t->vocab, &maximum);
-    double lse = (double)maximum + trf__ln((double)sum);
+    int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
+    double lse = trf__top_log_sum(z, t->vocab, without);
     int64_t c, i, found = 0;
     (void)run; (void)worker;
     for (i = 0; i < t->n; i++) { best[i].id = -1; best[i].log_probability = -HUGE_VAL; }
-    if (t->only && t->only[row] >= 0) {
-        best[0].id = t->only[row];
+    if (only >= 0) {
+        best[0].id = only;
         best[0].log_probability = (double)z[best[0].id] - lse;
         return;
     }
@@ -2959,7 +2985,8 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *arguments, int64_t r
             if (c >= t->vocab) break;
         }
         value = (double)z[c];
-        if (c == t->banned[0] || c == t->banned[1] || !(value > best[t->n - 1].log_probability)) continue;
+        if (c == t->banned[0] || c == t->banned[1] || c == without) continue;
+        if (!(value > best[t->n - 1].log_probability)) continue;
         i = found < t->n ? found++ : t->n - 1;
         for (; i > 0 && value > best[i - 1].log_probability; i--) best[i] = best[i - 1];
         best[i].id = (int32_t)c;
@@ -6108,15 +6135,15 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
 // Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
 // proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
-// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity
-// (CTranslate2 forbids it with min_length 1).
+// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
 
 enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
-/* What the next step needs: of every live row the `count` most likely tokens, or, if forced >= 0, that one alone. */
+/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is none and out of the
+   softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* A live row and its next token; a hypothesis that has finished in node (n, row). */
@@ -6134,14 +6161,16 @@ typedef struct trf__beam {
     int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
     int32_t done;
     int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept;             /* and the best of them are kept: at most n_best */
+    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or more if the stop rule asks */
     int32_t n_chosen;
-    double dropped;             /* best score that anything given up so far could have reached */
+    double given;               /* sum of the forced tokens that do not count in S */
+    double dropped;             /* best score that anything given up so far could have reached; */
+    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus infinity */
     double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
     double *sum;                /* (beam) log-probability of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis */
     trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
-    trf__finished *best;        /* (n_best) finished hypotheses, best first */
+    trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
 /* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
@@ -6154,11 +6183,12 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32
     beam->search = *search;
     if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
     beam->done = 1;
+    beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
-    beam->best   = (trf__finished *)trf__take(&cursor, search->n_best, sizeof *beam->best);
+    beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
     return cursor.used;
 }
 
@@ -6222,7 +6252,7 @@ TRF__FN int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a
     return trf__beam_compare_ids(beam, a, b) < 0;
 }
 
-/* Node (n, row) is an answer. Kept sorted; only the best n_best can be returned or are asked for by a stop rule. */
+/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by a stop rule. */
 TRF__FN void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended ended)
 {
     trf__finished answer;
@@ -6233,7 +6263,7 @@ TRF__FN void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended e
     answer.ended = ended;
     answer.score = trf__search_score(&beam->search, sum, length);
     beam->n_finished++;
-    if (beam->n_kept < beam->search.n_best) beam->n_kept++;
+    if (beam->n_kept < beam->keep) beam->n_kept++;
     else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
     else return;
     for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--) beam->best[i] = beam->best[i - 1];
@@ -6251,6 +6281,7 @@ TRF__FN void trf__beam_close(trf__beam *beam)
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
         if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], row, TRF_ENDED_MAX_LENGTH);
         if (bound > beam->dropped) beam->dropped = bound;
+        if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
     beam->live = 0;
     beam->done = 1;
@@ -6260,13 +6291,14 @@ TRF__FN void trf__beam_close(trf__beam *beam)
 TRF__FN int trf__beam_stops(const trf__beam *beam)
 {
     const trf_search *search = &beam->search;
+    double hope;
     if (beam->live == 0) return 1;
     if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
-    if (search->stop == TRF_STOP_BOUND)
-        return beam->n_kept == search->n_best
-            && beam->best[beam->n_kept - 1].score > trf__beam_bound(beam, beam->sum[0], beam->n);
-    return 0;
+    if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
+    hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
+                                          : trf__search_score(search, beam->sum[0], beam->n);
+    return beam->best[beam->n_kept - 1].score > hope;
 }
 
 /* Begins a sentence: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. After it
@@ -6280,21 +6312,22 @@ TRF__FN void trf__beam_start(trf__beam *beam, int32_t limit, const int32_t *pref
     beam->least = beam->search.min_length;
     beam->eos = eos;
     beam->vocab = vocab;
-    beam->n = beam->n_finished = beam->n_kept = beam->done = 0;
+    beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
-    beam->sum[0] = 0;
+    beam->sum[0] = beam->given = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
 TRF__FN trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->least;      /* then one candidate may be of no use */
-    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos : -1;
-    request.count = beam->search.candidates * beam->width + eos_forbidden;
-    if (request.count > beam->vocab) request.count = beam->vocab;
+    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalise;
+    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos
+                   : eos_out ? TRF__NOT_EOS : TRF__ANY;
+    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);    /* it may be of no use */
+    if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
     if (request.forced >= 0) request.count = 1;
     return request;
 }
@@ -6303,7 +6336,7 @@ TRF__FN trf__beam_request trf__beam_wanted(const trf__beam *beam)
 TRF__FN void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 {
     double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
-    if (sum > *lost) *lost = sum;
+    if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
 TRF__FN void trf__beam_settle(trf__beam *beam)
@@ -6338,7 +6371,7 @@ TRF__FN void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
    the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
-   probability. A number above zero is rounding: it counts as 0. */
+   probability, and while the prefix lasts there is one row. A number above zero is rounding: it counts as 0. */
 TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
@@ -6346,7 +6379,7 @@ TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates,
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
-        int hides = forced < 0 && count < beam->vocab;     /* 1: some are not shown; 2: some are not known */
+        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 2: some shown are unknown */
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             const trf__candidate *candidate = &candidates[row * stride + j];
@@ -6355,6 +6388,7 @@ TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates,
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
             if (p > 0) p = 0;
             if (p < least) least = p;
+            if (beam->n < beam->n_prefix && !beam->search.score_prefix) { beam->given += p; p = 0; }
             if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
             trf__beam_choose(beam, take, beam->sum[row] + p, row, id);
         }
@@ -6421,12 +6455,17 @@ TRF__FN const int32_t *trf__beam_parents(const trf__beam *beam)
     return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
 }
 
+TRF__FN int32_t trf__beam_answers(const trf__beam *beam)
+{
+    return beam->n_kept < beam->search.n_best ? beam->n_kept : beam->search.n_best;
+}
+
 /* Tokens of all answers together: the room trf__beam_finish needs. */
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
     int32_t k;
-    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
+    for (k = 0; k < trf__beam_answers(beam); k++) total += beam->best[k].n;
     return total;
 }
 
@@ -6435,8 +6474,8 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
    nothing at all was given up, as any finished one would have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
 {
-    int32_t k, t;
-    for (k = 0; k < beam->n_kept; k++) {
+    int32_t n = trf__beam_answers(beam), k, t;
+    for (k = 0; k < n; k++) {
         const trf__finished *best = &beam->best[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
@@ -6447,13 +6486,13 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         }
         answers[k].ids = ids;
         answers[k].n = best->n;
-        answers[k].log_probability = best->sum;
+        answers[k].log_probability = best->sum + beam->given;
         answers[k].score = best->score;
         answers[k].ended = best->ended;
-        answers[k].proven = stands_in ? beam->dropped == TRF__IMPOSSIBLE : best->score >= beam->dropped;
+        answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
         ids += best->n;
     }
-    return beam->n_kept;
+    return n;
 }
 
 /* Names the first option that makes no sense. */
@@ -6465,13 +6504,15 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
         { "length_rule",        (double)search->length_rule,        TRF_LENGTH_RAW, TRF_LENGTH_GNMT },
         { "alpha",              search->alpha,                      0, 100 },
         { "count_eos",          (double)search->count_eos,          0, 1 },
+        { "score_prefix",       (double)search->score_prefix,       0, 1 },
         { "word_penalty",       search->word_penalty,               -1e6, 1e6 },
         { "candidates",         (double)search->candidates,         1, TRF__MAX_CANDIDATES },
         { "eos_in_top_beam",    (double)search->eos_in_top_beam,    0, 1 },
         { "shrink",             (double)search->shrink,             0, 1 },
-        { "stop",               (double)search->stop,               TRF_STOP_BOUND, TRF_STOP_NONE_ALIVE },
+        { "stop",               (double)search->stop,               TRF_STOP_BOUND, TRF_STOP_HEURISTIC },
         { "at_limit",           (double)search->at_limit,           TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS },
         { "min_length",         (double)search->min_length,         0, INT32_MAX },
+        { "renormalise",        (double)search->renormalise,        0, 1 },
         { "max_length_a",       search->max_length_a,               0, 1e6 },
         { "max_length_b",       (double)search->max_length_b,       search->max_length_a > 0 ? 0.0 : 1.0, INT32_MAX },
         { "max_sentences",      (double)search->max_sentences,      1, INT32_MAX },
@@ -6489,22 +6530,28 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
 /* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the batch as a whole;
    TRF_STOP_BOUND asks for each sentence by itself. fairseq forgets what finishes beyond `beam`: its best answer is
    ours, further ranks may be better here. CTranslate2 with alpha 0 stops when its best continuation is an EOS: set
-   stop = TRF_STOP_BOUND for the same answer. */
+   stop = TRF_STOP_BOUND for the same answer. In the step behind a forced prefix it takes an EOS only if that is the
+   best continuation; here min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here
+   is one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here there is none. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
 {
     int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;
     int marian = whose == TRF_SEARCH_MARIAN, raw = whose == TRF_SEARCH_RAW;
-    int paper = !fairseq && !ctranslate2 && !marian && !raw;
+    int hugging_face = whose == TRF_SEARCH_HUGGING_FACE;
+    int paper = !fairseq && !ctranslate2 && !marian && !raw && !hugging_face;
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
-    search->count_eos = !ctranslate2;
+    search->count_eos = 1;
+    search->score_prefix = !paper && !ctranslate2;
     search->word_penalty = 0;
     search->candidates = marian || raw ? 1 : 2;
     search->eos_in_top_beam = !paper;
     search->shrink = marian;
-    search->stop = paper ? TRF_STOP_BOUND : marian ? TRF_STOP_NONE_ALIVE : TRF_STOP_FINISHED;
+    search->stop = paper ? TRF_STOP_BOUND : marian ? TRF_STOP_NONE_ALIVE
+                 : hugging_face ? TRF_STOP_HEURISTIC : TRF_STOP_FINISHED;
     search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
+    search->renormalise = ctranslate2;
 }
 
 TRF_API trf_search trf_search_defaults(void)
@@ -6549,7 +6596,7 @@ typedef struct trf__decoder {
     trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
     trf_real *logits;                           /* (n_rows, vocab) */
     int32_t *ancestors[2];                      /* (n_rows, length), this step's and the next one's */
-    int32_t *only;                              /* (n_rows) a forced token, or -1 */
+    int32_t *only;                              /* (n_rows) what trf__beam_wanted has asked for: see trf__top */
     int32_t *live;                              /* the sentences still searched, in the order of their rows */
     trf__candidate *candidates;                 /* (n_rows, wanted) */
     trf__beam *beams;
@@ -6833,7 +6880,7 @@ TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, 
     top.logits = d->logits;
     top.rows = rows; top.vocab = top.ld = t->model->config.target_vocab; top.n = stride;
     top.banned[0] = t->model->config.pad; top.banned[1] = t->model->config.bos;
-    top.only = d->only;
+    top.only = d->only; top.eos = t->model->config.eos;
     t->pass.run.ops->top(&t->pass.run, &top);
     for (row = 0, k = 0; k < *n_live; k++) {
         trf__beam *beam = &d->beams[d->live[k]];

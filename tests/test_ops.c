@@ -1596,8 +1596,11 @@ static uint64_t check_top(const trf__run *run, int64_t rows, int64_t vocab, int6
     uint64_t hash = HASH_START;
     trf__top t;
     if (levels) for (i = 0; i < rows * ld; i++) z[i] = (trf_real)plain_below(levels);
-    for (r = 0; r < rows; r++) wanted[r] = r % 2 ? (int32_t)plain_below(vocab) : -1;
+    for (r = 0; r < rows; r++)
+        wanted[r] = r % 3 == 0 ? TRF__ANY : r % 3 == 1 ? (int32_t)plain_below(vocab) : TRF__NOT_EOS;
     TRF__ZERO(t);
+    t.eos = (int32_t)plain_below(vocab);
+    for (r = 2; r < rows; r += 3) z[r * ld + t.eos] += (trf_real)(only ? 30 : 0);  /* the rest is far below it */
     t.best = best; t.logits = z; t.rows = rows; t.vocab = vocab; t.ld = ld; t.n = n;
     t.banned[0] = banned > 0 ? (int32_t)(vocab - 1) : -1;
     t.banned[1] = banned > 1 ? 0 : -1;
@@ -1607,7 +1610,11 @@ static uint64_t check_top(const trf__run *run, int64_t rows, int64_t vocab, int6
         const trf_real *row = z + r * ld;
         double sum = 0;
         memset(taken, 0, (size_t)vocab);
-        for (v = 0; v < vocab; v++) { sum += exp((double)row[v]); taken[v] = v == t.banned[0] || v == t.banned[1]; }
+        for (v = 0; v < vocab; v++) {
+            int out = only && wanted[r] == TRF__NOT_EOS && v == t.eos;
+            sum += out ? 0 : exp((double)row[v]);
+            taken[v] = out || v == t.banned[0] || v == t.banned[1];
+        }
         if (only && wanted[r] >= 0) for (v = 0; v < vocab; v++) taken[v] = v != wanted[r];
         for (i = 0; i < n; i++) {           /* the best of those that are left, the lowest id of equals */
             const trf__candidate *got = &best[r * n + i];

@@ -1,5 +1,5 @@
-/* Beam search on toy language models: the goldens of five published rules, plain programs of those rules, and
-   exhaustive search as oracles; then the corners: limits, prefixes, ties, NaN, beams wider than the vocabulary. */
+/* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what CTranslate2 itself
+   has answered, and exhaustive search as oracles; then the corners: limits, prefixes, ties, NaN, beams wider than the vocabulary. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -56,6 +56,19 @@ static double next_p(const toy *lm, const sequence *s, int32_t w)
 {
     return lm->p[last_of(lm, s)][w] * (1 + lm->drift * (lm->first + s->n));
 }
+/* What the search is told, if w is not forced: before min_length EOS may leave the softmax. */
+static double said_p(const toy *lm, const sequence *s, int32_t w, int without_eos)
+{
+    double sum = 0, p;
+    int32_t v;
+    for (v = 0; without_eos && v < lm->vocab; v++)
+        if (v != EOS && (p = next_p(lm, s, v)) < 1) sum += exp(p);
+    return next_p(lm, s, w) - (without_eos ? log(sum) : 0);
+}
+static int without_eos(const trf_search *search, const sequence *s)
+{
+    return search->renormalise && s->n < search->min_length;
+}
 static sequence with(sequence s, int32_t w) { s.ids[s.n++] = w; return s; }
 static int same(const sequence *a, const int32_t *ids, int32_t n)
 {
@@ -85,11 +98,11 @@ static void *place_for(size_t bytes)
 static double rank_of(double p) { return p < 1 ? p : -HUGE_VAL; }
 
 /* The best `count` tokens after s, best first, ties: lowest id first; what is no probability comes last. */
-static void show(const toy *lm, const sequence *s, int32_t count, trf__candidate *out)
+static void show(const toy *lm, const sequence *s, trf__beam_request request, trf__candidate *out)
 {
-    int32_t n = 0, w, i;
-    for (w = 0; w < lm->vocab; w++) {
-        double p = next_p(lm, s, w);
+    int32_t n = 0, count = request.count, w, i;
+    for (w = request.forced == TRF__NOT_EOS; w < lm->vocab; w++) {
+        double p = said_p(lm, s, w, request.forced == TRF__NOT_EOS);
         for (i = n; i > 0 && rank_of(p) > rank_of(out[i - 1].log_probability); i--)
             if (i < count) out[i] = out[i - 1];
         if (i >= count) continue;
@@ -107,7 +120,7 @@ static int32_t drive(const toy *lm, trf__beam *beam, sequence *rows, sequence *s
     for (r = 0; r < live; r++) {
         assert_int_equal(rows[r].n, beam->n);
         assert_true(rows[r].n == 0 || rows[r].ids[rows[r].n - 1] != EOS);
-        if (request.forced < 0) { show(lm, &rows[r], request.count, shown + r * request.count); continue; }
+        if (request.forced < 0) { show(lm, &rows[r], request, shown + r * request.count); continue; }
         shown[r].id = request.forced;
         shown[r].log_probability = next_p(lm, &rows[r], request.forced);
     }
@@ -132,7 +145,7 @@ static void check_answers(const toy *lm, const trf_search *search, const answers
         s.n = 0;
         for (t = 0; t < h->n; t++) {
             assert_int_not_equal(h->ids[t], EOS);
-            sum += next_p(lm, &s, h->ids[t]);
+            sum += said_p(lm, &s, h->ids[t], without_eos(search, &s));
             s = with(s, h->ids[t]);
         }
         if (h->ended == TRF_ENDED_EOS) sum += next_p(lm, &s, EOS);
@@ -198,19 +211,19 @@ static trf_search rule(trf_search_rule whose, int32_t beam, double alpha)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Oracle 1: five published searches, each a plain program after its description; they return the best answer. */
+   Oracle 1: six published searches, each a plain program after its description; they return the best answer. */
 typedef struct item { double s; sequence seq; int32_t w; } item;
 typedef struct found { double score; sequence seq; int any; } found;
 
 static item continuations[MAX_WIDE * MAX_VOCAB];
 
-/* All continuations of the active hypotheses, sorted by sum, cut to `keep`. */
+/* All continuations of the active hypotheses, sorted by sum, cut to `keep`. no_eos 2: it leaves the softmax. */
 static int32_t expand(const toy *lm, const item *active, int32_t n_active, int no_eos, int only_eos, int32_t keep)
 {
     int32_t n = 0, a, w, i;
     for (a = 0; a < n_active; a++)
         for (w = 0; w < lm->vocab; w++) {
-            double s = active[a].s + next_p(lm, &active[a].seq, w);
+            double s = active[a].s + said_p(lm, &active[a].seq, w, no_eos == 2);
             if ((no_eos && w == EOS) || (only_eos && w != EOS)) continue;
             for (i = n++; i > 0 && s > continuations[i - 1].s; i--) continuations[i] = continuations[i - 1];
             continuations[i].s = s;
@@ -270,13 +283,13 @@ static found ctranslate2(const toy *lm, int32_t B, int32_t limit, double alpha)
     for (step = 0; step < limit; step++) {
         int last = step == limit - 1, top = 0;
         int32_t second = B, n_next = 0;
-        n = expand(lm, active, n_active, step == 0, 0, 2 * B);
+        n = expand(lm, active, n_active, step == 0 ? 2 : 0, 0, 2 * B);
         for (k = 0; k < n && k < B; k++) {
             int32_t at = k;
             if (continuations[k].w == EOS || last) {
                 sequence h = continuations[k].seq;
                 if (continuations[k].w != EOS) h = with(h, continuations[k].w);
-                keep_best(&best, continuations[k].s / pow(h.n, alpha), h);
+                keep_best(&best, continuations[k].s / pow(step + 1, alpha), h);
                 finished++;
                 if (k == 0) top = 1;
                 for (j = second; j < n; j++)
@@ -333,6 +346,33 @@ static found marian(const toy *lm, int32_t B, int32_t limit, double alpha)
     return best;
 }
 
+/* Hugging Face's generate, early_stopping False: the finished ones are a sorted list of B. */
+static found hugging_face(const toy *lm, int32_t B, int32_t limit, double alpha)
+{
+    item active[MAX_RANKS];
+    double worst[MAX_RANKS];
+    found best;
+    int32_t n_active = 1, finished = 0, step, n, k, i;
+    memset(&best, 0, sizeof best);
+    memset(active, 0, sizeof active);
+    for (step = 1; step <= limit; step++) {
+        n = expand(lm, active, n_active, 0, 0, 2 * B);
+        for (k = 0; k < n && k < B; k++) {
+            int eos = continuations[k].w == EOS;
+            double score = continuations[k].s / pow(step, alpha);
+            if (!eos && step < limit) continue;
+            keep_best(&best, score, eos ? continuations[k].seq : with(continuations[k].seq, continuations[k].w));
+            for (i = finished < B ? finished++ : B; i > 0 && score > worst[i - 1]; i--)
+                if (i < B) worst[i] = worst[i - 1];
+            if (i < B) worst[i] = score;
+        }
+        if (step == limit) break;
+        n_active = go_on(active, n, B);
+        if (finished == B && !(active[0].s / pow(step, alpha) > worst[B - 1])) break;
+    }
+    return best;
+}
+
 static found raw_sum(const toy *lm, int32_t B, int32_t limit)
 {
     item active[MAX_RANKS];
@@ -357,12 +397,14 @@ static found published(trf_search_rule whose, const toy *lm, int32_t B, int32_t 
     case TRF_SEARCH_CTRANSLATE2: return ctranslate2(lm, B, limit, alpha);
     case TRF_SEARCH_MARIAN:      return marian(lm, B, limit, alpha);
     case TRF_SEARCH_RAW:         return raw_sum(lm, B, limit);
+    case TRF_SEARCH_HUGGING_FACE: return hugging_face(lm, B, limit, alpha);
     default:                     return gnmt(lm, B, limit, alpha);
     }
 }
 
 static const trf_search_rule all_rules[] = { TRF_SEARCH_PAPER, TRF_SEARCH_FAIRSEQ, TRF_SEARCH_CTRANSLATE2,
-                                             TRF_SEARCH_MARIAN, TRF_SEARCH_RAW };
+                                             TRF_SEARCH_MARIAN, TRF_SEARCH_RAW, TRF_SEARCH_HUGGING_FACE };
+enum { N_RULES = sizeof all_rules / sizeof all_rules[0] };
 
 /* -----------------------------------------------------------------------------------------------
    Oracle 2: every answer that the limits allow, by counting; scores sorted, best first. */
@@ -392,7 +434,10 @@ static void count_all(const toy *lm, const trf_search *search, int32_t limit)
             sequence head;
             double sum = 0, score;
             head.n = 0;
-            for (i = 0; i < n; i++) { sum += next_p(lm, &head, s.ids[i]); head = with(head, s.ids[i]); }
+            for (i = 0; i < n; i++) {
+                sum += said_p(lm, &head, s.ids[i], without_eos(search, &head));
+                head = with(head, s.ids[i]);
+            }
             if (n == limit ? forced : n >= search->min_length) {
                 score = trf__search_score(search, sum + next_p(lm, &head, EOS), n + search->count_eos);
                 assert_true(all.n < MAX_ALL);
@@ -417,10 +462,11 @@ static void count_all(const toy *lm, const trf_search *search, int32_t limit)
 typedef struct golden { trf_search_rule whose; double alpha; const char *text; double score; } golden;
 static const golden goldens[] = {
     { TRF_SEARCH_FAIRSEQ,     1.0, "cb",     -0.832475 },
-    { TRF_SEARCH_CTRANSLATE2, 1.0, "ccb",    -1.202133 },
+    { TRF_SEARCH_CTRANSLATE2, 1.0, "cb",     -0.772388 },
     { TRF_SEARCH_PAPER,       0.6, "c",      -1.649995 },
     { TRF_SEARCH_MARIAN,      1.0, "cccccc", -0.978515 },
-    { TRF_SEARCH_RAW,         0.0, "",       -1.802122 }
+    { TRF_SEARCH_RAW,         0.0, "",       -1.802122 },
+    { TRF_SEARCH_HUGGING_FACE, 1.0, "cb",    -0.832475 }
 };
 enum { N_GOLDENS = sizeof goldens / sizeof goldens[0] };
 
@@ -432,7 +478,7 @@ static int is_text(const answers *a, const char *text)
     return 1;
 }
 
-static void test_five_rules_five_answers(void **state)
+static void test_goldens_of_the_rules(void **state)
 {
     toy lm = golden_toy();
     int g;
@@ -450,7 +496,45 @@ static void test_five_rules_five_answers(void **state)
     }
 }
 
-static void test_five_answers_are_stable(void **state)
+/* What CTranslate2 4.8.5 itself has answered: a model of one-hot embeddings whose logits are those of the toy
+   (python3 tools/parity.py toy prints this table). */
+static void test_goldens_of_ctranslate2(void **state)
+{
+    static const struct {
+        int32_t beam, least, limit;
+        double alpha;
+        struct { const char *text; double score; } best[4];
+    } cases[] = {
+        { 1, 2, 6, 1.0, { { "cccccc", -0.905601 } } },
+        { 2, 0, 6, 1.0, { { "cb", -0.832475 }, { "", -1.802122 } } },
+        { 2, 1, 6, 1.0, { { "cb", -0.772387 }, { "ccb", -0.856534 } } },
+        { 2, 2, 6, 1.0, { { "cb", -0.686646 }, { "ccb", -0.792229 } } },
+        { 2, 6, 6, 1.0, { { "cccccc", -0.734119 }, { "cccccb", -0.750526 } } },
+        { 3, 1, 6, 1.0, { { "cb", -0.772387 }, { "c", -0.814811 }, { "ccb", -0.856534 } } },
+        { 3, 3, 6, 0.6, { { "ccb", -1.267387 }, { "cccb", -1.530792 }, { "ccccb", -1.750638 } } },
+        { 4, 2, 4, 2.0, { { "ccb", -0.198057 }, { "cccc", -0.200979 }, { "cccb", -0.207131 }, { "cacc", -0.219943 } } }
+    };
+    toy lm = golden_toy();
+    size_t c;
+    int32_t k, i;
+    (void)state;
+    for (c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        trf_search search = rule(TRF_SEARCH_CTRANSLATE2, cases[c].beam, cases[c].alpha);
+        answers a;
+        search.n_best = cases[c].beam;
+        search.min_length = cases[c].least;
+        run_into(&a, &lm, &search, cases[c].limit);
+        assert_int_equal(a.n, cases[c].beam);
+        for (k = 0; k < a.n; k++) {
+            const char *text = cases[c].best[k].text;
+            assert_int_equal(a.h[k].n, strlen(text));
+            for (i = 0; i < a.h[k].n; i++) assert_int_equal(a.h[k].ids[i], text[i] - 'a' + 1);
+            assert_true(fabs(a.h[k].score - cases[c].best[k].score) < 3e-6);
+        }
+    }
+}
+
+static void test_goldens_are_stable(void **state)
 {
     int g, draw, r, w;
     (void)state;
@@ -477,7 +561,7 @@ static void test_rules_equal_published_programs(void **state)
         toy lm = random_toy(4 + pick(5), 1 + 4 * uniform());
         int32_t beam = 2 + pick(3), limit = 2 + pick(6);
         double alpha = alphas[pick(4)];
-        for (r = 0; r < 5; r++) {
+        for (r = 0; r < N_RULES; r++) {
             trf_search search = rule(all_rules[r], beam, alpha);
             found best = published(all_rules[r], &lm, beam, limit, alpha);
             answers a;
@@ -507,6 +591,7 @@ static void test_length_convention_flip(void **state)
     search.length_rule = TRF_LENGTH_RAW;
     assert_true(fabs(trf__search_score(&search, -2.2, 3) - -2.5) < 1e-12);
     search = rule(TRF_SEARCH_CTRANSLATE2, 2, 1);        /* no length: not even certainty is a score */
+    search.count_eos = 0;
     assert_true(trf__search_score(&search, 0.0, 0) == -HUGE_VAL);
     assert_true(trf__search_score(&search, -1.0, 0) == -HUGE_VAL);
     search.alpha = 0;
@@ -576,7 +661,7 @@ static void test_greedy_is_an_argmax_loop(void **state)
             if (best == EOS) break;
             s = with(s, best);
         }
-        for (r = 0; r < 5; r++) for (at = 0; at < 3; at++) {
+        for (r = 0; r < N_RULES; r++) for (at = 0; at < 3; at++) {
             trf_search search = rule(all_rules[r], 1, 0.7);
             answers a;
             search.min_length = min_length;
@@ -609,9 +694,10 @@ static void test_wide_beam_is_exhaustive_search(void **state)
         search.eos_in_top_beam = pick(2);
         search.shrink = pick(2);
         search.candidates = 1 + pick(2);
-        search.stop = (trf_beam_stop)pick(3);
+        search.stop = (trf_beam_stop)pick(4);
         search.at_limit = (trf_at_limit)pick(3);
         search.min_length = pick(2);
+        search.renormalise = pick(2);
         search.n_best = 3;
         count_all(&lm, &search, limit);
         run_into(&a, &lm, &search, limit);
@@ -638,7 +724,7 @@ static void test_proven_answers_are_optimal(void **state)
     for (draw = 0; draw < 6000; draw++) {
         toy lm = random_toy(4 + pick(5), 2 + 6 * uniform());
         int32_t limit = 1 + pick(4);
-        trf_search search = rule(all_rules[draw % 5], 1 + pick(4), 1.2 * uniform());
+        trf_search search = rule(all_rules[draw % N_RULES], 1 + pick(4), 1.2 * uniform());
         answers a;
         search.word_penalty = penalties[pick(5)];
         search.n_best = 1 + pick(search.beam);
@@ -648,9 +734,10 @@ static void test_proven_answers_are_optimal(void **state)
             search.candidates = 1 + pick(2);
             search.eos_in_top_beam = pick(2);
             search.shrink = pick(2);
-            search.stop = (trf_beam_stop)pick(3);
+            search.stop = (trf_beam_stop)pick(4);
             search.at_limit = (trf_at_limit)pick(3);
             search.min_length = pick(3);
+            search.renormalise = pick(2);
         }
         count_all(&lm, &search, limit);
         run_into(&a, &lm, &search, limit);
@@ -761,7 +848,7 @@ static void test_nan_never_wins(void **state)
     (void)state;
     for (draw = 0; draw < 1000; draw++) {
         toy lm = random_toy(4 + pick(4), 3);
-        trf_search search = rule(all_rules[draw % 5], 1 + pick(4), 0.6);
+        trf_search search = rule(all_rules[draw % N_RULES], 1 + pick(4), 0.6);
         answers a;
         int32_t bad = pick(lm.vocab), limit = 1 + pick(5);
         double what = draw % 3 == 0 ? NAN : draw % 3 == 1 ? HUGE_VAL : -HUGE_VAL;
@@ -821,9 +908,9 @@ static void test_impossible_prefix(void **state)
 {
     int draw;
     (void)state;
-    for (draw = 0; draw < 15; draw++) {
+    for (draw = 0; draw < 3 * N_RULES; draw++) {
         toy lm = random_toy(5, 1);
-        trf_search search = rule(all_rules[draw % 5], 1 + draw / 5, 0.6);
+        trf_search search = rule(all_rules[draw % N_RULES], 1 + draw / N_RULES, 0.6);
         int32_t prefix[2];
         answers a;
         prefix[0] = 3; prefix[1] = 4;
@@ -854,7 +941,7 @@ static void test_beam_wider_than_vocabulary(void **state)
     for (draw = 0; draw < 1000; draw++) {
         toy lm = random_toy(2 + pick(3), 3);
         int32_t limit = 1 + pick(4), k;
-        trf_search search = rule(all_rules[draw % 5], lm.vocab + 1 + pick(8), 0.6);
+        trf_search search = rule(all_rules[draw % N_RULES], lm.vocab + 1 + pick(8), 0.6);
         answers a;
         search.n_best = 5;
         if (search.n_best > search.beam) search.n_best = search.beam;
@@ -872,7 +959,7 @@ static void test_n_best_is_ordered_and_distinct(void **state)
     (void)state;
     for (draw = 0; draw < 1000; draw++) {
         toy lm = random_toy(6, 3);
-        trf_search search = rule(all_rules[draw % 5], 8, 1.0);
+        trf_search search = rule(all_rules[draw % N_RULES], 8, 1.0);
         trf_search one = search;
         answers a, b;
         search.n_best = 8;
@@ -893,7 +980,7 @@ static void test_min_length(void **state)
     (void)state;
     for (draw = 0; draw < 500; draw++) {
         toy lm = random_toy(5, 3);
-        trf_search search = rule(all_rules[draw % 5], 1 + pick(4), 0);
+        trf_search search = rule(all_rules[draw % N_RULES], 1 + pick(4), 0);
         answers a;
         int r, w;
         for (r = 0; r <= 5; r++)                        /* it would rather end at once */
@@ -974,6 +1061,16 @@ static void test_proof_at_the_edges(void **state)
     run_into(&a, &lm, &search, 1);
     assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(a.h[0].proven, 0);
+    search.length_rule = TRF_LENGTH_POWER;              /* so it does to an empty one, whose score is minus infinity */
+    search.alpha = 1;
+    search.count_eos = 0;
+    search.candidates = 2;                              /* it is shown, and nothing else is given up */
+    run_into(&a, &lm, &search, 1);
+    assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(a.h[0].proven, 0);
+    lm.p[3][EOS] = -HUGE_VAL;                           /* but not to one that cannot be */
+    run_into(&a, &lm, &search, 1);
+    assert_int_equal(a.h[0].proven, 1);
 }
 
 /* No token allowed at all: the empty answer, or nothing but EOS. */
@@ -1002,7 +1099,7 @@ static void test_empty_answer_without_length(void **state)
     answers a;
     (void)state;
     assert_int_equal(search.min_length, 1);
-    search.min_length = 0;                              /* now nothing but its score is against it */
+    search.min_length = search.count_eos = 0;           /* now nothing but its score is against it */
     search.n_best = 3;
     lm.p[5][EOS] = -0.001;
     run_into(&a, &lm, &search, 3);
@@ -1018,13 +1115,14 @@ static void test_forced_prefix(void **state)
     (void)state;
     for (draw = 0; draw < 1000; draw++) {
         toy lm = random_toy(6, 3), shifted;
-        trf_search search = rule(all_rules[draw % 5], 1 + pick(4), 0);
+        trf_search search = rule(all_rules[draw % N_RULES], 1 + pick(4), 0);
         answers a, b;
         sequence head;
         int32_t prefix[MAX_TOKENS], n = 1 + pick(4), limit = n + pick(4);
         double sum = 0;
         search.n_best = search.beam;
         search.min_length = 0;
+        search.score_prefix = pick(2);
         head.n = 0;
         for (i = 0; i < n; i++) {
             prefix[i] = 1 + pick(5);
@@ -1048,6 +1146,43 @@ static void test_forced_prefix(void **state)
             assert_int_equal(a.h[k].ended, b.h[k].ended);
         }
     }
+}
+
+/* Forced tokens count in the sum that ranks, or not; the length counts them in any case. */
+static void test_free_prefix(void **state)
+{
+    int draw, k, moved = 0;
+    (void)state;
+    for (draw = 0; draw < 500; draw++) {
+        toy lm = random_toy(6, 3);
+        trf_search search = rule(all_rules[draw % N_RULES], 2 + pick(3), 1.0);
+        int32_t prefix[2], best[MAX_TOKENS], n_best = 0, free;
+        sequence head;
+        double given;
+        head.n = 0;
+        prefix[0] = 3; prefix[1] = 1;
+        given = next_p(&lm, &head, 3);
+        head = with(head, 3);
+        given += next_p(&lm, &head, 1);
+        search.n_best = search.beam;
+        for (free = 0; free < 2; free++) {
+            answers a;
+            search.score_prefix = !free;
+            a = run(&lm, &search, 7, prefix, 2);
+            for (k = 0; k < a.n; k++) {
+                int32_t length = a.h[k].n + (a.h[k].ended == TRF_ENDED_EOS ? search.count_eos : 0);
+                double sum = a.h[k].log_probability - (free ? given : 0);
+                assert_true(fabs(a.h[k].score - trf__search_score(&search, sum, length)) < 1e-12);
+                assert_true(k == 0 || a.h[k].score <= a.h[k - 1].score);
+            }
+            if (!free) { n_best = a.h[0].n; memcpy(best, a.ids, sizeof best); }
+            else moved += n_best != a.h[0].n || memcmp(best, a.ids, (size_t)n_best * sizeof *best);
+        }
+    }
+    assert_true(moved > 0);
+    for (k = 0; k < N_RULES; k++)
+        assert_int_equal(rule(all_rules[k], 2, 1).score_prefix,
+                         all_rules[k] != TRF_SEARCH_PAPER && all_rules[k] != TRF_SEARCH_CTRANSLATE2);
 }
 
 /* A prefix is no choice: what it excludes does not count against the proof. */
@@ -1152,6 +1287,64 @@ static void test_memory_is_reused(void **state)
     }
 }
 
+/* The whole way, from a model: before min_length EOS is out of the softmax, while pad and BOS, which are never said,
+   keep their share; or all keep it. */
+static void test_eos_leaves_the_softmax(void **state)
+{
+    enum { V = 11, LEAST = 3, LIMIT = 6 };
+    trf_config config = trf_config_tiny();
+    trf_search search = rule(TRF_SEARCH_CTRANSLATE2, 3, 1.0);
+    trf_model *model;
+    trf_translator *translator;
+    trf_sequences x;
+    trf_batch pair;
+    trf_error err;
+    trf_hypothesis h[2][3];
+    int32_t ids[2][3][LIMIT], source[4] = { 5, 8, 4, 10 }, n = 4, k, renormalise, t, v;
+    trf_real logits[(LIMIT + 1) * V];
+    (void)state;
+    config.d_model = 16; config.d_ff = 32; config.source_vocab = config.target_vocab = V;
+    config.device.threads = 1;
+    assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
+    search.n_best = 3;
+    search.min_length = LEAST;
+    search.max_length_a = 0;
+    search.max_length_b = LIMIT;
+    x.ids = source; x.lengths = &n; x.count = 1;
+    for (renormalise = 0; renormalise < 2; renormalise++) {
+        search.renormalise = renormalise;
+        assert_int_equal(trf_translator_create(&translator, model, &search, &err), TRF_OK);
+        assert_int_equal(trf_translate_batch(translator, &x, &err), TRF_OK);
+        assert_int_equal(trf_hypothesis_count(translator, 0), 3);
+        for (k = 0; k < 3; k++) {
+            h[renormalise][k] = *trf_hypothesis_at(translator, 0, k);
+            memcpy(ids[renormalise][k], h[renormalise][k].ids, (size_t)h[renormalise][k].n * sizeof(int32_t));
+        }
+        for (k = 0; k < 3; k++) {
+            const trf_hypothesis *got = &h[renormalise][k];
+            trf_tensor out = trf_tensor_of(logits, 2, got->n + 1, V, 1);
+            double want = 0;
+            memset(&pair, 0, sizeof pair);
+            pair.source = x;
+            pair.target.ids = ids[renormalise][k]; pair.target.lengths = &got->n; pair.target.count = 1;
+            assert_int_equal(trf_logits(translator, &pair, &out, &err), TRF_OK);
+            assert_true(got->n >= LEAST);
+            for (t = 0; t < got->n + (got->ended == TRF_ENDED_EOS); t++) {
+                const trf_real *z = logits + t * V;
+                int32_t id = t < got->n ? ids[renormalise][k][t] : config.eos;
+                double sum = 0;
+                for (v = 0; v < V; v++)
+                    if (!(renormalise && t < LEAST && v == config.eos)) sum += exp((double)z[v]);
+                want += (double)z[id] - log(sum);
+            }
+            assert_true(fabs(got->log_probability - want) < 1e-5);
+        }
+        trf_translator_destroy(translator);
+    }
+    assert_true(h[1][0].log_probability > h[0][0].log_probability + 0.01);
+    trf_model_destroy(model);
+}
+
 static void expect_refused(trf_search search, const char *field)
 {
     trf_error err;
@@ -1171,18 +1364,18 @@ static void expect_refused(trf_search search, const char *field)
 /* Each field of the rules changes some answer when it alone is changed, on small random models. */
 static void test_every_field_matters(void **state)
 {
-    static const char *const names[10] = { "length_rule", "alpha", "count_eos", "word_penalty", "candidates",
-        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length" };
-    int moved[10] = {0}, whose, k, round;
+    static const char *const names[11] = { "length_rule", "alpha", "count_eos", "word_penalty", "candidates",
+        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length", "renormalise" };
+    int moved[11] = {0}, whose, k, round;
     (void)state;
     for (round = 0; round < 400; round++) {
         toy lm = random_toy(3 + pick(4), 1 + uniform() * 3);
-        for (whose = 0; whose < 5; whose++) {
+        for (whose = 0; whose < N_RULES; whose++) {
             trf_search search = rule((trf_search_rule)whose, 3, 0.7);
             answers a, b;
             search.n_best = 3;
             run_into(&a, &lm, &search, 5);
-            for (k = 0; k < 10; k++) {
+            for (k = 0; k < 11; k++) {
                 trf_search other = search;
                 if (k == 0) other.length_rule = (trf_length_rule)((search.length_rule + 1) % 3);
                 if (k == 1) other.alpha = 2;
@@ -1191,15 +1384,16 @@ static void test_every_field_matters(void **state)
                 if (k == 4) other.candidates = 3 - search.candidates;
                 if (k == 5) other.eos_in_top_beam = !search.eos_in_top_beam;
                 if (k == 6) other.shrink = !search.shrink;
-                if (k == 7) other.stop = (trf_beam_stop)((search.stop + 1) % 3);
+                if (k == 7) other.stop = (trf_beam_stop)((search.stop + 1) % 4);
                 if (k == 8) other.at_limit = (trf_at_limit)((search.at_limit + 1) % 3);
                 if (k == 9) other.min_length = 2;
+                if (k == 10) other.renormalise = !search.renormalise;
                 run_into(&b, &lm, &other, 5);
                 moved[k] += a.n != b.n || a.h[0].n != b.h[0].n || fabs(a.h[0].log_probability - b.h[0].log_probability) > 1e-9;
             }
         }
     }
-    for (k = 0; k < 10; k++) {
+    for (k = 0; k < 11; k++) {
         if (!moved[k]) print_error("%s changes no answer\n", names[k]);
         assert_true(moved[k] > 0);
     }
@@ -1219,7 +1413,8 @@ static void test_options_are_checked(void **state)
     REFUSE(word_penalty, double, NAN);      REFUSE(word_penalty, double, -HUGE_VAL);
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
-    REFUSE(stop, trf_beam_stop, 3);         REFUSE(at_limit, trf_at_limit, 3);
+    REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalise, int32_t, -1);
+    REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 3);
     REFUSE(min_length, int32_t, -1);
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
     REFUSE(max_length_b, int32_t, -1);
@@ -1236,7 +1431,7 @@ static void test_presets_set_their_fields_only(void **state)
 {
     int i, j;
     (void)state;
-    for (i = 0; i < 5; i++) for (j = 0; j < 5; j++) {
+    for (i = 0; i < N_RULES; i++) for (j = 0; j < N_RULES; j++) {
         trf_search once = trf_search_defaults(), twice;
         trf_error err;
         once.beam = 7; once.n_best = 3; once.max_length_a = 1.5; once.max_length_b = 9;
@@ -1257,8 +1452,9 @@ static void test_presets_set_their_fields_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_five_rules_five_answers),
-        cmocka_unit_test(test_five_answers_are_stable),
+        cmocka_unit_test(test_goldens_of_the_rules),
+        cmocka_unit_test(test_goldens_of_ctranslate2),
+        cmocka_unit_test(test_goldens_are_stable),
         cmocka_unit_test(test_rules_equal_published_programs),
         cmocka_unit_test(test_length_convention_flip),
         cmocka_unit_test(test_bound),
@@ -1279,11 +1475,13 @@ int main(void)
         cmocka_unit_test(test_limit_zero),
         cmocka_unit_test(test_empty_answer_without_length),
         cmocka_unit_test(test_forced_prefix),
+        cmocka_unit_test(test_free_prefix),
         cmocka_unit_test(test_impossible_prefix),
         cmocka_unit_test(test_prefix_is_not_dropped),
         cmocka_unit_test(test_finished_rows_cost_nothing),
         cmocka_unit_test(test_beam_shrinks),
         cmocka_unit_test(test_memory_is_reused),
+        cmocka_unit_test(test_eos_leaves_the_softmax),
         cmocka_unit_test(test_every_field_matters),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_presets_set_their_fields_only)

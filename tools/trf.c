@@ -220,7 +220,7 @@ struct row {
 #define POSITIONS "interleaved|halves-n1|halves|learned|none"
 #define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
 #define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
-#define RULES "paper|fairseq|ctranslate2|marian|raw"
+#define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
 
 static const struct row rows[] = {
     {RUN, HEADING, "Data", 0, NULL, NULL, NULL},
@@ -359,12 +359,14 @@ static const struct row rows[] = {
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "whose search: sets the options below down to min-length", then_rule},
+     "whose search: sets the options below down to renormalise", then_rule},
     {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
     {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule", NULL},
     {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
+    {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
+     "a decoder-only model's beginning counts in S", NULL},
     {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X", "taken off S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
      "continuations looked at in each step, times beam: 1 to 16", NULL},
@@ -372,13 +374,15 @@ static const struct row rows[] = {
      "an end counts only if it is among the best --beam continuations", NULL},
     {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
      "a finished hypothesis takes its place in the beam with it", NULL},
-    {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive",
+    {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive|heuristic",
      "a sentence is done when no live hypothesis can beat the best finished ones, when --beam have finished, "
-     "or when none is alive", NULL},
+     "when none is alive, or when the best --beam finished ones beat the best live one as it is", NULL},
     {TRANSLATE, CHOICE, "at-limit", AT(search.at_limit), "keep-live|fall-back|force-eos",
      "at the longest length live hypotheses count as they are, count only if none has finished, or get one "
      "more step in which they must end", NULL},
     {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N", "target tokens before an end is allowed", NULL},
+    {TRANSLATE, SWITCH, "renormalise", AT(search.renormalise), NO_YES,
+     "until then the end mark leaves the softmax", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
@@ -546,7 +550,7 @@ static void default_text(const struct row *row, char *text, size_t size)
     static const char *const presets[][2] = {
         {"size", "base"}, {"size", "big"}, {"conventions", "pytorch"}, {"conventions", "paper"},
         {"search-rule", "fairseq"}, {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
-        {"search-rule", "raw"}};
+        {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
     struct settings plain, changed;
     char value[64], other[64];
     size_t used, i;
