@@ -226,7 +226,7 @@ typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
     int64_t where;          /* byte offset, position in a sequence, or step; -1 if there is none */
-    char what[64];          /* the tensor, field or argument; control characters replaced by '?' */
+    char what[64];          /* the tensor, field or argument; here and below control characters are '?' */
     char message[256];      /* one English sentence: what was expected and what was found */
 } trf_error;
 
@@ -523,6 +523,8 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
 //
+// The message of an error about a file begins with its path, or with the last hundred bytes of it.
+//
 // A model file is a safetensors file: the parameters under their names, configuration and vocabularies as metadata
 // (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the prefix `transformer.`; the
 // CRC-32 of the data is checked where the file has one. A checkpoint is another kind of file: TRF_E_STATE here.
@@ -539,7 +541,9 @@ typedef struct trf_load_options {
 TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
-/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
+/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
+   link at `path` is replaced by the file, not followed. A program whose files may not exceed a size (RLIMIT_FSIZE)
+   should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone: which tensors and texts a file holds, not their numbers. Header and extents are proven before
@@ -1034,16 +1038,42 @@ TRF__FN void trf__clear(trf_error *err)
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
 }
 
-/* Copies text into a fixed buffer, cut to fit; control characters become '?' so that a hostile name
-   cannot drive a terminal. */
+/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
+   beyond U+10FFFF are not (Unicode, table 3-7). */
+TRF__FN int trf__utf8_at(const char *p, size_t n)
+{
+    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    if (bytes == 0 || (size_t)bytes > n) return 0;
+    if (c == 0xE0) low = 0xA0;
+    if (c == 0xED) high = 0x9F;
+    if (c == 0xF0) low = 0x90;
+    if (c == 0xF4) high = 0x8F;
+    for (i = 1; i < bytes; i++) {
+        unsigned char d = (unsigned char)p[i];
+        if (d < low || d > high) return 0;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return bytes;
+}
+
+/* Copies text into a fixed buffer, cut between two characters. Control characters (U+0080 to U+009F too) and bytes
+   that are not UTF-8 become '?', so that a hostile name cannot drive a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
-    size_t i;
-    for (i = 0; i + 1 < size && from && from[i]; i++) {
-        unsigned char c = (unsigned char)from[i];
-        to[i] = (char)(c < 32 || c == 127 ? '?' : c);
+    size_t n = 0, left = from ? strlen(from) : 0;
+    while (left > 0) {
+        int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1;
+        unsigned char c = (unsigned char)from[0];
+        int bad = bytes == 0 || c < 32 || c == 127 || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
+        if (n + (size_t)(bad ? 1 : taken) >= size) break;
+        if (bad) to[n++] = '?';
+        else { memcpy(to + n, from, (size_t)taken); n += (size_t)taken; }
+        from += taken;
+        left -= (size_t)taken;
     }
-    to[i] = 0;
+    to[n] = 0;
 }
 
 /* Fills err (which may be NULL) and returns status, so that a check is one line:
@@ -1052,7 +1082,7 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
                                                const char *format, ...)
 {
     if (err) {
-        char text[sizeof err->message];
+        char text[sizeof err->message + 8];     /* longer: trf__copy_text does the cutting */
         va_list arguments;
         memset(err, 0, sizeof *err);
         err->status = status;
@@ -1084,12 +1114,31 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
                      what, (long long)least, (long long)got);
 }
 
-/* trf__fail for a failed system call. */
+/* trf__fail for a failed system call. The message does not name the file: trf__name_file does. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
-    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path,
-                                  strerror(sys_errno));
+    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s: %.60s", doing, strerror(sys_errno));
     if (err) err->sys_errno = sys_errno;
+    return status;
+}
+
+/* What messages show of a path: its last hundred bytes or less, from the beginning of a character. */
+TRF__FN const char *trf__path_end(const char *path)
+{
+    const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;
+    while (((unsigned char)*end & 0xC0) == 0x80) end++;
+    return end;
+}
+
+/* Puts the path before the message of a call about a file that failed, unless it stands there already. */
+TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
+{
+    char name[104], text[sizeof err->message + sizeof name];
+    if (status == TRF_OK || !err || !path || !*path) return status;
+    trf__copy_text(name, sizeof name, trf__path_end(path));
+    if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':') return status;
+    snprintf(text, sizeof text, "%s: %s", name, err->message);
+    trf__copy_text(err->message, sizeof err->message, text);
     return status;
 }
 
@@ -3237,26 +3286,6 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     if (!trf__is_finite(value)) return 0;
     *x = value;
     return 1;
-}
-
-/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
-   beyond U+10FFFF are not (Unicode, table 3-7). */
-TRF__FN int trf__utf8_at(const char *p, size_t n)
-{
-    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
-    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
-    if (bytes == 0 || (size_t)bytes > n) return 0;
-    if (c == 0xE0) low = 0xA0;
-    if (c == 0xED) high = 0x9F;
-    if (c == 0xF0) low = 0x90;
-    if (c == 0xF4) high = 0x8F;
-    for (i = 1; i < bytes; i++) {
-        unsigned char d = (unsigned char)p[i];
-        if (d < low || d > high) return 0;
-        low = 0x80;
-        high = 0xBF;
-    }
-    return bytes;
 }
 
 /* Offset of the first byte that is not UTF-8, or -1. */
@@ -8265,23 +8294,22 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf__facts *fact
     int error;
     *fd = -1;
     errno = 0;
-    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find");
+    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
     if (facts->regular) {
         error = trf__open(path, TRF_OS_READING, 0, fd);
-        if (error) return trf__fail_io(err, error, path, "open");
+        if (error) return trf__fail_io(err, error, path, "open it");
         errno = 0;
         if (TRF_OS_FSTAT(*fd, facts) < 0) {
             error = trf__errno();
             trf__close(*fd);
             *fd = -1;
-            return trf__fail_io(err, error, path, "look at");
+            return trf__fail_io(err, error, path, "look at it");
         }
         if (facts->regular) return TRF_OK;
         trf__close(*fd);
         *fd = -1;
     }
-    return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; expected a regular file",
-                     path);
+    return trf__fail(err, TRF_E_IO, -1, path, "expected a regular file, got a folder, a pipe or a device");
 }
 
 /* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
@@ -8317,10 +8345,9 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->fd = -1;
     errno = 0;
     exists = TRF_OS_STAT(path, &old) >= 0;
-    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find");
+    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
     if (exists && !old.regular)
-        return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; it is not replaced",
-                         path);
+        return trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a device; it is not replaced");
     if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
@@ -8330,12 +8357,12 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
         error = trf__open(saving->temporary, TRF_OS_CREATING, exists ? old.mode : 0666, &saving->fd);
         if (error && error != EEXIST) break;
     }
-    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create");
+    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
     if (TRF_OS_FSTAT(saving->fd, &now) < 0 || (now.mode != old.mode && TRF_OS_CHMOD(saving->temporary, old.mode) < 0))
-        return trf__fail_io(err, trf__errno(), saving->temporary, "set the permissions of");
+        return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
     return TRF_OK;
 }
 
@@ -8360,14 +8387,14 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
     saving->fd = -1;
-    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write");
+    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
     error = trf__open_folder(saving, &folder);
-    if (error) return trf__fail_io(err, error, saving->path, "open the folder of");
+    if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;
     if (TRF_OS_RENAME(saving->temporary, saving->path) < 0) {
         error = trf__errno();
         if (folder >= 0) trf__close(folder);
-        return trf__fail_io(err, error, saving->path, "replace");
+        return trf__fail_io(err, error, saving->path, "replace it");
     }
     saving->made = 0;
     if (folder < 0) return TRF_OK;
@@ -8435,7 +8462,7 @@ struct trf_file {
     trf_hooks hooks;
     size_t allocated;           /* bytes of this block: struct, tables, header */
     int fd, allow_nonfinite;
-    char path[160];             /* for messages */
+    char path[104];             /* its end, for messages */
     uint64_t size, data_begin;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
@@ -8862,9 +8889,9 @@ TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, vo
     if (TRF_OS_SEEK(fd, offset) < 0) error = trf__errno();
     if (!error) error = trf__read_all(fd, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
-    if (error) status = trf__fail_io(err, error, path, "read");
+    if (error) status = trf__fail_io(err, error, path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, path,
-                            "\"%.120s\" ended at byte %llu, expected %llu: it changed while it was read", path,
+                            "the file ended at byte %llu, expected %llu: it changed while it was read",
                             (unsigned long long)(offset + got), (unsigned long long)(offset + bytes));
     if (err) err->where = (int64_t)(offset + got);
     return status;
@@ -9214,7 +9241,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     status = trf__save_begin(&saving, hooks, path, err);
     if (!status) {
         error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
-        if (error) status = trf__fail_io(err, error, saving.temporary, "write");
+        if (error) status = trf__fail_io(err, error, saving.temporary, "write it");
     }
     status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
@@ -9274,7 +9301,7 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
     return NULL;
 }
 
-TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+TRF__FN trf_status trf__file_start(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
     trf__facts facts;
@@ -9305,10 +9332,15 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     (*file)->allow_nonfinite = chosen.allow_nonfinite;
     (*file)->size = facts.size;
     (*file)->data_begin = 8 + length;
-    trf__copy_text((*file)->path, sizeof (*file)->path, path);
+    trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(path));
     status = trf__file_load(*file, err);
     if (status) { trf_file_close(*file); *file = NULL; }
     return status;
+}
+
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+{
+    return trf__name_file(trf__file_start(file, path, options, err), path, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -9586,14 +9618,14 @@ TRF__FN trf_status trf__read_vocabs(const trf_file *file, trf_model *model, trf_
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
-TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, const char *path, trf_error *err)
+TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, trf_error *err)
 {
     const char *content = trf_file_metadata(file, "trf.content");
     int is_checkpoint = content && !strcmp(content, "checkpoint");
     if (is_checkpoint == checkpoint) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                     checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
-                                : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
+                     checkpoint ? "the file is a model, not a checkpoint: load it with trf_model_load"
+                                : "the file is a checkpoint, not a model: load it with trf_checkpoint_load");
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
@@ -9628,10 +9660,10 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 0, path, err);
+    status = trf__check_content(file, 0, err);
     if (status == TRF_OK) status = trf__model_read(model, file, options, 0, err);
     trf_file_close(file);
-    return status;
+    return trf__name_file(status, path, err);
 }
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
@@ -9665,7 +9697,9 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     size_t bytes[2] = {0, 0};
     trf_status status = TRF_OK;
     int i;
-    if (!out) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all);
+    if (!out)
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
+                              path, err);
     trf__put_arena(out, model, "", model->weights);
     if (m) {
         trf__put_arena(out + n, model, "optimizer.m.", m);
@@ -9685,7 +9719,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     if (status == TRF_OK) status = trf__file_write(hooks, path, out, all, notes->items, notes->n, err);
     for (i = 0; i < 2; i++) trf__free(hooks, text[i], bytes[i]);
     trf__free(hooks, out, trf__bytes(all, sizeof *out));
-    return status;
+    return trf__name_file(status, path, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -9711,9 +9745,9 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     trf__clear(err);
     if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
     if (trainer->micro > 0)
-        return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                         "%lld micro-batches wait for their optimizer step: save after it",
-                         (long long)trainer->micro);
+        return trf__name_file(trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                                        "%lld micro-batches wait for their optimizer step: save after it",
+                                        (long long)trainer->micro), path, err);
     notes.n = 0;
     trf__note_int(&notes, "trf.step", trainer->step);
     if (corpus) {
@@ -9828,12 +9862,12 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 1, path, err);
+    status = trf__check_content(file, 1, err);
     if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf__corpus_resume(corpus, file, err);
     trf_file_close(file);
-    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return status; }
+    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return trf__name_file(status, path, err); }
     *model = m;
     *trainer = t;
     return TRF_OK;
