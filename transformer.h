@@ -607,8 +607,8 @@ typedef struct trf_search {
     double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
-    /* Memory is 8 d_model * layers * beam * sentences at a time * longest answer bytes, and the logits. */
-    int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
+    int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
+                                   would pass 2^31; the rest in turns (memory: trf_translator_memory); default 32 */
     int32_t max_tokens;         /* and source tokens at a time; default 4096 */
     int32_t threads;            /* these two as in trf_device */
     int32_t leave_blas_threads;
@@ -652,6 +652,11 @@ typedef struct trf_translator trf_translator;
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
+/* Bytes that a new translator holds at most until the end of a first call with `sentences` sources (or beginnings) of
+   `source_tokens` ids each, if answers are as long as they may be. Sources of mixed lengths take no more than their
+   longest does with max_tokens = INT32_MAX. 0: there can be no such call. NULL search: the defaults. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
+                                     int32_t source_tokens);
 
 /* One sequence, the best answer. *n is its length also when capacity is too small (TRF_E_LIMIT, the first `capacity`
    ids are written). For a decoder-only model `source` is the beginning, and the answer is what follows it. */
@@ -689,7 +694,7 @@ typedef enum trf_attention_kind {
 /* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
-/* Rows that `sequences` become on each side. */
+/* Rows that `sequences` become on each side; 0 if a length is negative. */
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
 
@@ -708,7 +713,8 @@ TRF_API void trf_context_destroy(trf_context *context);
    loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
    `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
    may change between versions; layer norm takes NULL where no backward follows.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Wrong ones: TRF_E_SHAPE. */
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
+   no features, a weight's outputs included. Wrong shapes: TRF_E_SHAPE. */
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
 typedef struct trf_embedding_options {
@@ -798,9 +804,9 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              const trf_tensor *saved, trf_error *err);
 #endif
 
-/* y = x + dropout(sub): with probability p (a multiple of 1/65536, below 1) an element of sub is zero, the others are
-   scaled by 1/(1-p). The mask follows from (seed, step, site): backward makes it again from the same three numbers.
-   NULL dropout: none. All (rows, d). */
+/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
+   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site):
+   backward makes it again from the same three numbers. NULL dropout: none. All (rows, d). */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err);
@@ -868,7 +874,8 @@ typedef struct trf_train_options {
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
     double label_smoothing;             /* 0 <= e < 1; default 0.1 */
     trf_smoothing smoothing_rule;
-    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1; default 0.1 */
+    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
+                                           multiple of 1/65536 below 1); default 0.1 */
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
@@ -1200,6 +1207,12 @@ TRF__FN size_t trf__bytes(int64_t n, size_t item)
 }
 TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
+TRF__FN int64_t trf__capacity(int64_t wanted, int64_t needed)
+{
+    while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
+    return wanted;
+}
+
 /* A growing array: where its items are once there is room for `needed`. It doubles, so adding n items costs O(n).
    NULL: there is no memory, and nothing has changed. */
 TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed, size_t item,
@@ -1208,7 +1221,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     int64_t wanted = *capacity > 0 ? *capacity : 16;
     void *bigger;
     if (items && needed <= *capacity) return items;
-    while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
+    wanted = trf__capacity(wanted, needed);
     bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
         trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes", (long long)wanted,
@@ -3962,6 +3975,13 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
                      high, value);
 }
 
+/* A probability that may be 0, but not 1. */
+TRF__FN trf_status trf__check_below_one(const char *field, double value, trf_error *err)
+{
+    if (value >= 0 && value < 1) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
+}
+
 enum { TRF__MAX_THREADS = 4096 };
 
 /* A field of an object. */
@@ -4989,11 +5009,10 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
     side->rows = row;
 }
 
-/* Grows the arena where a limit is below what is needed: by a quarter at least, so that batches which become longer
-   little by little do not each move everything. On failure nothing has changed. */
-TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+/* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
+   by little do not each move everything. */
+TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need, int64_t max_length)
 {
-    const trf__limits *have = &pass->limits;
     trf__limits grown = *have;
     if (need->source_rows > have->source_rows)
         grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
@@ -5001,8 +5020,15 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
         grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
     if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
     if (need->longest > have->longest)
-        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), pass->config->max_length);
-    if (memcmp(&grown, have, sizeof grown) == 0) return TRF_OK;
+        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), max_length);
+    return grown;
+}
+
+/* Grows the arena where a limit is below what is needed. On failure nothing has changed. */
+TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+{
+    trf__limits grown = trf__limits_grown(&pass->limits, need, pass->config->max_length);
+    if (memcmp(&grown, &pass->limits, sizeof grown) == 0) return TRF_OK;
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch is beyond the planned limits: memory has grown");
@@ -5052,12 +5078,12 @@ TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int6
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
 // (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts).
 
-/* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
+/* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */
 TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
 {
     trf__drop drop;
     TRF__ZERO(drop);
-    drop.threshold = (uint32_t)(p * 65536 + 0.5);
+    drop.threshold = (uint32_t)(p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535);
     drop.scale = (trf_real)(65536.0 / (65536.0 - drop.threshold));
     drop.key0 = (uint32_t)seed;
     drop.key1 = (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u;
@@ -5472,7 +5498,6 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    const double below_one = 1 - 1.0 / 65536;
     TRF__RANGE(o, optimizer, 0, 1);
     TRF__RANGE(o, beta1, 0, 1 - 1e-12);
     TRF__RANGE(o, beta2, 0, 1 - 1e-12);
@@ -5486,12 +5511,12 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     TRF__RANGE(o, final_rate, 0, 1e6);
     TRF__RANGE(o, warmup, 1, 1e15);
     if (o->schedule == TRF_COSINE) TRF__RANGE(o, total_steps, (double)o->warmup + 1, 1e15);
-    TRF__RANGE(o, label_smoothing, 0, below_one);
+    TRF__TRY(trf__check_below_one("label_smoothing", o->label_smoothing, err));
     TRF__RANGE(o, smoothing_rule, 0, 3);
-    TRF__RANGE(o, dropout, 0, below_one);
-    TRF__RANGE(o, attention_dropout, 0, below_one);
-    TRF__RANGE(o, activation_dropout, 0, below_one);
-    TRF__RANGE(o, residual_dropout, 0, below_one);
+    TRF__TRY(trf__check_below_one("dropout", o->dropout, err));
+    TRF__TRY(trf__check_below_one("attention_dropout", o->attention_dropout, err));
+    TRF__TRY(trf__check_below_one("activation_dropout", o->activation_dropout, err));
+    TRF__TRY(trf__check_below_one("residual_dropout", o->residual_dropout, err));
     TRF__RANGE(o, clip_norm, 1e-12, TRF_NO_CLIPPING);
     TRF__RANGE(o, source_tokens, 1, 1 << 24);
     TRF__RANGE(o, target_tokens, 1, 1 << 24);
@@ -6351,10 +6376,8 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, char *base)
+TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_config *c, const trf_search *s, char *base)
 {
-    const trf_config *c = &t->model->config;
-    const trf_search *s = &t->search;
     int64_t n = d->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
     trf__cursor cursor = trf__cursor_at(base);
     trf__beam beam;
@@ -6388,7 +6411,7 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, in
     d.n_sentences = sentences;
     d.length = length;
     d.source_rows = source_rows;
-    bytes = trf__decoder_layout(&d, t, NULL);
+    bytes = trf__decoder_layout(&d, &t->model->config, &t->search, NULL);
     if (!d.arena || bytes > d.arena_bytes) {
         char *arena = (char *)trf__alloc(&t->search.hooks, bytes);
         if (!arena)
@@ -6399,7 +6422,7 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, in
         d.arena = arena;
         d.arena_bytes = bytes;
     }
-    trf__decoder_layout(&d, t, d.arena);
+    trf__decoder_layout(&d, &t->model->config, &t->search, d.arena);
     each = trf__beam_layout(&d.beams[0], &t->search, (int32_t)length, NULL);
     for (i = 0; i < sentences; i++)
         trf__beam_layout(&d.beams[i], &t->search, (int32_t)length, d.beam_memory + (size_t)i * each);
@@ -6435,6 +6458,16 @@ TRF__FN void trf__pack_weights(trf_translator *t)
     }
 }
 
+/* What a new translator is made for: a few short sentences. */
+TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
+{
+    trf__limits limits;
+    limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
+    limits.target_rows = limits.sentences = s->beam;
+    limits.longest = trf__min64(c->max_length, 256);
+    return limits;
+}
+
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
 {
@@ -6451,9 +6484,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->search = *search;
-    limits.source_rows = trf__has_source(&model->config) ? trf__min64(search->max_tokens, 256) : 0;
-    limits.target_rows = limits.sentences = search->beam;
-    limits.longest = trf__min64(model->config.max_length, 256);
+    limits = trf__translator_limits(&model->config, search);
     t->packed = (trf_real *)trf__alloc(&search->hooks, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
@@ -6500,49 +6531,53 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_
 
 // >>rounds         sentences searched together
 //
-// A call's sentences are taken in rounds of at most max_sentences and max_tokens. A round: encode, then until no row
-// is live: decode a token for all rows (>>decode), let every sentence's beam choose (>>search), line the rows up
-// again; then store the answers.
+// A call's sentences are taken in rounds of at most max_sentences and max_tokens, and of no more than the cache has
+// slots for: they are numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) A round:
+// encode, then until no row is live: decode a token for all rows (>>decode), let every sentence's beam choose
+// (>>search), line the rows up again; then store the answers.
 
 /* A round: sentences first .. first + n - 1 of the call. Sources or prefixes that there are none of have count 0. */
 typedef struct trf__round {
     trf_sequences sources, prefixes;
     int32_t first, n;
+    int64_t source_rows, longest_source, longest;   /* longest: most tokens of an answer, at least 1 */
 } trf__round;
 
 /* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no prefix. */
-TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int32_t n_prefix)
+TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source, int32_t n_prefix)
 {
-    const trf_config *c = &t->model->config;
     double counted = trf__has_source(c) ? n_source : n_prefix;
-    double limit = t->search.max_length_a * counted + t->search.max_length_b + (trf__has_source(c) ? 0 : n_prefix);
+    double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0 : n_prefix);
     return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
 TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && x->count ? x->lengths[i] : 0; }
 
+/* What a round needs of the pass. */
+TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
+{
+    trf__limits need;
+    need.source_rows = round->source_rows;
+    need.target_rows = need.sentences = (int64_t)round->n * s->beam;
+    need.longest = trf__max64(round->longest + 1, round->longest_source);
+    return need;
+}
+
 /* Makes room for the round, encodes its sources, and projects the keys and values that every step will read. */
 TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, trf_error *err)
 {
     const trf_config *c = &t->model->config;
-    trf__limits need;
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_batch batch;
     trf__dropouts none;
-    int64_t longest = 1;
     int32_t i;
-    for (i = 0; i < round->n; i++)
-        longest = trf__max64(longest, trf__answer_limit(t, trf__length_of(&round->sources, i),
-                                                        trf__length_of(&round->prefixes, i)));
-    need.source_rows = 0;
-    need.target_rows = need.sentences = (int64_t)round->n * t->search.beam;
-    need.longest = longest + 1;
     TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
-    if (!trf__has_source(c)) return trf__decoder_reserve(t, round->n, longest + 1, 0, err);
+    TRF__TRY(trf__decoder_reserve(t, round->n, round->longest + 1, need.source_rows, err));
+    if (!trf__has_source(c)) return TRF_OK;
     TRF__ZERO(none);
     TRF__ZERO(batch);
     batch.source = round->sources;
     TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
-    TRF__TRY(trf__decoder_reserve(t, round->n, longest + 1, t->pass.source.rows, err));
     TRF__TRY(trf__side_forward(&t->pass, 0, &none, err));
     for (i = 0; i < c->decoder_layers; i++) {
         trf__sub_weights w = trf__step_weights(&t->pass, &t->pass.decoder.steps[3 * i + 1]);
@@ -6563,7 +6598,7 @@ TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int
     int32_t i;
     for (*n_live = i = 0; i < round->n; i++) {
         int32_t n_prefix = trf__length_of(&round->prefixes, i);
-        int64_t limit = trf__answer_limit(t, trf__length_of(&round->sources, i), n_prefix);
+        int64_t limit = trf__answer_limit(c, &t->search, trf__length_of(&round->sources, i), n_prefix);
         trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
                         c->target_vocab - 2);       /* pad and bos are never chosen */
         if (!trf__has_source(c))
@@ -6697,15 +6732,34 @@ TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n
     return part;
 }
 
-/* How many sentences from `first` on fit into a round. */
-TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x, int32_t first)
+/* Whether n sentences fit into a round: they have so many source tokens, each counting one more than its ids, and
+   answers of up to `longest` tokens. One always does. */
+TRF__FN int trf__round_fits(const trf_search *s, int64_t n, int64_t tokens, int64_t longest)
 {
-    int64_t tokens = 0;
-    int32_t n = 0;
-    while (first + n < x->count && n < t->search.max_sentences &&
-           (n == 0 || tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
-        tokens += x->lengths[first + n++] + 1;
-    return n;
+    return n == 1 || (n <= s->max_sentences && tokens <= s->max_tokens && n * s->beam * (longest + 1) <= INT32_MAX);
+}
+
+/* How many sentences from round->first on it takes, and their lengths. */
+TRF__FN void trf__round_size(const trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+                             trf__round *round)
+{
+    const trf_config *c = &t->model->config;
+    const trf_sequences *leading = sources ? sources : prefixes;
+    int64_t tokens = 0, rows, longest;
+    int32_t i;
+    round->source_rows = round->longest_source = round->n = 0;
+    round->longest = 1;
+    for (i = round->first; i < leading->count; i++) {
+        tokens += (int64_t)leading->lengths[i] + 1;
+        longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, trf__length_of(sources, i),
+                                                               trf__length_of(prefixes, i)));
+        if (!trf__round_fits(&t->search, round->n + 1, tokens, longest)) return;
+        rows = sources ? (int64_t)sources->lengths[i] + c->source_eos : 0;
+        round->source_rows += rows;
+        round->longest_source = trf__max64(round->longest_source, rows);
+        round->longest = longest;
+        round->n++;
+    }
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
@@ -6719,7 +6773,7 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
     for (round.first = 0; round.first < leading->count; round.first += round.n) {
-        round.n = trf__round_size(t, leading, round.first);
+        trf__round_size(t, sources, prefixes, &round);
         round.sources = trf__part(sources, round.first, round.n, &source_at);
         round.prefixes = trf__part(prefixes, round.first, round.n, &prefix_at);
         TRF__TRY(trf__round_encode(t, &round, err));
@@ -6769,6 +6823,55 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
             h->n -= sources->lengths[i];
         }
     return status;
+}
+
+/* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids are moved a last
+   time. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
+                                     int32_t source_tokens)
+{
+    trf_search defaults = trf_search_defaults();
+    int64_t eos, answers, low = 1, high = sentences;
+    trf__layout layout;
+    trf__decoder decoder;
+    trf__limits have, grown, need;
+    trf__round round;
+    size_t fixed, growing = 0, cache, ids;
+    if (!search) search = &defaults;
+    if (!config || trf__config_check(config, NULL) || trf__search_check(search, NULL)) return 0;
+    eos = trf__has_source(config) ? config->source_eos : 1;
+    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
+        return 0;
+    TRF__ZERO(round);
+    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
+                                                    trf__has_source(config) ? 0 : source_tokens));
+    while (low < high) {        /* the largest round */
+        int64_t n = (low + high + 1) / 2;
+        if (trf__round_fits(search, n, n * ((int64_t)source_tokens + 1), round.longest)) low = n; else high = n - 1;
+    }
+    round.n = (int32_t)low;
+    round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
+    round.source_rows = low * round.longest_source;
+    TRF__ZERO(layout);
+    trf__place_all(&layout, config);
+    have = trf__translator_limits(config, search);
+    need = trf__round_limits(&round, search);
+    grown = trf__limits_grown(&have, &need, config->max_length);
+    if (memcmp(&have, &grown, sizeof have)) growing = trf__pass_memory(config, &have, 0, search->threads);
+    TRF__ZERO(decoder);
+    decoder.n_sentences = low;
+    decoder.length = round.longest + 1;
+    decoder.source_rows = round.source_rows;
+    cache = trf__decoder_layout(&decoder, config, search, NULL);
+    answers = (int64_t)sentences * search->n_best;
+    ids = trf__bytes(trf__capacity(16, answers * round.longest), sizeof(int32_t));
+    ids = trf__add_size(ids, ids / 2);
+    fixed = trf__add_size(sizeof(trf_translator), trf__bytes(layout.n_weights, sizeof(trf_real)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t)));
+    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, 0, search->threads));
+    cache = trf__add_size(cache, ids);
+    return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
@@ -6843,20 +6946,27 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // The translator's own pass computes a whole batch as in training, without dropout, and one of its results is copied
 // out.
 
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+/* Rows of sequences to each of which `extra` tokens are added. */
+TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
 {
     int64_t rows = 0;
     int32_t i;
-    for (i = 0; model && sources && i < sources->count; i++) rows += sources->lengths[i] + model->config.source_eos;
+    if (!x || !x->lengths) return 0;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0) return 0;
+        rows += (int64_t)x->lengths[i] + extra;
+    }
     return rows;
+}
+
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+{
+    return model ? trf__rows_of(sources, model->config.source_eos) : 0;
 }
 
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
 {
-    int64_t rows = 0;
-    int32_t i;
-    for (i = 0; model && targets && i < targets->count; i++) rows += targets->lengths[i] + 1;
-    return rows;
+    return model ? trf__rows_of(targets, 1) : 0;
 }
 
 TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
@@ -6942,6 +7052,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     const trf_config *c;
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
+    size_t bytes;
+    trf_real *weights;
     trf_status status;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -6961,10 +7073,15 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     queries = decoder ? pass->target.rows : pass->source.rows;
     keys = kind == TRF_DECODER_SELF ? queries : pass->source.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
+    bytes = trf__bytes(queries * keys, sizeof *out->data);
+    weights = (trf_real *)trf__alloc(&translator->search.hooks, bytes);     /* if it is cancelled, out stays */
+    if (!weights) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for attention weights");
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
-    pass->probed = out->data;
+    pass->probed = weights;
     status = trf__look(pass, err);
     pass->probed = NULL;
+    if (status == TRF_OK) memcpy(out->data, weights, bytes);
+    trf__free(&translator->search.hooks, weights, bytes);
     return status;
 }
 
@@ -7031,6 +7148,16 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
                          name, (long long)x->shape[0], (long long)x->shape[1]);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
+}
+
+/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are refused everywhere. */
+TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out, int64_t in, trf_error *err)
+{
+    int64_t k;
+    TRF__TRY(trf__matrix(w, name, -1, &k, err));
+    *out = w->shape[0];
+    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none", name);
+    return trf__shape_check(w, name, *out, in, err);
 }
 
 // >>blocks-embedding
@@ -7132,15 +7259,14 @@ TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
-    int64_t in, k;
+    int64_t in, out;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], -1, err));
+    TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
     context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
-                             x->shape[0], weight->shape[0], in);
+                             x->shape[0], out, in);
     return TRF_OK;
 }
 
@@ -7418,15 +7544,13 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
                                           const trf_feed_forward_params *p, trf_activation activation,
                                           const trf_tensor *saved, trf_error *err)
 {
-    int64_t d, k;
+    int64_t d;
     *f = 0;
     TRF__ZERO(*w);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
-    TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
-    *f = p->w1.shape[0];
-    TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
+    TRF__TRY(trf__weight_check(&p->w1, "w1", f, d, err));
     TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
     TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
@@ -7492,7 +7616,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 
 TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
 {
-    return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
+    return dropout ? trf__check_below_one("p", dropout->p, err) : TRF_OK;
 }
 
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
@@ -7562,7 +7686,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.rows = x->shape[0];
     l.d = d;
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
-    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, 1 - 1.0 / 65536, err));
+    TRF__TRY(trf__check_below_one("label_smoothing", options->label_smoothing, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
@@ -8008,6 +8132,7 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? cor
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
+    if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
     if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
