@@ -226,7 +226,7 @@ typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
     int64_t where;          /* byte offset, position in a sequence, or step; -1 if there is none */
-    char what[64];          /* the tensor, field or argument; control characters replaced by '?' */
+    char what[64];          /* the tensor, field or argument; here and below control characters are '?' */
     char message[256];      /* one English sentence: what was expected and what was found */
 } trf_error;
 
@@ -534,6 +534,8 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
 //
+// The message of an error about a file begins with its path, or with the last hundred bytes of it.
+//
 // A model file is a safetensors file: the parameters under their names, configuration and vocabularies as metadata
 // (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the prefix `transformer.`; the
 // CRC-32 of the data is checked where the file has one. A checkpoint is another kind of file: TRF_E_STATE here.
@@ -550,7 +552,9 @@ typedef struct trf_load_options {
 TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
-/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. */
+/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
+   link at `path` is replaced by the file, not followed. A program whose files may not exceed a size (RLIMIT_FSIZE)
+   should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone: which tensors and texts a file holds, not their numbers. Header and extents are proven before
@@ -618,8 +622,8 @@ typedef struct trf_search {
     double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
-    /* Memory is 8 d_model * layers * beam * sentences at a time * longest answer bytes, and the logits. */
-    int32_t max_sentences;      /* sentences searched at a time; more are taken in turns; default 32 */
+    int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
+                                   would pass 2^31; the rest in turns (memory: trf_translator_memory); default 32 */
     int32_t max_tokens;         /* and source tokens at a time; default 4096 */
     int32_t threads;            /* as in trf_device */
     trf_hooks hooks;
@@ -668,6 +672,11 @@ typedef struct trf_translator trf_translator;
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
+/* Bytes that a new translator holds at most until the end of a first call with `sentences` sources (or beginnings) of
+   `source_tokens` ids each, if answers are as long as they may be. Sources of mixed lengths take no more than their
+   longest does with max_tokens = INT32_MAX. 0: there can be no such call. NULL search: the defaults. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
+                                     int32_t source_tokens);
 
 /* One sequence, the best answer. *n is its length also when capacity is too small (TRF_E_LIMIT, the first `capacity`
    ids are written). For a decoder-only model `source` is the beginning, and the answer is what follows it. */
@@ -705,7 +714,7 @@ typedef enum trf_attention_kind {
 /* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
-/* Rows that `sequences` become on each side. */
+/* Rows that `sequences` become on each side; 0 if a length is negative. */
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
 
@@ -724,7 +733,8 @@ TRF_API void trf_context_destroy(trf_context *context);
    loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
    `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
    may change between versions; layer norm takes NULL where no backward follows.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Wrong ones: TRF_E_SHAPE. */
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
+   no features, a weight's outputs included. Wrong shapes: TRF_E_SHAPE. */
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
 typedef struct trf_embedding_options {
@@ -814,9 +824,9 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              const trf_tensor *saved, trf_error *err);
 #endif
 
-/* y = x + dropout(sub): with probability p (a multiple of 1/65536, below 1) an element of sub is zero, the others are
-   scaled by 1/(1-p). The mask follows from (seed, step, site): backward makes it again from the same three numbers.
-   NULL dropout: none. All (rows, d). */
+/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
+   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site):
+   backward makes it again from the same three numbers. NULL dropout: none. All (rows, d). */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err);
@@ -885,7 +895,8 @@ typedef struct trf_train_options {
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
     double label_smoothing;             /* 0 <= e < 1; default 0.1 */
     trf_smoothing smoothing_rule;
-    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1; default 0.1 */
+    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
+                                           multiple of 1/65536 below 1); default 0.1 */
     double attention_dropout;           /* on attention weights; default 0.1 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
@@ -1060,16 +1071,42 @@ TRF__FN void trf__clear(trf_error *err)
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
 }
 
-/* Copies text into a fixed buffer, cut to fit; control characters become '?' so that a hostile name
-   cannot drive a terminal. */
+/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
+   beyond U+10FFFF are not (Unicode, table 3-7). */
+TRF__FN int trf__utf8_at(const char *p, size_t n)
+{
+    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
+    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
+    if (bytes == 0 || (size_t)bytes > n) return 0;
+    if (c == 0xE0) low = 0xA0;
+    if (c == 0xED) high = 0x9F;
+    if (c == 0xF0) low = 0x90;
+    if (c == 0xF4) high = 0x8F;
+    for (i = 1; i < bytes; i++) {
+        unsigned char d = (unsigned char)p[i];
+        if (d < low || d > high) return 0;
+        low = 0x80;
+        high = 0xBF;
+    }
+    return bytes;
+}
+
+/* Copies text into a fixed buffer, cut between two characters. Control characters (U+0080 to U+009F too) and bytes
+   that are not UTF-8 become '?', so that a hostile name cannot drive a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
-    size_t i;
-    for (i = 0; i + 1 < size && from && from[i]; i++) {
-        unsigned char c = (unsigned char)from[i];
-        to[i] = (char)(c < 32 || c == 127 ? '?' : c);
+    size_t n = 0, left = from ? strlen(from) : 0;
+    while (left > 0) {
+        int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1;
+        unsigned char c = (unsigned char)from[0];
+        int bad = bytes == 0 || c < 32 || c == 127 || (c == 0xC2 && (unsigned char)from[1] < 0xA0);
+        if (n + (size_t)(bad ? 1 : taken) >= size) break;
+        if (bad) to[n++] = '?';
+        else { memcpy(to + n, from, (size_t)taken); n += (size_t)taken; }
+        from += taken;
+        left -= (size_t)taken;
     }
-    to[i] = 0;
+    to[n] = 0;
 }
 
 /* Fills err (which may be NULL) and returns status, so that a check is one line:
@@ -1078,7 +1115,7 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
                                                const char *format, ...)
 {
     if (err) {
-        char text[sizeof err->message];
+        char text[sizeof err->message + 8];     /* longer: trf__copy_text does the cutting */
         va_list arguments;
         memset(err, 0, sizeof *err);
         err->status = status;
@@ -1110,12 +1147,31 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
                      what, (long long)least, (long long)got);
 }
 
-/* trf__fail for a failed system call. */
+/* trf__fail for a failed system call. The message does not name the file: trf__name_file does. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
-    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s \"%.150s\": %.60s", doing, path,
-                                  strerror(sys_errno));
+    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s: %.60s", doing, strerror(sys_errno));
     if (err) err->sys_errno = sys_errno;
+    return status;
+}
+
+/* What messages show of a path: its last hundred bytes or less, from the beginning of a character. */
+TRF__FN const char *trf__path_end(const char *path)
+{
+    const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;
+    while (((unsigned char)*end & 0xC0) == 0x80) end++;
+    return end;
+}
+
+/* Puts the path before the message of a call about a file that failed, unless it stands there already. */
+TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
+{
+    char name[104], text[sizeof err->message + sizeof name];
+    if (status == TRF_OK || !err || !path || !*path) return status;
+    trf__copy_text(name, sizeof name, trf__path_end(path));
+    if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':') return status;
+    snprintf(text, sizeof text, "%s: %s", name, err->message);
+    trf__copy_text(err->message, sizeof err->message, text);
     return status;
 }
 
@@ -1177,6 +1233,12 @@ TRF__FN size_t trf__bytes(int64_t n, size_t item)
 }
 TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
+TRF__FN int64_t trf__capacity(int64_t wanted, int64_t needed)
+{
+    while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
+    return wanted;
+}
+
 /* A growing array: where its items are once there is room for `needed`. It doubles, so adding n items costs O(n).
    NULL: there is no memory, and nothing has changed. */
 TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed, size_t item,
@@ -1185,7 +1247,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     int64_t wanted = *capacity > 0 ? *capacity : 16;
     void *bigger;
     if (items && needed <= *capacity) return items;
-    while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
+    wanted = trf__capacity(wanted, needed);
     bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
         trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes", (long long)wanted,
@@ -3506,26 +3568,6 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     return 1;
 }
 
-/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
-   beyond U+10FFFF are not (Unicode, table 3-7). */
-TRF__FN int trf__utf8_at(const char *p, size_t n)
-{
-    unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
-    int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
-    if (bytes == 0 || (size_t)bytes > n) return 0;
-    if (c == 0xE0) low = 0xA0;
-    if (c == 0xED) high = 0x9F;
-    if (c == 0xF0) low = 0x90;
-    if (c == 0xF4) high = 0x8F;
-    for (i = 1; i < bytes; i++) {
-        unsigned char d = (unsigned char)p[i];
-        if (d < low || d > high) return 0;
-        low = 0x80;
-        high = 0xBF;
-    }
-    return bytes;
-}
-
 /* Offset of the first byte that is not UTF-8, or -1. */
 TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
 {
@@ -4198,6 +4240,13 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
     if (value >= low && value <= high) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
                      high, value);
+}
+
+/* A probability that may be 0, but not 1. */
+TRF__FN trf_status trf__check_below_one(const char *field, double value, trf_error *err)
+{
+    if (value >= 0 && value < 1) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
 }
 
 enum { TRF__MAX_THREADS = 4096 };
@@ -5216,11 +5265,10 @@ TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequ
     side->rows = row;
 }
 
-/* Grows the arena where a limit is below what is needed: by a quarter at least, so that batches which become longer
-   little by little do not each move everything. On failure nothing has changed. */
-TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+/* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
+   by little do not each move everything. */
+TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need, int64_t max_length)
 {
-    const trf__limits *have = &pass->limits;
     trf__limits grown = *have;
     if (need->source_rows > have->source_rows)
         grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
@@ -5228,8 +5276,15 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
         grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
     if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
     if (need->longest > have->longest)
-        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), pass->config->max_length);
-    if (memcmp(&grown, have, sizeof grown) == 0) return TRF_OK;
+        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), max_length);
+    return grown;
+}
+
+/* Grows the arena where a limit is below what is needed. On failure nothing has changed. */
+TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+{
+    trf__limits grown = trf__limits_grown(&pass->limits, need, pass->config->max_length);
+    if (memcmp(&grown, &pass->limits, sizeof grown) == 0) return TRF_OK;
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch is beyond the planned limits: memory has grown");
@@ -5279,12 +5334,12 @@ TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int6
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
 // (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts).
 
-/* A dropout of probability p at a site. Probabilities are multiples of 1/65536. */
+/* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */
 TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
 {
     trf__drop drop;
     TRF__ZERO(drop);
-    drop.threshold = (uint32_t)(p * 65536 + 0.5);
+    drop.threshold = (uint32_t)(p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535);
     drop.scale = (trf_real)(65536.0 / (65536.0 - drop.threshold));
     drop.key0 = (uint32_t)seed;
     drop.key1 = (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u;
@@ -5699,7 +5754,6 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    const double below_one = 1 - 1.0 / 65536;
     TRF__RANGE(o, optimizer, 0, 1);
     TRF__RANGE(o, beta1, 0, 1 - 1e-12);
     TRF__RANGE(o, beta2, 0, 1 - 1e-12);
@@ -5713,12 +5767,12 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     TRF__RANGE(o, final_rate, 0, 1e6);
     TRF__RANGE(o, warmup, 1, 1e15);
     if (o->schedule == TRF_COSINE) TRF__RANGE(o, total_steps, (double)o->warmup + 1, 1e15);
-    TRF__RANGE(o, label_smoothing, 0, below_one);
+    TRF__TRY(trf__check_below_one("label_smoothing", o->label_smoothing, err));
     TRF__RANGE(o, smoothing_rule, 0, 3);
-    TRF__RANGE(o, dropout, 0, below_one);
-    TRF__RANGE(o, attention_dropout, 0, below_one);
-    TRF__RANGE(o, activation_dropout, 0, below_one);
-    TRF__RANGE(o, residual_dropout, 0, below_one);
+    TRF__TRY(trf__check_below_one("dropout", o->dropout, err));
+    TRF__TRY(trf__check_below_one("attention_dropout", o->attention_dropout, err));
+    TRF__TRY(trf__check_below_one("activation_dropout", o->activation_dropout, err));
+    TRF__TRY(trf__check_below_one("residual_dropout", o->residual_dropout, err));
     TRF__RANGE(o, clip_norm, 1e-12, TRF_NO_CLIPPING);
     TRF__RANGE(o, source_tokens, 1, 1 << 24);
     TRF__RANGE(o, target_tokens, 1, 1 << 24);
@@ -6618,10 +6672,8 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_translator *t, char *base)
+TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_config *c, const trf_search *s, char *base)
 {
-    const trf_config *c = &t->model->config;
-    const trf_search *s = &t->search;
     int64_t n = d->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
     trf__cursor cursor = trf__cursor_at(base);
     trf__beam beam;
@@ -6655,7 +6707,7 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, in
     d.n_sentences = sentences;
     d.length = length;
     d.source_rows = source_rows;
-    bytes = trf__decoder_layout(&d, t, NULL);
+    bytes = trf__decoder_layout(&d, &t->model->config, &t->search, NULL);
     if (!d.arena || bytes > d.arena_bytes) {
         char *arena = (char *)trf__alloc(&t->search.hooks, bytes);
         if (!arena)
@@ -6666,7 +6718,7 @@ TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, in
         d.arena = arena;
         d.arena_bytes = bytes;
     }
-    trf__decoder_layout(&d, t, d.arena);
+    trf__decoder_layout(&d, &t->model->config, &t->search, d.arena);
     each = trf__beam_layout(&d.beams[0], &t->search, (int32_t)length, NULL);
     for (i = 0; i < sentences; i++)
         trf__beam_layout(&d.beams[i], &t->search, (int32_t)length, d.beam_memory + (size_t)i * each);
@@ -6702,6 +6754,16 @@ TRF__FN void trf__pack_weights(trf_translator *t)
     }
 }
 
+/* What a new translator is made for: a few short sentences. */
+TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
+{
+    trf__limits limits;
+    limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
+    limits.target_rows = limits.sentences = s->beam;
+    limits.longest = trf__min64(c->max_length, 256);
+    return limits;
+}
+
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
 {
@@ -6718,9 +6780,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->search = *search;
-    limits.source_rows = trf__has_source(&model->config) ? trf__min64(search->max_tokens, 256) : 0;
-    limits.target_rows = limits.sentences = search->beam;
-    limits.longest = trf__min64(model->config.max_length, 256);
+    limits = trf__translator_limits(&model->config, search);
     t->packed = (trf_real *)trf__alloc(&search->hooks, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = TRF_OK;
     if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
@@ -6766,49 +6826,53 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_
 
 // >>rounds         sentences searched together
 //
-// A call's sentences are taken in rounds of at most max_sentences and max_tokens. A round: encode, then until no row
-// is live: decode a token for all rows (>>decode), let every sentence's beam choose (>>search), line the rows up
-// again; then store the answers.
+// A call's sentences are taken in rounds of at most max_sentences and max_tokens, and of no more than the cache has
+// slots for: they are numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) A round:
+// encode, then until no row is live: decode a token for all rows (>>decode), let every sentence's beam choose
+// (>>search), line the rows up again; then store the answers.
 
 /* A round: sentences first .. first + n - 1 of the call. Sources or prefixes that there are none of have count 0. */
 typedef struct trf__round {
     trf_sequences sources, prefixes;
     int32_t first, n;
+    int64_t source_rows, longest_source, longest;   /* longest: most tokens of an answer, at least 1 */
 } trf__round;
 
 /* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no prefix. */
-TRF__FN int64_t trf__answer_limit(const trf_translator *t, int32_t n_source, int32_t n_prefix)
+TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source, int32_t n_prefix)
 {
-    const trf_config *c = &t->model->config;
     double counted = trf__has_source(c) ? n_source : n_prefix;
-    double limit = t->search.max_length_a * counted + t->search.max_length_b + (trf__has_source(c) ? 0 : n_prefix);
+    double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0 : n_prefix);
     return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
 TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && x->count ? x->lengths[i] : 0; }
 
+/* What a round needs of the pass. */
+TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
+{
+    trf__limits need;
+    need.source_rows = round->source_rows;
+    need.target_rows = need.sentences = (int64_t)round->n * s->beam;
+    need.longest = trf__max64(round->longest + 1, round->longest_source);
+    return need;
+}
+
 /* Makes room for the round, encodes its sources, and projects the keys and values that every step will read. */
 TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, trf_error *err)
 {
     const trf_config *c = &t->model->config;
-    trf__limits need;
+    trf__limits need = trf__round_limits(round, &t->search);
     trf_batch batch;
     trf__dropouts none;
-    int64_t longest = 1;
     int32_t i;
-    for (i = 0; i < round->n; i++)
-        longest = trf__max64(longest, trf__answer_limit(t, trf__length_of(&round->sources, i),
-                                                        trf__length_of(&round->prefixes, i)));
-    need.source_rows = 0;
-    need.target_rows = need.sentences = (int64_t)round->n * t->search.beam;
-    need.longest = longest + 1;
     TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
-    if (!trf__has_source(c)) return trf__decoder_reserve(t, round->n, longest + 1, 0, err);
+    TRF__TRY(trf__decoder_reserve(t, round->n, round->longest + 1, need.source_rows, err));
+    if (!trf__has_source(c)) return TRF_OK;
     TRF__ZERO(none);
     TRF__ZERO(batch);
     batch.source = round->sources;
     TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
-    TRF__TRY(trf__decoder_reserve(t, round->n, longest + 1, t->pass.source.rows, err));
     TRF__TRY(trf__side_forward(&t->pass, 0, &none, err));
     for (i = 0; i < c->decoder_layers; i++) {
         trf__sub_weights w = trf__step_weights(&t->pass, &t->pass.decoder.steps[3 * i + 1]);
@@ -6829,7 +6893,7 @@ TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int
     int32_t i;
     for (*n_live = i = 0; i < round->n; i++) {
         int32_t n_prefix = trf__length_of(&round->prefixes, i);
-        int64_t limit = trf__answer_limit(t, trf__length_of(&round->sources, i), n_prefix);
+        int64_t limit = trf__answer_limit(c, &t->search, trf__length_of(&round->sources, i), n_prefix);
         trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
                         c->target_vocab - 2);       /* pad and bos are never chosen */
         if (!trf__has_source(c))
@@ -6963,15 +7027,34 @@ TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n
     return part;
 }
 
-/* How many sentences from `first` on fit into a round. */
-TRF__FN int32_t trf__round_size(const trf_translator *t, const trf_sequences *x, int32_t first)
+/* Whether n sentences fit into a round: they have so many source tokens, each counting one more than its ids, and
+   answers of up to `longest` tokens. One always does. */
+TRF__FN int trf__round_fits(const trf_search *s, int64_t n, int64_t tokens, int64_t longest)
 {
-    int64_t tokens = 0;
-    int32_t n = 0;
-    while (first + n < x->count && n < t->search.max_sentences &&
-           (n == 0 || tokens + x->lengths[first + n] + 1 <= t->search.max_tokens))
-        tokens += x->lengths[first + n++] + 1;
-    return n;
+    return n == 1 || (n <= s->max_sentences && tokens <= s->max_tokens && n * s->beam * (longest + 1) <= INT32_MAX);
+}
+
+/* How many sentences from round->first on it takes, and their lengths. */
+TRF__FN void trf__round_size(const trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+                             trf__round *round)
+{
+    const trf_config *c = &t->model->config;
+    const trf_sequences *leading = sources ? sources : prefixes;
+    int64_t tokens = 0, rows, longest;
+    int32_t i;
+    round->source_rows = round->longest_source = round->n = 0;
+    round->longest = 1;
+    for (i = round->first; i < leading->count; i++) {
+        tokens += (int64_t)leading->lengths[i] + 1;
+        longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, trf__length_of(sources, i),
+                                                               trf__length_of(prefixes, i)));
+        if (!trf__round_fits(&t->search, round->n + 1, tokens, longest)) return;
+        rows = sources ? (int64_t)sources->lengths[i] + c->source_eos : 0;
+        round->source_rows += rows;
+        round->longest_source = trf__max64(round->longest_source, rows);
+        round->longest = longest;
+        round->n++;
+    }
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
@@ -6985,7 +7068,7 @@ TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sourc
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
     for (round.first = 0; round.first < leading->count; round.first += round.n) {
-        round.n = trf__round_size(t, leading, round.first);
+        trf__round_size(t, sources, prefixes, &round);
         round.sources = trf__part(sources, round.first, round.n, &source_at);
         round.prefixes = trf__part(prefixes, round.first, round.n, &prefix_at);
         TRF__TRY(trf__round_encode(t, &round, err));
@@ -7035,6 +7118,55 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
             h->n -= sources->lengths[i];
         }
     return status;
+}
+
+/* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids are moved a last
+   time. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
+                                     int32_t source_tokens)
+{
+    trf_search defaults = trf_search_defaults();
+    int64_t eos, answers, low = 1, high = sentences;
+    trf__layout layout;
+    trf__decoder decoder;
+    trf__limits have, grown, need;
+    trf__round round;
+    size_t fixed, growing = 0, cache, ids;
+    if (!search) search = &defaults;
+    if (!config || trf__config_check(config, NULL) || trf__search_check(search, NULL)) return 0;
+    eos = trf__has_source(config) ? config->source_eos : 1;
+    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
+        return 0;
+    TRF__ZERO(round);
+    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
+                                                    trf__has_source(config) ? 0 : source_tokens));
+    while (low < high) {        /* the largest round */
+        int64_t n = (low + high + 1) / 2;
+        if (trf__round_fits(search, n, n * ((int64_t)source_tokens + 1), round.longest)) low = n; else high = n - 1;
+    }
+    round.n = (int32_t)low;
+    round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
+    round.source_rows = low * round.longest_source;
+    TRF__ZERO(layout);
+    trf__place_all(&layout, config);
+    have = trf__translator_limits(config, search);
+    need = trf__round_limits(&round, search);
+    grown = trf__limits_grown(&have, &need, config->max_length);
+    if (memcmp(&have, &grown, sizeof have)) growing = trf__pass_memory(config, &have, 0, search->threads);
+    TRF__ZERO(decoder);
+    decoder.n_sentences = low;
+    decoder.length = round.longest + 1;
+    decoder.source_rows = round.source_rows;
+    cache = trf__decoder_layout(&decoder, config, search, NULL);
+    answers = (int64_t)sentences * search->n_best;
+    ids = trf__bytes(trf__capacity(16, answers * round.longest), sizeof(int32_t));
+    ids = trf__add_size(ids, ids / 2);
+    fixed = trf__add_size(sizeof(trf_translator), trf__bytes(layout.n_weights, sizeof(trf_real)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t)));
+    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, 0, search->threads));
+    cache = trf__add_size(cache, ids);
+    return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
@@ -7109,20 +7241,27 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // The translator's own pass computes a whole batch as in training, without dropout, and one of its results is copied
 // out.
 
-TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+/* Rows of sequences to each of which `extra` tokens are added. */
+TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
 {
     int64_t rows = 0;
     int32_t i;
-    for (i = 0; model && sources && i < sources->count; i++) rows += sources->lengths[i] + model->config.source_eos;
+    if (!x || !x->lengths) return 0;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0) return 0;
+        rows += (int64_t)x->lengths[i] + extra;
+    }
     return rows;
+}
+
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+{
+    return model ? trf__rows_of(sources, model->config.source_eos) : 0;
 }
 
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
 {
-    int64_t rows = 0;
-    int32_t i;
-    for (i = 0; model && targets && i < targets->count; i++) rows += targets->lengths[i] + 1;
-    return rows;
+    return model ? trf__rows_of(targets, 1) : 0;
 }
 
 TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
@@ -7208,6 +7347,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     const trf_config *c;
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
+    size_t bytes;
+    trf_real *weights;
     trf_status status;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -7227,10 +7368,15 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     queries = decoder ? pass->target.rows : pass->source.rows;
     keys = kind == TRF_DECODER_SELF ? queries : pass->source.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
+    bytes = trf__bytes(queries * keys, sizeof *out->data);
+    weights = (trf_real *)trf__alloc(&translator->search.hooks, bytes);     /* if it is cancelled, out stays */
+    if (!weights) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for attention weights");
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
-    pass->probed = out->data;
+    pass->probed = weights;
     status = trf__look(pass, err);
     pass->probed = NULL;
+    if (status == TRF_OK) memcpy(out->data, weights, bytes);
+    trf__free(&translator->search.hooks, weights, bytes);
     return status;
 }
 
@@ -7295,6 +7441,16 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
                          name, (long long)x->shape[0], (long long)x->shape[1]);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
+}
+
+/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are refused everywhere. */
+TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out, int64_t in, trf_error *err)
+{
+    int64_t k;
+    TRF__TRY(trf__matrix(w, name, -1, &k, err));
+    *out = w->shape[0];
+    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none", name);
+    return trf__shape_check(w, name, *out, in, err);
 }
 
 // >>blocks-embedding
@@ -7396,15 +7552,14 @@ TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
-    int64_t in, k;
+    int64_t in, out;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    TRF__TRY(trf__shape_check(weight, "weight", weight->shape[0], in, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], weight->shape[0], err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", weight->shape[0], -1, err));
+    TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
     context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
-                             x->shape[0], weight->shape[0], in);
+                             x->shape[0], out, in);
     return TRF_OK;
 }
 
@@ -7677,15 +7832,13 @@ TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *ac
                                           const trf_feed_forward_params *p, trf_activation activation,
                                           const trf_tensor *saved, trf_error *err)
 {
-    int64_t d, k;
+    int64_t d;
     *f = 0;
     TRF__ZERO(*w);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
-    TRF__TRY(trf__matrix(&p->w1, "w1", -1, &k, err));
-    *f = p->w1.shape[0];
-    TRF__TRY(trf__shape_check(&p->w1, "w1", *f, d, err));
+    TRF__TRY(trf__weight_check(&p->w1, "w1", f, d, err));
     TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
     TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
@@ -7751,7 +7904,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 
 TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
 {
-    return dropout ? trf__check_range("p", dropout->p, 0, 1 - 1.0 / 65536, err) : TRF_OK;
+    return dropout ? trf__check_below_one("p", dropout->p, err) : TRF_OK;
 }
 
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
@@ -7821,7 +7974,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.rows = x->shape[0];
     l.d = d;
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
-    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, 1 - 1.0 / 65536, err));
+    TRF__TRY(trf__check_below_one("label_smoothing", options->label_smoothing, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
@@ -8273,6 +8426,7 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? cor
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
+    if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
     if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
@@ -8560,23 +8714,22 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf__facts *fact
     int error;
     *fd = -1;
     errno = 0;
-    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find");
+    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
     if (facts->regular) {
         error = trf__open(path, TRF_OS_READING, 0, fd);
-        if (error) return trf__fail_io(err, error, path, "open");
+        if (error) return trf__fail_io(err, error, path, "open it");
         errno = 0;
         if (TRF_OS_FSTAT(*fd, facts) < 0) {
             error = trf__errno();
             trf__close(*fd);
             *fd = -1;
-            return trf__fail_io(err, error, path, "look at");
+            return trf__fail_io(err, error, path, "look at it");
         }
         if (facts->regular) return TRF_OK;
         trf__close(*fd);
         *fd = -1;
     }
-    return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; expected a regular file",
-                     path);
+    return trf__fail(err, TRF_E_IO, -1, path, "expected a regular file, got a folder, a pipe or a device");
 }
 
 /* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
@@ -8612,10 +8765,9 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->fd = -1;
     errno = 0;
     exists = TRF_OS_STAT(path, &old) >= 0;
-    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find");
+    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
     if (exists && !old.regular)
-        return trf__fail(err, TRF_E_IO, -1, path, "\"%.150s\" is a folder, a pipe or a device; it is not replaced",
-                         path);
+        return trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a device; it is not replaced");
     if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
@@ -8625,12 +8777,12 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
         error = trf__open(saving->temporary, TRF_OS_CREATING, exists ? old.mode : 0666, &saving->fd);
         if (error && error != EEXIST) break;
     }
-    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create");
+    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
     if (TRF_OS_FSTAT(saving->fd, &now) < 0 || (now.mode != old.mode && TRF_OS_CHMOD(saving->temporary, old.mode) < 0))
-        return trf__fail_io(err, trf__errno(), saving->temporary, "set the permissions of");
+        return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
     return TRF_OK;
 }
 
@@ -8655,14 +8807,14 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
     saving->fd = -1;
-    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write");
+    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
     error = trf__open_folder(saving, &folder);
-    if (error) return trf__fail_io(err, error, saving->path, "open the folder of");
+    if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;
     if (TRF_OS_RENAME(saving->temporary, saving->path) < 0) {
         error = trf__errno();
         if (folder >= 0) trf__close(folder);
-        return trf__fail_io(err, error, saving->path, "replace");
+        return trf__fail_io(err, error, saving->path, "replace it");
     }
     saving->made = 0;
     if (folder < 0) return TRF_OK;
@@ -8730,7 +8882,7 @@ struct trf_file {
     trf_hooks hooks;
     size_t allocated;           /* bytes of this block: struct, tables, header */
     int fd, allow_nonfinite;
-    char path[160];             /* for messages */
+    char path[104];             /* its end, for messages */
     uint64_t size, data_begin;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
@@ -9157,9 +9309,9 @@ TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, vo
     if (TRF_OS_SEEK(fd, offset) < 0) error = trf__errno();
     if (!error) error = trf__read_all(fd, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
-    if (error) status = trf__fail_io(err, error, path, "read");
+    if (error) status = trf__fail_io(err, error, path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, path,
-                            "\"%.120s\" ended at byte %llu, expected %llu: it changed while it was read", path,
+                            "the file ended at byte %llu, expected %llu: it changed while it was read",
                             (unsigned long long)(offset + got), (unsigned long long)(offset + bytes));
     if (err) err->where = (int64_t)(offset + got);
     return status;
@@ -9509,7 +9661,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     status = trf__save_begin(&saving, hooks, path, err);
     if (!status) {
         error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
-        if (error) status = trf__fail_io(err, error, saving.temporary, "write");
+        if (error) status = trf__fail_io(err, error, saving.temporary, "write it");
     }
     status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
@@ -9569,7 +9721,7 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
     return NULL;
 }
 
-TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+TRF__FN trf_status trf__file_start(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
     trf__facts facts;
@@ -9600,10 +9752,15 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     (*file)->allow_nonfinite = chosen.allow_nonfinite;
     (*file)->size = facts.size;
     (*file)->data_begin = 8 + length;
-    trf__copy_text((*file)->path, sizeof (*file)->path, path);
+    trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(path));
     status = trf__file_load(*file, err);
     if (status) { trf_file_close(*file); *file = NULL; }
     return status;
+}
+
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+{
+    return trf__name_file(trf__file_start(file, path, options, err), path, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -9881,14 +10038,14 @@ TRF__FN trf_status trf__read_vocabs(const trf_file *file, trf_model *model, trf_
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
-TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, const char *path, trf_error *err)
+TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, trf_error *err)
 {
     const char *content = trf_file_metadata(file, "trf.content");
     int is_checkpoint = content && !strcmp(content, "checkpoint");
     if (is_checkpoint == checkpoint) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                     checkpoint ? "\"%.120s\" is a model, not a checkpoint: load it with trf_model_load"
-                                : "\"%.120s\" is a checkpoint, not a model: load it with trf_checkpoint_load", path);
+                     checkpoint ? "the file is a model, not a checkpoint: load it with trf_model_load"
+                                : "the file is a checkpoint, not a model: load it with trf_checkpoint_load");
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
@@ -9923,10 +10080,10 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 0, path, err);
+    status = trf__check_content(file, 0, err);
     if (status == TRF_OK) status = trf__model_read(model, file, options, 0, err);
     trf_file_close(file);
-    return status;
+    return trf__name_file(status, path, err);
 }
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
@@ -9960,7 +10117,9 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     size_t bytes[2] = {0, 0};
     trf_status status = TRF_OK;
     int i;
-    if (!out) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all);
+    if (!out)
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
+                              path, err);
     trf__put_arena(out, model, "", model->weights);
     if (m) {
         trf__put_arena(out + n, model, "optimizer.m.", m);
@@ -9980,7 +10139,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     if (status == TRF_OK) status = trf__file_write(hooks, path, out, all, notes->items, notes->n, err);
     for (i = 0; i < 2; i++) trf__free(hooks, text[i], bytes[i]);
     trf__free(hooks, out, trf__bytes(all, sizeof *out));
-    return status;
+    return trf__name_file(status, path, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -10154,12 +10313,12 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 1, path, err);
+    status = trf__check_content(file, 1, err);
     if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
     trf_file_close(file);
-    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return status; }
+    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return trf__name_file(status, path, err); }
     *model = m;
     *trainer = t;
     return TRF_OK;

@@ -420,7 +420,7 @@ static void epochs_end(void **state)
 {
     trf_corpus_options o = trf_corpus_defaults();
     trf_corpus *c;
-    trf_batch b, untouched;
+    trf_batch b, none;
     int i;
     (void)state;
     o.epochs = 2;
@@ -429,10 +429,15 @@ static void epochs_end(void **state)
     assert_int_equal(trf_corpus_epoch(c), 0);
     for (i = 0; i < 2; i++) (void)play(c);
     assert_int_equal(trf_corpus_epoch(c), 2);
+    memset(&none, 0, sizeof none);
+    for (i = 0; i < 3; i++) {           /* a batch that there is not has no pairs, and no pointers */
+        memset(&b, 0x33, sizeof b);
+        FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
+        assert_memory_equal(&b, &none, sizeof b);
+    }
     memset(&b, 0x33, sizeof b);
-    untouched = b;
-    for (i = 0; i < 3; i++) FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
-    assert_memory_equal(&b, &untouched, sizeof b);
+    assert_int_equal(trf_corpus_next(NULL, &b, NULL), TRF_E_INVALID_ARG);
+    assert_memory_equal(&b, &none, sizeof b);
     assert_int_equal(trf_corpus_epoch(c), 2);
     DONE(trf__corpus_seek(c, 1, 0, &err));                /* and back again */
     (void)play(c);

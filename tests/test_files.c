@@ -165,6 +165,14 @@ static void assert_told(const trf_error *err, trf_status status, const char *id)
         fail_msg("%s: status %d, what \"%s\", where %lld: %s", id, err->status, err->what, (long long)err->where, err->message);
 }
 
+/* Whether the message begins with the path, or with the end of a long one. */
+static int names(const trf_error *err, const char *path)
+{
+    size_t n = strlen(path);
+    if (n > 100) { path += n - 100; n = 100; }
+    return !strncmp(err->message, path, n) && !strncmp(err->message + n, ": ", 2);
+}
+
 /* ---- three tensors and two texts: the small file of most tests ---- */
 
 static const float small_weights[6] = { 1.5f, -2.25f, 0.0f, 3e-20f, 7e20f, -0.1f };
@@ -251,9 +259,15 @@ static void check_case(void *user, const hostile_case *one)
     else if (file) fail_msg("%s: an error, but a file", one->id);
     if (status) {
         assert_told(&err, status, one->id);
+        if (!file && !names(&err, path)) fail_msg("%s: which file? %s", one->id, err.message);
         if (one->says && !strstr(err.message, one->says)) fail_msg("%s: expected \"%s\" in: %s", one->id, one->says, err.message);
     }
     trf_file_close(file);
+    {
+        trf_model *model;       /* none of them is a model */
+        if (trf_model_load(&model, path, NULL, &err) == TRF_OK || !names(&err, path))
+            fail_msg("%s: which file? %s", one->id, err.message);
+    }
     if (memory.live || memory.calls > 1 || memory.largest > (size_t)40 << 20)
         fail_msg("%s: %d allocations, the largest %llu", one->id, memory.calls, (unsigned long long)memory.largest);
     if (fault.open_files) fail_msg("%s: a descriptor is lost", one->id);
@@ -1107,6 +1121,64 @@ static void test_paths(void **state)
     assert_int_equal(leftovers(), 0);
 }
 
+/* A message shows the end of a long path, cut between two characters and safe for a terminal, and what is wrong; it
+   does so once, however many calls pass the error on. */
+static void test_names(void **state)
+{
+    char path[400], shown[128];
+    trf_error err;
+    trf_file *file = NULL;
+    trf_model *model = NULL;
+    size_t i, n;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        char *at = path + snprintf(path, sizeof path, "%s/no/\x1b[31m", folder);
+        for (n = 0; n < 60 + i; n++) { memcpy(at, "\xC3\xA9", 2); at += 2; }
+        strcpy(at, i ? ".safetensors" : "safetensors");
+        assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_E_IO);
+        snprintf(shown, sizeof shown, "%s: cannot find it", path + strlen(path) - 100 + (i == 0));
+        assert_true((shown[0] & 0xFF) == 0xC3);
+        if (strncmp(err.message, shown, strlen(shown))) fail_msg("%s", err.message);
+        assert_int_equal(trf_model_load(&model, path, NULL, &err), TRF_E_IO);
+        if (strncmp(err.message, shown, strlen(shown))) fail_msg("%s", err.message);
+    }
+    snprintf(path, sizeof path, "%s/no/\x1b\xC2\x9B[31m", folder);
+    assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_E_IO);
+    assert_non_null(strstr(err.message, "/no/?""?[31m: cannot find it: "));
+}
+
+/* Text for a terminal: what is no character or controls one is '?', the rest stays, and no cut divides a character. */
+static void test_safe_text(void **state)
+{
+    static const struct { const char *from; size_t size; const char *to; } cases[] = {
+        { "plain", 16, "plain" }, { "plain", 4, "pla" }, { "plain", 1, "" }, { NULL, 4, "" },
+        { "a\tb\x1b[1m\x7f", 16, "a?b?[1m?" },
+        { "\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0", 16, "???\xC2\xA0" },
+        { "\x9B" "1m\xFF\xC2", 16, "?1m?" "?" },
+        { "\xC0\x9B\xE0\x82\x9B\xED\xA0\x80", 16, "????" "????" },
+        { "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", 16, "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80" },
+        { "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", 9, "\xC3\xA9\xE4\xB8\xAD" },
+        { "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", 5, "\xC3\xA9" },
+        { "\xC3\xA9\xE4\xB8\xAD\xF0\x9F\x98\x80", 2, "" }
+    };
+    char to[16], name[300];
+    trf_error err;
+    size_t i, k;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        memset(to, 'x', sizeof to);
+        trf__copy_text(to, cases[i].size, cases[i].from);
+        if (strcmp(to, cases[i].to)) fail_msg("case %d: %s", (int)i, to);
+    }
+    for (i = 0; i < 4; i++) {               /* a message, cut at any byte of a character */
+        memset(name, 'a', i);
+        for (k = 0; k < 74; k++) memcpy(name + i + 4 * k, "\xF0\x9F\x98\x80", 5);
+        trf__fail(&err, TRF_E_IO, -1, name, "%s", name);
+        assert_true(strlen(err.message) == i + (255 - i) / 4 * 4 && strlen(err.what) == i + (63 - i) / 4 * 4);
+        assert_true(!strncmp(err.message, name, strlen(err.message)));
+    }
+}
+
 /* ---- numbers as text ---- */
 
 static uint64_t bits_of(double x) { uint64_t bits; memcpy(&bits, &x, 8); return bits; }
@@ -1243,6 +1315,8 @@ int main(void)
         cmocka_unit_test_setup(test_links, fresh),
         cmocka_unit_test_setup(test_save_over_open, fresh),
         cmocka_unit_test_setup(test_paths, fresh),
+        cmocka_unit_test_setup(test_names, fresh),
+        cmocka_unit_test_setup(test_safe_text, fresh),
         cmocka_unit_test_setup(test_numbers, fresh),
         cmocka_unit_test_setup(test_comma, fresh),
         cmocka_unit_test_setup(test_sort, fresh),

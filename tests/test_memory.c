@@ -590,6 +590,85 @@ static void test_translator_memory(void **state)
     assert_true(peak[1] < 4 * peak[0]);
 }
 
+/* What is told before, against what a first call takes at most: within one per cent, and never less. The largest bias
+   of the generator belongs to a token that is not EOS, so that every answer goes on to its limit. */
+static void test_translator_plan(void **state)
+{
+    static const struct { int32_t d, vocab, beam, candidates, n_best, sentences, max_sentences, max_tokens, source; double a;
+                          int32_t b, kind, threads; } cases[] = {
+        {  8, 100, 1024, 16, 1,  1,  32, 4096,  3, 2, 20, 0, 1 },
+        {  8, 100, 1024,  1, 4,  2,  32, 4096,  3, 2, 20, 0, 1 },
+        { 64, 500,    4,  2, 1, 40,  32, 4096, 30, 2, 20, 0, 2 },
+        { 64, 500,    1,  2, 1, 40,  32,  100, 60, 1,  1, 0, 1 },
+        { 64, 500,    5,  2, 5,  3,   2,   10, 90, 0, 30, 0, 1 },
+        { 32,  60,    2,  2, 2, 70,  64, 4096,  0, 0,  9, 0, 1 },
+        { 64, 300,    4,  2, 1, 10,  32, 4096, 25, 1, 20, 2, 1 }
+    };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t ids[4096], lengths[128], k;
+        trf_config c = small_config();
+        trf_search s = trf_search_defaults();
+        trf_model *model = NULL;
+        trf_translator *t = NULL;
+        trf_sequences x;
+        trf_tensor bias;
+        trf_error err;
+        kit_memory memory;
+        size_t told;
+        c.kind = (trf_kind)cases[i].kind;
+        if (c.kind == TRF_DECODER_ONLY) { c.encoder_layers = 0; c.source_vocab = 0; c.source_eos = 0; }
+        else c.source_vocab = cases[i].vocab;
+        c.target_vocab = cases[i].vocab;
+        c.d_model = cases[i].d;
+        c.n_heads = 2;
+        c.max_length = 100;
+        c.generator_bias = 1;
+        s.beam = cases[i].beam; s.candidates = cases[i].candidates; s.n_best = cases[i].n_best;
+        s.max_sentences = cases[i].max_sentences; s.max_tokens = cases[i].max_tokens;
+        s.max_length_a = cases[i].a; s.max_length_b = cases[i].b;
+        s.threads = cases[i].threads;
+        for (k = 0; k < 4096; k++) ids[k] = 4 + k % 3;
+        for (k = 0; k < 128; k++) lengths[k] = cases[i].source;
+        x.ids = ids; x.lengths = lengths; x.count = cases[i].sentences;
+        assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+        bias = trf_parameter(model, trf_parameter_index(model, "generator.bias"));
+        bias.data[c.eos] = -100;
+        s.hooks = kit_hooks(&memory);
+        told = trf_translator_memory(&c, &s, x.count, cases[i].source);
+        assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
+        if (trf_translate_batch(t, &x, &err)) fail_msg("case %d: %s", (int)i, err.message);
+        if (!((double)told >= (double)memory.peak && (double)told <= 1.01 * (double)memory.peak))
+            fail_msg("case %d: told %lld, taken %lld", (int)i, (long long)told, (long long)memory.peak);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* No such call: 0. */
+static void test_translator_plan_of_nothing(void **state)
+{
+    trf_config c = small_config();
+    trf_search s = trf_search_defaults();
+    (void)state;
+    s.threads = 1;
+    assert_true(trf_translator_memory(&c, NULL, 1, 0) > 0 && trf_translator_memory(&c, &s, 1, 0) > 0);
+    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos) > 0);
+    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos + 1) == 0);
+    assert_true(trf_translator_memory(&c, &s, 0, 1) == 0 && trf_translator_memory(&c, &s, -1, 1) == 0);
+    assert_true(trf_translator_memory(&c, &s, 1, -1) == 0 && trf_translator_memory(&c, &s, 1, INT32_MAX) == 0);
+    assert_true(trf_translator_memory(NULL, &s, 1, 1) == 0);
+    s.max_sentences = s.max_tokens = INT32_MAX;     /* sums that are large, but do not wrap */
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) > trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    s.beam = s.n_best = 1024; s.candidates = 16;
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) > trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    s.beam = 0;
+    assert_true(trf_translator_memory(&c, &s, 1, 1) == 0);
+    c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.target_vocab = 0;
+    assert_true(trf_model_memory(&c) > 0 && trf_translator_memory(&c, NULL, 1, 1) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -600,6 +679,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_translator_memory),
+        cmocka_unit_test(test_translator_plan),
+        cmocka_unit_test(test_translator_plan_of_nothing),
     };
     (void)argc;
     kit_sleep_while_waiting(argv);

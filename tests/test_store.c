@@ -290,6 +290,13 @@ static trf_load_options watched(void)
     return options;
 }
 
+/* Whether the message begins with the path of the file. */
+static int names(const trf_error *err, const char *path)
+{
+    size_t n = strlen(path);
+    return !strncmp(err->message, path, n) && !strncmp(err->message + n, ": ", 2);
+}
+
 /* Loads and expects `status`, `what` and a word of the message (NULL: any). Returns err.where. */
 static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status, const char *what,
     const char *says)
@@ -309,7 +316,7 @@ static int64_t refused_with(const trf_load_options *given, const char *path, trf
     assert_null(model);
     assert_int_equal(memory.live, 0);
     assert_true(largest < (4u << 20));
-    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0] ||
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !names(&err, path) ||
         (says && !strstr(err.message, says)))
         fail_msg("expected %s about %s (\"%s\"), got %s about %s: %s", trf_status_name(status),
             what ? what : "anything",
@@ -1304,7 +1311,7 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     assert_null(trainer);
     assert_int_equal(memory.live, 0);
     assert_true(largest < (4u << 20));
-    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !err.message[0])
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !names(&err, path))
         fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status), what ? what : "anything",
                  trf_status_name(got), err.what, err.message);
     if (corpus) position_of(corpus, &epoch_now, &batch_now);
@@ -2007,7 +2014,9 @@ static void places_that_cannot_be_written(void **state)
         trf_status wanted = places[i][0] ? TRF_E_IO : TRF_E_INVALID_ARG;
         assert_int_equal(trf_model_save(model, places[i], &err), wanted);
         assert_true(err.status == (int32_t)wanted && err.message[0]);
+        if (places[i][0]) assert_true(names(&err, places[i]));
         assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, places[i], &err), wanted);
+        if (places[i][0]) assert_true(names(&err, places[i]));
     }
     assert_int_equal(trf_model_save(model, NULL, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_save(NULL, in_folder("one"), &err), TRF_E_INVALID_ARG);
@@ -2024,6 +2033,7 @@ static void places_that_cannot_be_written(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
     assert_int_equal(trf_model_save(model, in_folder("old"), &err), TRF_E_IO);
     assert_int_equal(err.sys_errno, EFBIG);
+    assert_true(names(&err, in_folder("old")));
     assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("old"), &err), TRF_E_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     assert_true(hash_file(in_folder("old")) == before);

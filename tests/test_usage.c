@@ -491,6 +491,106 @@ static trf_hooks game_hooks(game *g)
     return hooks;
 }
 
+/* A look inside that is cancelled, wherever it is, leaves what it would have written as it was. */
+static void cancelled_looks(void **state)
+{
+    enum { MANY = 4096 };
+    static trf_real numbers[MANY];
+    trf_error err;
+    game g;
+    trf_search search = small_search(1, 1);
+    trf_translator *t = NULL;
+    int32_t ids[6] = {5, 6, 7, 8, 9, 10}, n[2] = {4, 6};
+    trf_batch batch = {{ids, n, 1}, {ids, n + 1, 1}, 0};
+    int64_t at, asked, i;
+    int look;
+    (void)state;
+    search.hooks = game_hooks(&g);
+    OK(trf_translator_create(&t, learnt, &search, &err));
+    for (look = 0; look < 6; look++)
+        for (at = 0, asked = 1; at <= asked; at++) {
+            trf_status status;
+            trf_tensor hidden = trf_tensor_of(numbers, 2, 5, 32, 1), logits = trf_tensor_of(numbers, 2, 7, VOCAB, 1);
+            trf_tensor weights = trf_tensor_of(numbers, 2, look == 3 ? 5 : 7, look == 4 ? 7 : 5, 1);
+            double scores[1] = {-77};
+            for (i = 0; i < MANY; i++) numbers[i] = -77;
+            g.asked = 0;
+            g.quit_at = at;
+            if (look == 0) status = trf_score(t, &batch, scores, &err);
+            else if (look == 1) status = trf_encode(t, &batch.source, &hidden, &err);
+            else if (look == 2) status = trf_logits(t, &batch, &logits, &err);
+            else status = trf_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1, &weights, &err);
+            if (at == 0) asked = g.asked;       /* never cancelled: so many places there are */
+            assert_int_equal(status, at ? TRF_E_CANCELLED : TRF_OK);
+            for (i = 0; at && i < MANY; i++) assert_true(numbers[i] == -77);
+            assert_true((scores[0] == -77) == (at > 0 || look != 0));
+            assert_true(asked >= 4);
+        }
+    trf_translator_destroy(t);
+    assert_int_equal(g.blocks, 0);
+    pthread_mutex_destroy(&g.lock);
+}
+
+/* A million sentences in one round would have more places in the cache than an int32_t can number. */
+static void rounds_that_fit(void **state)
+{
+    enum { MILLION = 1000000 };
+    trf_error err;
+    trf_config config = small_config();
+    trf_search search = small_search(4, 1);
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths), i, k, longest[3] = {2201, 1, 4094};
+    trf_sequences x;
+    (void)state;
+    assert_non_null(lengths);
+    for (i = 0; i < MILLION; i++) lengths[i] = 1;
+    x.ids = NULL; x.lengths = lengths; x.count = MILLION;
+    config.max_length = 4096;
+    OK(trf_model_create(&model, &config, &err));
+    search.max_sentences = search.max_tokens = INT32_MAX;
+    search.max_length_a = 0;
+    for (k = 0; k < 6; k++) {
+        trf__round round;
+        int64_t slots;
+        memset(&round, 0, sizeof round);
+        search.max_length_b = longest[k % 3];
+        search.beam = k < 3 ? 1 : 4;
+        OK(trf_translator_create(&t, model, &search, &err));
+        lengths[MILLION - 1] = k == 1 ? 4000 : 1;
+        round.first = k == 2 ? MILLION - 5 : 0;
+        trf__round_size(t, &x, NULL, &round);
+        slots = (int64_t)round.n * search.beam * (round.longest + 1);
+        assert_true(slots <= INT32_MAX && round.longest == longest[k % 3] && round.source_rows >= 2 * (int64_t)round.n);
+        if (k == 1 || k == 4) assert_int_equal(round.n, MILLION);
+        else if (k == 2) assert_int_equal(round.n, 5);
+        else assert_true(slots + (int64_t)search.beam * (round.longest + 1) > INT32_MAX);
+        trf_translator_destroy(t);
+    }
+    trf_model_destroy(model);
+    free(lengths);
+}
+
+/* Rows are counted, not added up in 32 bits; what no call takes has none. */
+static void counting_rows(void **state)
+{
+    int32_t ids[1] = {5}, lengths[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
+    trf_sequences x = {ids, lengths, 3};
+    (void)state;
+    assert_true(trf_source_rows(learnt, &x) == 3 * ((int64_t)INT32_MAX + 1));
+    assert_true(trf_target_rows(learnt, &x) == 3 * ((int64_t)INT32_MAX + 1));
+    lengths[1] = -1;
+    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
+    lengths[1] = INT32_MIN;
+    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
+    x.count = INT32_MIN;
+    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
+    x.count = 1;
+    x.lengths = NULL;
+    assert_true(trf_source_rows(learnt, &x) == 0 && trf_target_rows(learnt, &x) == 0);
+    assert_true(trf_source_rows(NULL, &x) == 0 && trf_target_rows(learnt, NULL) == 0);
+}
+
 static void own_memory_and_cancel(void **state)
 {
     trf_error err;
@@ -1793,6 +1893,9 @@ int main(void)
         cmocka_unit_test(many_sentences),
         cmocka_unit_test(scoring),
         cmocka_unit_test(own_memory_and_cancel),
+        cmocka_unit_test(cancelled_looks),
+        cmocka_unit_test(rounds_that_fit),
+        cmocka_unit_test(counting_rows),
         cmocka_unit_test(threads_share_a_model),
         cmocka_unit_test(corpus_and_checkpoint),
         cmocka_unit_test(own_loop),

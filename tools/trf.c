@@ -54,10 +54,10 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
     fputc('\n', stderr);
 }
 
-/* The message of a failed library call. */
+/* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
 static void say_error(const char *doing, const trf_error *err)
 {
-    say("%s: %s (%s)", doing, err->message, trf_status_name((trf_status)err->status));
+    say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
 }
 
 /* The hook of the library: its warnings are worth a line, the rest is not. */
@@ -1181,7 +1181,7 @@ static int load_training(struct training *t)
     trf_error err;
     int status;
     if (trf_checkpoint_load(&model, &trainer, NULL, t->checkpoint, NULL, &load, &err)) {
-        say_error(t->checkpoint, &err);
+        say_error(NULL, &err);
         return FAILED;
     }
     status = merge_settings(t, model, trainer);
@@ -1193,7 +1193,7 @@ static int load_training(struct training *t)
     if (status) return status;
     set_limits(t, &t->s->training);
     if (trf_checkpoint_load(&t->model, &t->trainer, t->corpus, t->checkpoint, &t->s->training, &load, &err)) {
-        say_error(t->checkpoint, &err);
+        say_error(NULL, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
                 "--max-length and --seed of the beginning");
@@ -1383,7 +1383,7 @@ static int save_checkpoint(struct training *t)
     trf_error err;
     if (!t->checkpoint) return DONE;
     if (!trf_checkpoint_save(t->trainer, t->corpus, t->checkpoint, &err)) return DONE;
-    say_error(t->checkpoint, &err);
+    say_error(NULL, &err);
     return FAILED;
 }
 
@@ -1499,7 +1499,7 @@ static int train_and_save(struct training *t)
         say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p.updates);
         return FAILED;
     }
-    if (trf_model_save(t->model, t->s->model, &err)) { say_error(t->s->model, &err); return FAILED; }
+    if (trf_model_save(t->model, t->s->model, &err)) { say_error(NULL, &err); return FAILED; }
     if (unfinished_line) fputc('\n', stderr);
     unfinished_line = 0;
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s; model in %s\n",
@@ -1560,7 +1560,7 @@ static int load_model(struct settings *s, trf_model **model, const trf_vocab **s
     trf_error err;
     if (!s->model) { say("give --model FILE"); return USAGE; }
     if (trf_model_load(model, s->model, &load, &err)) {
-        if (err.status != TRF_E_STATE) say_error(s->model, &err);
+        if (err.status != TRF_E_STATE) say_error(NULL, &err);
         else say("%s is a checkpoint, not a model: trf train --resume goes on from it, and writes one", s->model);
         return FAILED;
     }
@@ -1983,7 +1983,7 @@ static int print_ours(struct settings *s, const char *path, int checkpoint)
     load.allow_nonfinite = 1;
     if (checkpoint) status = trf_checkpoint_load(&model, &trainer, NULL, path, NULL, &load, &err);
     else status = trf_model_load(&model, path, &load, &err);
-    if (status) { say_error(path, &err); return FAILED; }
+    if (status) { say_error(NULL, &err); return FAILED; }
     print_model(s, model);
     if (trainer) {
         s->training = *trf_trainer_options(trainer);
@@ -2004,7 +2004,7 @@ static int command_inspect(struct settings *s, int argc, char **argv)
     int32_t i;
     int status, ours, checkpoint;
     if (argc != 1) { say("give one file"); return USAGE; }
-    if (trf_file_open(&file, path, &load, &err)) { say_error(path, &err); return FAILED; }
+    if (trf_file_open(&file, path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     value = trf_file_metadata(file, "trf.content");
     ours = value != NULL;
     checkpoint = ours && !strcmp(value, "checkpoint");
