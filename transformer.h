@@ -261,18 +261,26 @@ typedef struct trf_device {
 
 TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
 
-/* A named, shaped view on memory that somebody else owns; row-major, the last index runs fastest. */
+/* A named, shaped view on memory that somebody else owns; row-major, the last index runs fastest. On a device with
+   memory of its own the parameters and gradients of a model have no `data`: trf_tensor_read and _write reach them on
+   every device. */
 enum { TRF_MAX_RANK = 4 };
 typedef struct trf_tensor {
     const char *name;               /* "encoder.layers.0.linear1.weight", or NULL */
-    trf_real *data;
+    trf_real *data;                 /* in the host's memory, or NULL */
     int32_t rank;
     int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
+    const void *home;               /* private: the device, and the address there, of a tensor without data */
+    trf_real *there;
 } trf_tensor;
 
 /* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
+/* Copies all `count` numbers of a tensor (else TRF_E_SHAPE) into the caller's memory, or back. */
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err);
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
+                                    trf_error *err);
 
 /* How this copy was built: version, type, vector width, products, threads, columns. */
 TRF_API const char *trf_build_info(void);
@@ -732,7 +740,8 @@ TRF_API void trf_context_destroy(trf_context *context);
 /* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
    loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
    `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
-   may change between versions; layer norm takes NULL where no backward follows.
+   may change between versions; layer norm takes NULL where no backward follows. All tensors are in the host's memory:
+   where the context's device has another, they are copied there and back at every call.
    Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
    no features, a weight's outputs included. Wrong shapes: TRF_E_SHAPE. */
 
@@ -774,7 +783,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 /* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
    rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
    TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
-   `saved` may be NULL where no backward follows. */
+   `saved` may be NULL where no backward follows, which also wants forward's `out`. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
@@ -787,9 +796,10 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
                                  trf_error *err);
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
-                                          const trf_tensor *v, const trf_attention_shape *shape,
-                                          const trf_tensor *saved, trf_error *err);
+                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+                                          const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved,
+                                          trf_error *err);
 #endif
 
 /* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
@@ -910,8 +920,9 @@ typedef struct trf_train_options {
     int32_t threads;                    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
 
-    /* Sums `count` numbers over all ranks, in place; called by the optimizer step with slices in a fixed order, last
-       layer first. Non-zero is an error (TRF_E_BACKEND, gradients discarded). stream is NULL on the CPU. */
+    /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
+       the optimizer step with slices in a fixed order, last layer first. Non-zero is an error (TRF_E_BACKEND,
+       gradients discarded). stream is NULL on the CPU. */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
     trf_hooks hooks;
@@ -924,7 +935,8 @@ TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventio
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
 
-/* What a call has to say; any report pointer may be NULL. Fields that a call does not know are 0. */
+/* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
+   not know are 0. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
     double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
@@ -956,6 +968,8 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, 
    batch gives the same update (but for rounding). The report speaks of this micro-batch alone. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                         trf_error *err);
+/* What trf_optimizer_step would have reported of the last update. TRF_E_STATE if there was none yet. */
+TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err);
 /* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
    no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
@@ -1624,14 +1638,14 @@ TRF__FN double trf__ln(double x)
 
 #endif
 
-/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is
-   (c0 + lane, c1, c2, c3). The same words as trf__philox. */
-TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t key0, uint32_t key1,
-                               uint32_t out[4][TRF__WIDE])
+/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is (c0[lane], c1[lane], c2, c3).
+   The same words as trf__philox. */
+TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[TRF__WIDE], uint32_t c2, uint32_t c3,
+                               uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
 {
     uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
     int round, i;
-    for (i = 0; i < TRF__WIDE; i++) { a[i] = c0 + (uint32_t)i; b[i] = c1; c[i] = c2; d[i] = c3; }
+    for (i = 0; i < TRF__WIDE; i++) { a[i] = c0[i]; b[i] = c1[i]; c[i] = c2; d[i] = c3; }
     for (round = 0; round < 10; round++) {
         for (i = 0; i < TRF__WIDE; i++) {
             uint64_t p0 = (uint64_t)0xD2511F53u * a[i], p1 = (uint64_t)0xCD9E8D57u * c[i];
@@ -1649,163 +1663,292 @@ TRF__INLINE void trf__philox16(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c
 // -----------------------------------------------------------------------------------------------
 // >>ops            the contract between the model and the hardware
 //
-// Everything a model computes is a straight list of these calls. A backend fills the table trf__ops;
-// a missing op does not compile. All matrices are row-major, rows are tokens. First come the outputs,
-// then the const inputs, then the sizes. Activation gradients are set (=), parameter gradients are added
-// to (+=); the two activation gradients that are sums say so by a flag.
+// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a model
+// computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are tokens.
 //
-//   embed             y = scale * weight[id] + position                     + its backward
+//   embed             y = drop(scale * weight[id] + position)               + its gradient
 //   linear            y = x w^T + b          linear_dx: dx = dy w            linear_dw: dw += dy^T x, db += sum dy
-//   activate          a = drop(act(h))                                      + backward
-//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + backward
-//   add_norm          s = x + drop(sub), y = norm(s)                        + backward
+//   activate          a = drop(act(h))                                      + gradient
+//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient; attention_weights: the softmax
+//   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
-//   sum_squares, adam the optimizer's two passes over the parameters
-//   top               log-softmax and the best tokens of each row
-//   drop              y = x * mask, embed's dropout on the way back
-//   add               y = a + b, where two gradients meet
-// A build for translating only (TRF_NO_TRAIN) leaves the second list out.
+//   top               vocabulary projection, log-softmax and the best tokens of each row
+//   ancestors         which cached keys belong to a hypothesis, after search has chosen
+//   pack              the backend's own copy of a weight matrix, for products
+//   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over all weights
+// A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
+//
+// Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
+// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls are
+// asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went wrong, which
+// is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the CPU the device's
+// memory is the host's, and all happens at once.
+//   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
+//   trf_real          weights, their gradients, Adam's moments, statistics of rows
+// Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=) too, for the first
+// micro-batch of a step. Outputs overlap no input, except where a struct says so.
 // -----------------------------------------------------------------------------------------------
 
-/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all if
-   there are fewer, and returns how many it took; leave gives them back. */
-typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
+typedef struct trf__act trf__act;       /* never defined */
 
-/* Runs ops: how many threads, which table, scratch for each worker. Whoever computes owns one. */
+/* What changes from step to step: one block on the device, so that a recorded step can be played again. */
+typedef struct trf__now {
+    uint32_t key0, key1, step;          /* of every random decision: the seed, and the number of the update */
+    double learning_rate;
+} trf__now;
+
+/* Who computes has one of these; a model, which only owns memory, has one without a state. */
 typedef struct trf__run {
-    const struct trf__ops *ops;
-    int threads;
-    int blas;                   /* 1: large products go to CBLAS */
-    const trf__gate *gate;      /* through this; NULL: as they come */
-    char *scratch;              /* threads * scratch_each bytes */
-    size_t scratch_each;
+    const struct trf__backend *backend;
+    trf_device device;
     trf_hooks hooks;
+    size_t element;                     /* bytes of an activation */
+    void *state;                        /* the backend's own: threads and scratch, or streams and plans */
+    const struct trf__process *process; /* what there is once for all of the CPU's (see >>tiles) */
+    const trf__now *now;                /* on the device; NULL: nothing is dropped */
 } trf__run;
 
-/* A weight matrix (out, in): plain, and perhaps packed for the built-in product (see >>gemm). */
-typedef struct trf__mat { const trf_real *plain, *packed; } trf__mat;
-
-/* Where the rows of a matrix come from: the number of their sentence in the whole step and the
-   position in it. With the site they number every random decision, whatever the split into batches. */
-typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
-
-/* One dropout. An element is kept when its 16 random bits are >= threshold; kept ones are scaled. */
-typedef struct trf__drop {
-    uint32_t threshold;         /* 0: no dropout at all */
-    trf_real scale;             /* 65536 / (65536 - threshold) */
-    uint32_t key0, key1, step;
-    trf__rows rows;             /* NULL inside: sentence 0, position = row */
-} trf__drop;
-
-/* One sequence's attention: which rows ask, which rows answer. key_rows, if not NULL, lists the rows of
-   the n_key keys (the ancestors of a beam in the cache); else they are key, key + 1, ... */
-typedef struct trf__span { int64_t query, n_query, key, n_key; const int32_t *key_rows; int32_t sentence; } trf__span;
-
-typedef struct trf__attention {
-    trf_real *out;              /* (queries, heads * d_head), stride ldo */
-    trf_real *stats;            /* (queries, heads, 2): row maximum and 1/sum, kept for backward; or NULL */
-    trf_real *weights;          /* of head `probe` of the only span, (n_query, n_key); or NULL */
-    const trf_real *q, *k, *v;
-    int64_t ldq, ldk, ldo;      /* distance between rows; ldk is that of k and v */
-    const trf__span *spans;
-    int64_t n_spans;
-    int heads, d_head, causal, probe;   /* causal: query i sees n_key - n_query + i + 1 keys */
-    trf__drop drop;             /* on the weights */
-    /* backward only; dq, dk, dv with the strides of q and k */
-    trf_real *dq, *dk, *dv;
-    const trf_real *dout;
-} trf__attention;
-
-typedef struct trf__dw { trf_real *dw, *db; const trf_real *dy, *x; int64_t rows, out, in; } trf__dw;
-
-TRF__FN trf__dw trf__dw_of(trf_real *dw, trf_real *db, const trf_real *dy, const trf_real *x, int64_t rows,
-                           int64_t out, int64_t in)
+/* Element number n of an activation. */
+TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 {
-    trf__dw product;
-    product.dw = dw; product.db = db; product.dy = dy; product.x = x;
-    product.rows = rows; product.out = out; product.in = in;
-    return product;
+    return a ? (trf__act *)(void *)((char *)(void *)a + n * (int64_t)run->element) : NULL;
 }
 
-typedef struct trf__norm {      /* add_norm and its backward: (rows, d) */
-    trf_real *s, *y;            /* s may be NULL if sub is NULL; y is NULL where no norm follows */
-    trf_real *stats;            /* (rows, 2): mean and factor */
-    const trf_real *x, *sub;    /* sub NULL: s = x */
+/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm), or
+   16 bits. Both pointers are those of row 0. */
+typedef struct trf__mat { const trf_real *plain; const void *copy; int64_t row; } trf__mat;
+
+/* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
+   the site they number every random decision, whatever the split into batches. NULL: sentence 0, position = row. */
+typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
+
+/* One dropout, made once: an element is kept when its 16 random bits are >= threshold; kept ones are scaled. */
+typedef struct trf__drop {
+    uint32_t threshold, site;           /* threshold 0: nothing is dropped */
+    trf_real scale;                     /* 65536 / (65536 - threshold) */
+} trf__drop;
+
+typedef struct trf__embed {
+    trf__act *y;                        /* (rows, d) */
+    const trf_real *weight, *table;     /* (vocab, d); (positions, d) or NULL */
+    const int32_t *ids;                 /* -1: the zero vector */
+    trf__rows at;
+    int64_t rows, d;
+    trf_real scale;
+    trf__drop drop;
+} trf__embed;
+
+/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in order. */
+typedef struct trf__groups { const int32_t *rows, *first; int64_t n; } trf__groups;
+
+typedef struct trf__embed_gradient {
+    trf_real *dweight, *dtable;         /* dtable: NULL if positions are not learned */
+    trf__act *dy;                       /* becomes drop(dy) */
+    const int32_t *ids;
+    trf__groups groups;                 /* without rows of id -1 */
+    trf__rows at;
+    int64_t rows, d, vocab, positions;  /* positions: rows of dtable */
+    trf_real scale;
+    trf__drop drop;
+    int first, first_table;
+} trf__embed_gradient;
+
+typedef struct trf__linear {
+    trf__act *y;                        /* (rows, out) */
+    const trf__act *x;                  /* (rows, in) */
+    trf__mat w;
+    const trf_real *b;                  /* or NULL */
+    int64_t rows, out, in;
+} trf__linear;
+
+typedef struct trf__linear_dx {
+    trf__act *dx;
+    const trf__act *dy;
+    trf__mat w;
+    int64_t rows, out, in;
+    int add;                            /* 1: dx +=, where two uses of one activation meet */
+} trf__linear_dx;
+
+typedef struct trf__linear_dw {
+    trf_real *dw, *db;                  /* db may be NULL */
+    const trf__act *dy, *x;
+    int64_t rows, out, in;
+    int first;
+} trf__linear_dw;
+
+typedef struct trf__activate {
+    trf__act *a;
+    const trf__act *h;
+    int64_t rows, width;
+    int kind;                           /* a trf_activation */
+    trf__rows at;
+    trf__drop drop;
+} trf__activate;
+
+typedef struct trf__activate_gradient {
+    trf__act *dh;
+    const trf__act *da, *h;
+    int64_t rows, width;
+    int kind;
+    trf__rows at;
+    trf__drop drop;
+} trf__activate_gradient;
+
+/* One sequence's attention: which rows ask, which rows answer. */
+typedef struct trf__span { int32_t query, n_query, key, n_key, sentence; } trf__span;
+
+/* What both directions of attention read. q: (queries, heads * d_head), k and v: (keys, heads * d_head), with these
+   distances between rows. Key i of span s is row key + i, or, with key_rows (the ancestors of a beam in the cache),
+   row key_rows[s * key_stride + i]. causal: query i sees n_key - n_query + i + 1 keys. */
+typedef struct trf__attention_in {
+    const trf__act *q, *k, *v;
+    int64_t ldq, ldk;                   /* ldk is that of k and v */
+    const trf__span *spans;
+    int64_t n_spans, most_keys;         /* most_keys: of any span */
+    const int32_t *key_rows;            /* or NULL */
+    int64_t key_stride;
+    int heads, d_head, causal;
+    trf__drop drop;                     /* on the weights */
+} trf__attention_in;
+
+typedef struct trf__attention {
+    trf__attention_in in;
+    trf__act *out;                      /* (queries, heads * d_head) without gaps */
+    trf_real *stats;                    /* (queries, heads, 2), the backend's own notes for the gradient; or NULL */
+} trf__attention;
+
+typedef struct trf__attention_gradient {
+    trf__attention_in in;
+    trf__act *dq, *dk, *dv;             /* distances between rows as q and k */
+    const trf__act *dout, *out;
+    const trf_real *stats;
+} trf__attention_gradient;
+
+typedef struct trf__attention_weights {
+    trf__attention_in in;               /* of one span */
+    trf_real *weights;                  /* (n_query, n_key) */
+    int head;
+} trf__attention_weights;
+
+typedef struct trf__norm {              /* (rows, d) */
+    trf__act *s, *y;                    /* s may be NULL if sub is NULL; y is NULL where no norm follows */
+    trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
+    const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;
     int64_t rows, d;
     double epsilon;
-    int rule;                   /* a trf_norm_rule */
-    trf__drop drop;             /* on sub */
-    /* backward: ds = norm'(dy + dy2) + ds_in, dsub = drop(ds) */
-    trf_real *ds, *dsub, *dgain, *dbias;
-    const trf_real *dy, *dy2, *ds_in;   /* dy2 and ds_in may be NULL */
+    int rule;                           /* a trf_norm_rule */
+    trf__rows at;
+    trf__drop drop;                     /* on sub */
 } trf__norm;
 
+typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = drop(ds) */
+    trf__act *ds, *dsub;                /* ds may be dy, dy2 or ds_in; dsub may be NULL */
+    trf_real *dgain, *dbias;
+    const trf__act *dy, *dy2, *ds_in;   /* dy2 and ds_in may be NULL */
+    const trf__act *s;
+    const trf_real *stats, *gain;       /* gain NULL: there is no norm, ds = dy + dy2 */
+    int64_t rows, d;
+    double epsilon;
+    int rule, first;
+    trf__rows at;
+    trf__drop drop;
+} trf__norm_gradient;
+
+/* Sums over target tokens. */
+typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
+
 typedef struct trf__loss {
-    double *row_loss, *row_nll; /* per row; rows with a negative target are 0 everywhere */
-    int32_t *row_correct;
-    trf_real *logits;           /* room for trf__loss_group(rows) * round_up(vocab, 16) numbers */
-    trf_real *dx, *dw, *db;     /* of the sum of row_loss; all NULL: no gradients */
-    const trf_real *x, *bias;
+    double *row_loss, *row_nll;         /* per row; rows with a negative target are 0 everywhere */
+    trf__sums *sums;                    /* of these rows (=), or NULL */
+    trf_real *slots;                    /* the same sums are added to the TRF__SLOTS behind the gradients; or NULL */
+    void *room;                         /* loss_room bytes */
+    trf__act *dx;
+    trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: none; dw, db NULL: not those */
+    const trf__act *x;
     trf__mat w;
+    const trf_real *bias;               /* or NULL */
     const int32_t *targets;
-    int64_t rows, vocab, d;
+    int64_t rows, vocab, d, source_rows;        /* source_rows: only counted, into the slots */
     double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column; entropy is subtracted */
-    int64_t zero_column;        /* -1: none */
+    int64_t zero_column;                /* -1: none */
+    int first;
 } trf__loss;
+
+/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what a
+   float holds of it and the rest. */
+enum {
+    TRF__SLOT_LOSS = 0, TRF__SLOT_NLL = 2, TRF__SLOT_CORRECT = 4, TRF__SLOT_TOKENS = 6, TRF__SLOT_SOURCE = 8,
+    TRF__SLOTS = 16
+};
 
 #define TRF__MOST_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-typedef struct trf__adam_tile { int64_t begin, n; int32_t decay; } trf__adam_tile;
+/* What `clip` finds out about a step, and decides: Adam obeys it, a report is made of it. */
+typedef struct trf__verdict {
+    trf__sums sums;
+    double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale: clipping / tokens,
+                                           with which a gradient stays below TRF__MOST_GRADIENT */
+    int64_t bad_tile;                   /* the first one with a number that is not finite; -1: none */
+    int64_t updates;                    /* made so far: skipped steps do not count */
+    int32_t skipped;
+} trf__verdict;
+
+typedef struct trf__tile { int64_t begin, n; int32_t decay; } trf__tile;   /* a piece of one parameter */
+
+typedef struct trf__clip {
+    trf__verdict *verdict;
+    double *partial;                    /* (n_tiles): room for sums of squares */
+    const trf_real *gradients, *slots;
+    const trf__tile *tiles;
+    int64_t n_tiles;
+    double clip_norm;
+} trf__clip;
+
 typedef struct trf__adam {
     trf_real *p, *m, *v;
+    void *copy;                         /* the backend's own copy of the weights, made on the way; or NULL */
     const trf_real *g;
-    const trf__adam_tile *tiles;
+    const trf__tile *tiles;
     int64_t n_tiles;
-    double scale;               /* of the gradient: clipping / tokens; scaled it is below TRF__MOST_GRADIENT */
-    double beta1, beta2, rate, v_scale, epsilon_in, epsilon_out;
-    double l2, shrink;          /* weight decay where decay = 1: coupled, g += l2 p; decoupled, p -= shrink p */
+    const trf__verdict *verdict;
+    double beta1, beta2, epsilon, weight_decay;
+    int optimizer, epsilon_rule;        /* a trf_optimizer, a trf_adam_epsilon */
 } trf__adam;
 
-typedef struct trf__candidate { int32_t id; double log_probability; } trf__candidate;
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* instead of a forced id */
 typedef struct trf__top {
-    trf__candidate *best;                       /* (rows, n): best first, equal ones by lowest id; id -1: no more */
-    const trf_real *logits;                     /* (rows, ld) */
-    int64_t rows, vocab, ld, n;
-    int32_t banned[2];                          /* ids never returned, or -1; they still count in the softmax */
-    const int32_t *only;                        /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place 0; */
-    int32_t eos;                                /* TRF__NOT_EOS: any but this one, which leaves the softmax */
+    double *log_probabilities;          /* (rows, n) best first */
+    int32_t *ids;                       /* (rows, n) equal ones by lowest id; -1: no more */
+    void *room;                         /* top_room bytes */
+    const trf__act *x;                  /* (rows, d) */
+    trf__mat w;
+    const trf_real *bias;               /* or NULL */
+    int64_t rows, vocab, d, n;
+    int32_t banned[2];                  /* ids never returned, or -1; they still count in the softmax */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place 0; */
+    int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the softmax */
 } trf__top;
 
+/* to[r] = from[parents[r]], `at` numbers, then the slot of the token that row r reads now: first_slot + r. */
+typedef struct trf__ancestors {
+    int32_t *to;
+    const int32_t *from, *parents;      /* (rows, stride), (rows) */
+    int64_t rows, stride, at, first_slot;
+} trf__ancestors;
+
+/* Makes the copy of the matrix (out, in) at `offset` of an arena of weights; the copies lie in the same layout. */
+typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset, out, in; } trf__pack;
+
 #define TRF__OPS_FORWARD(X) \
-    X(embed, (const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table, const int32_t *ids, \
-              const int32_t *positions, int64_t rows, int64_t d, trf_real scale, const trf__drop *drop)) \
-    X(linear, (const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, \
-               int64_t out, int64_t in)) \
-    X(activate, (const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width, int kind, \
-                 const trf__drop *drop)) \
-    X(attention, (const trf__run *run, const trf__attention *a)) \
-    X(add_norm, (const trf__run *run, const trf__norm *n)) \
-    X(cross_entropy, (const trf__run *run, const trf__loss *l)) \
-    X(top, (const trf__run *run, const trf__top *t))
+    X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
+    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(cross_entropy, trf__loss) X(top, trf__top) \
+    X(ancestors, trf__ancestors) X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
-    X(embed_backward, (const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy, \
-                       const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d, trf_real scale)) \
-    X(linear_dx, (const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out, \
-                  int64_t in, int add)) \
-    X(linear_dw, (const trf__run *run, const trf__dw *products, int n)) \
-    X(activate_backward, (const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h, int64_t rows, \
-                          int64_t width, int kind, const trf__drop *drop)) \
-    X(attention_backward, (const trf__run *run, const trf__attention *a)) \
-    X(add_norm_backward, (const trf__run *run, const trf__norm *n)) \
-    X(sum_squares, (const trf__run *run, double *partial, const trf_real *x, const trf__adam_tile *tiles, \
-                    int64_t n_tiles)) \
-    X(adam, (const trf__run *run, const trf__adam *a)) \
-    X(drop, (const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, \
-             const trf__drop *drop)) \
-    X(add, (const trf__run *run, trf_real *y, const trf_real *a, const trf_real *b, int64_t n))
+    X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
+    X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
+    X(norm_gradient, trf__norm_gradient) X(clip, trf__clip) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -1813,12 +1956,38 @@ typedef struct trf__top {
 #define TRF__OPS(X) TRF__OPS_FORWARD(X) TRF__OPS_TRAINING(X)
 #endif
 
-typedef struct trf__ops {
-#define X(name, arguments) void (*name) arguments;
+typedef struct trf__backend {
+    const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
+    int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
+    /* State. reserve: scratch for attention over up to `longest` keys of heads that wide; growing keeps the rest, on
+       failure nothing has changed. state_bytes: what both take. */
+    trf_status (*open)(trf__run *run, trf_error *err);
+    trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, trf_error *err);
+    void (*close)(trf__run *run);
+    size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head);
+    /* Memory. alloc: NULL if there is none. fetch: activations as numbers. */
+    void *(*alloc)(const trf__run *run, size_t bytes);
+    void (*free)(const trf__run *run, void *memory, size_t bytes);
+    void (*zero)(const trf__run *run, void *memory, size_t bytes);
+    void (*copy)(const trf__run *run, void *to, const void *from, size_t bytes);
+    void (*upload)(const trf__run *run, void *to, const void *from, size_t bytes);
+    void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
+    void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
+    trf_status (*sync)(const trf__run *run, trf_error *err);
+    /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, 0 if it wants none. */
+    size_t (*element)(const trf_device *device);
+    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab);
+    size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab);
+    size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
+#define X(name, type) void (*name)(const trf__run *run, const type *job);
     TRF__OPS(X)
 #undef X
-    const char *column;         /* "avx512", "sse2": what these functions were compiled for */
-} trf__ops;
+#if !defined(TRF_NO_TRAIN)
+    void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);     /* n <= TRF__DW_MOST */
+#endif
+} trf__backend;
+
+enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
 
 // -----------------------------------------------------------------------------------------------
 // >>tiles          the one place with threads
@@ -1832,24 +2001,46 @@ typedef struct trf__ops {
 #define TRF__TILE_HOOK(worker) ((void)0)
 #endif
 
-typedef void trf__tile_function(const trf__run *run, const void *arguments, int64_t tile, int worker);
+/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all there
+   are if that is fewer, and returns how many it took; leave gives them back. */
+typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
+
+/* What there is once in a process, outside all columns: starts threads, and finds out whether and through which gate
+   CBLAS may be called. */
+typedef struct trf__process {
+    trf_status (*open)(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate, trf_error *err);
+    void (*close)(int threads, const trf__gate **gate);
+} trf__process;
+
+/* The CPU's state. */
+typedef struct trf__cpu {
+    int threads, blas;          /* blas: 1: large products go to CBLAS, */
+    const trf__gate *gate;      /* through this; NULL: as they come */
+    char *scratch;              /* threads * scratch_each bytes */
+    size_t scratch_each;
+} trf__cpu;
+
+TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
+
+typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
 
 /* On the first `workers` threads of the team; the others wait, because OpenMP ends and starts threads where teams of
    different sizes take turns. */
 TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, trf__tile_function *function,
-                           const void *arguments)
+                           const void *job)
 {
     int64_t next = 0;
 #if defined(_OPENMP)
+    int threads = trf__cpu_of(run)->threads;
     if (workers > 1 && n_tiles > 1) {
-        _Pragma("omp parallel num_threads(run->threads)")
+        _Pragma("omp parallel num_threads(threads)")
         while (omp_get_thread_num() < workers) {
             int64_t tile;
             _Pragma("omp atomic capture")
             tile = next++;
             if (tile >= n_tiles) break;
             TRF__TILE_HOOK(omp_get_thread_num());
-            function(run, arguments, tile, omp_get_thread_num());
+            function(run, job, tile, omp_get_thread_num());
         }
         return;
     }
@@ -1857,28 +2048,30 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, tr
     (void)workers;
     for (; next < n_tiles; next++) {
         TRF__TILE_HOOK(0);
-        function(run, arguments, next, 0);
+        function(run, job, next, 0);
     }
 }
 
-TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *arguments)
+TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *job)
 {
-    trf__tiles_on(run, run->threads, n_tiles, function, arguments);
+    trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
 /* For tiles that call CBLAS if `blas`: with as many workers as the gate lets in. */
 TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles, trf__tile_function *function,
-                                const void *arguments)
+                                const void *job)
 {
-    int workers = run->threads, gated = blas && run->gate && n_tiles > 0;
-    if (gated) workers = run->gate->enter((int)trf__min64(workers, n_tiles));
-    trf__tiles_on(run, workers, n_tiles, function, arguments);
-    if (gated) run->gate->leave(workers);
+    const trf__cpu *cpu = trf__cpu_of(run);
+    int workers = cpu->threads, gated = blas && cpu->gate && n_tiles > 0;
+    if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles));
+    trf__tiles_on(run, workers, n_tiles, function, job);
+    if (gated) cpu->gate->leave(workers);
 }
 
 TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
 {
-    return (trf_real *)(void *)(run->scratch + (size_t)worker * run->scratch_each);
+    const trf__cpu *cpu = trf__cpu_of(run);
+    return (trf_real *)(void *)(cpu->scratch + (size_t)worker * cpu->scratch_each);
 }
 
 /* Rows per tile: about eight tiles, so that a few threads have work, but no smaller than pays. */
@@ -2067,15 +2260,99 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     trf__mm(p);
 }
 
+/* Row r and following of a weight, as row 0. */
+TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
+{
+    r += w.row;
+    w.plain += r * in;
+    w.copy = w.copy && r % 16 == 0 ? (const trf_real *)w.copy + r * in : NULL;     /* where panels begin */
+    w.row = 0;
+    return w;
+}
+
 /* The change between CBLAS and the built-in product depends on the number of rows only (and on packed weights). */
-TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas && rows > TRF__SKINNY; }
+TRF__FN int trf__use_blas(const trf__run *run, int64_t rows)
+{
+    return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
+}
 
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the ops on the CPU, forward and backward side by side, in the paper's order
 //
-// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself,
-// which cuts the work into tiles. Structs named trf__NAME_job carry an op's arguments to its tiles.
+// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
+// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
+// behind the contract's pointers.
 // -----------------------------------------------------------------------------------------------
+
+TRF__INLINE const trf_real *trf__from(const trf__act *a) { return (const trf_real *)(const void *)a; }
+TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
+
+/* The last row of a tile, and one. */
+TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
+{
+    return trf__min64(rows, (tile + 1) * tile_rows);
+}
+
+// >>verbs          state and memory: the device's memory is the host's, and everything has happened when a call returns
+
+TRF__FN int trf__cpu_threads(const trf_device *device)
+{
+#if defined(_OPENMP)
+    return device->threads;
+#else
+    (void)device;
+    return 1;
+#endif
+}
+
+TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes) { return trf__alloc(&run->hooks, bytes); }
+TRF__FN void trf__cpu_free(const trf__run *run, void *memory, size_t bytes) { trf__free(&run->hooks, memory, bytes); }
+
+TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
+{
+    (void)run;
+    memset(memory, 0, bytes);
+}
+
+/* Copies, uploads and downloads. */
+TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    (void)run;
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+
+TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
+{
+    trf__cpu_copy(run, to, from, (size_t)n * sizeof *to);
+}
+
+TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
+{
+    (void)run; (void)err;
+    return TRF_OK;
+}
+
+TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
+
+/* Packed panels pay where a few rows meet the same weights again and again: in translating. */
+TRF__FN size_t trf__cpu_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+{
+    (void)device;
+    return training ? 0 : trf__bytes(n_weights, sizeof(trf_real));
+}
+
+TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pack *j = (const trf__pack *)job;
+    int64_t row = tile * 256, at = j->offset + row * j->in;
+    (void)run; (void)worker;
+    trf__pack_weight((trf_real *)j->copies + at, j->weights + at, trf__min64(256, j->out - row), j->in);
+}
+
+TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
+{
+    trf__tiles(run, trf__ceil_div(j->out, 256), trf__pack_tile, j);
+}
 
 // >>dropout        paper 5.4
 //
@@ -2084,79 +2361,56 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows) { return run->blas 
 // Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are counted by (group of
 // 128 features * 16 + lane, position, sentence, step) under the key (seed, site); inside a group, features
 // 16 c .. 16 c + 15 take one half of one word of the sixteen lanes. So a mask depends on nothing but its place:
-// not on the batch, the threads, or the machine.
+// not on the batch, the threads, or the machine. (Attention weights are numbered otherwise: see there.)
+
+TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop) { return run->now && drop->threshold; }
 
 /* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
 typedef struct trf__mask {
+    const trf__now *now;
     const trf__drop *drop;
-    uint32_t c1, c2;            /* the counter's second and third word: position and sentence */
+    uint32_t position, sentence;
     int64_t group;              /* of 128 features, whose words are here; -1: none */
     uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
-TRF__FN trf__mask trf__mask_at(const trf__drop *drop, uint32_t position, uint32_t sentence)
+TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, const trf__rows *at, int64_t row)
 {
     trf__mask mask;
+    mask.now = run->now;
     mask.drop = drop;
-    mask.c1 = position;
-    mask.c2 = sentence;
+    mask.position = at->position ? (uint32_t)at->position[row] : (uint32_t)row;
+    mask.sentence = at->sentence ? (uint32_t)at->sentence[row] : 0;
     mask.group = -1;
     return mask;
 }
 
-TRF__FN trf__mask trf__mask_of_row(const trf__drop *drop, int64_t row)
+/* The key's second word: every site has its own. */
+TRF__INLINE uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 {
-    return trf__mask_at(drop, drop->rows.position ? (uint32_t)drop->rows.position[row] : (uint32_t)row,
-                        drop->rows.sentence ? (uint32_t)drop->rows.sentence[row] : 0);
+    return now->key1 ^ drop->site * 0x9E3779B9u;
 }
 
 /* The factors of features 16 * chunk .. + 15: scale or 0. */
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
-    const trf__drop *drop = mask->drop;
-    trf_real factor[TRF__WIDE];
+    trf_real factor[TRF__WIDE], scale = mask->drop->scale;
     const uint32_t *words;
-    uint32_t shift = chunk & 1 ? 16 : 0, threshold = drop->threshold;
+    uint32_t shift = chunk & 1 ? 16 : 0, threshold = mask->drop->threshold;
     int i;
     if (chunk >> 3 != mask->group) {
+        uint32_t counter[2][TRF__WIDE];
         mask->group = chunk >> 3;
-        trf__philox16((uint32_t)mask->group * 16, mask->c1, mask->c2, drop->step, drop->key0, drop->key1,
-                      mask->words);
+        for (i = 0; i < TRF__WIDE; i++) {
+            counter[0][i] = (uint32_t)mask->group * 16 + (uint32_t)i;
+            counter[1][i] = mask->position;
+        }
+        trf__philox16(counter[0], counter[1], mask->sentence, mask->now->step, mask->now->key0,
+                      trf__site_key(mask->now, mask->drop), mask->words);
     }
     words = mask->words[chunk >> 1 & 3];
-    for (i = 0; i < TRF__WIDE; i++) factor[i] = (words[i] >> shift & 0xFFFF) >= threshold ? drop->scale : 0;
+    for (i = 0; i < TRF__WIDE; i++) factor[i] = (words[i] >> shift & 0xFFFF) >= threshold ? scale : 0;
     return trf__load(factor);
-}
-
-typedef struct trf__drop_job {
-    trf_real *y;
-    const trf_real *x;
-    int64_t rows, width, tile_rows;
-    const trf__drop *drop;
-} trf__drop_job;
-
-TRF__FN void trf__drop_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
-{
-    const trf__drop_job *j = (const trf__drop_job *)arguments;
-    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
-    (void)run; (void)worker;
-    for (row = tile * j->tile_rows; row < end; row++) {
-        trf__mask mask = trf__mask_of_row(j->drop, row);
-        for (c = 0; c < j->width; c += 16) {
-            int64_t at = row * j->width + c, n = j->width - c;
-            trf__store_n(j->y + at, trf__mul(trf__load_n(j->x + at, n), trf__mask_chunk(&mask, c / 16)), n);
-        }
-    }
-}
-
-TRF__FN void trf__cpu_drop(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width,
-                           const trf__drop *drop)
-{
-    trf__drop_job job;
-    if (drop->threshold == 0) { if (y != x) memcpy(y, x, (size_t)(rows * width) * sizeof *y); return; }
-    job.y = y; job.x = x; job.rows = rows; job.width = width; job.drop = drop;
-    job.tile_rows = trf__tile_rows(rows);
-    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__drop_tile, &job);
 }
 
 // >>embed          paper 3.4, 3.5
@@ -2164,78 +2418,91 @@ TRF__FN void trf__cpu_drop(const trf__run *run, trf_real *y, const trf_real *x, 
 //   y[r] = scale * weight[id[r]] + table[position[r]], then dropout      id < 0: the zero vector instead of a weight
 //   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
 //
-//   dweight[id[r]] += scale * dy[r]     dtable[position[r]] += dy[r]     (dy: after the dropout's backward)
-//   A tile owns 16 columns and walks the rows in order, so equal ids add up in one order.
+//   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
+//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in one
+//   order; then the rows, for the positions.
 
-typedef struct trf__embed_job {
-    trf_real *y, *dweight, *dtable;
-    const trf_real *dy, *weight, *table;
-    const int32_t *ids, *positions;
-    int64_t rows, d, tile_rows;
-    trf_real scale;
-    const trf__drop *drop;
-} trf__embed_job;
-
-TRF__FN void trf__embed_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__embed_job *j = (const trf__embed_job *)arguments;
-    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
-    (void)run; (void)worker;
-    for (row = tile * j->tile_rows; row < end; row++) {
+    const trf__embed *j = (const trf__embed *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int dropping = trf__dropping(run, &j->drop);
+    (void)worker;
+    for (row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 ? NULL : j->weight + j->ids[row] * j->d;
-        const trf_real *p = j->table ? j->table + j->positions[row] * j->d : NULL;
+        const trf_real *p = j->table ? j->table + j->at.position[row] * j->d : NULL;
         trf__mask mask;
-        if (j->drop->threshold) mask = trf__mask_of_row(j->drop, row);
+        if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->d; c += 16) {
             int64_t n = j->d - c;
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
             if (w) value = trf__fma(trf__load_n(w + c, n), trf__set(j->scale), value);
-            if (j->drop->threshold) value = trf__mul(value, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(j->y + row * j->d + c, value, n);
+            if (dropping) value = trf__mul(value, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(trf__to(j->y) + row * j->d + c, value, n);
         }
     }
 }
 
-TRF__FN void trf__cpu_embed(const trf__run *run, trf_real *y, const trf_real *weight, const trf_real *table,
-                            const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d, trf_real scale,
-                            const trf__drop *drop)
+TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__embed_job job;
-    TRF__ZERO(job);
-    job.y = y; job.weight = weight; job.table = table; job.ids = ids; job.positions = positions;
-    job.rows = rows; job.d = d; job.scale = scale; job.drop = drop;
-    job.tile_rows = trf__tile_rows(rows);
-    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__embed_tile, &job);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__embed_tile, j);
 }
 
-TRF__FN void trf__embed_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+#if !defined(TRF_NO_TRAIN)
+
+/* dy = drop(dy), in place. */
+TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__embed_job *j = (const trf__embed_job *)arguments;
-    int64_t row, c = tile * 16, n = j->d - c;
+    const trf__embed_gradient *j = (const trf__embed_gradient *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    (void)worker;
+    for (row = tile * tile_rows; row < end; row++) {
+        trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
+        trf_real *dy = trf__to(j->dy) + row * j->d;
+        for (c = 0; c < j->d; c += 16)
+            trf__store_n(dy + c, trf__mul(trf__load_n(dy + c, j->d - c), trf__mask_chunk(&mask, c / 16)), j->d - c);
+    }
+}
+
+/* Column c of a table of gradients begins at zero, in the first micro-batch of a step. */
+TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
+{
+    int64_t row;
+    for (row = 0; row < rows; row++)
+        memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
+}
+
+TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__embed_gradient *j = (const trf__embed_gradient *)job;
+    const trf_real *dy = trf__from(j->dy);
+    int64_t row, k, i, c = tile * 16, n = j->d - c;
     (void)run; (void)worker;
+    if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
+    for (k = 0; k < j->groups.n; k++) {
+        const int32_t *rows = j->groups.rows;
+        trf_real *dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
+        trf__v16 sum = trf__load_n(dw, n);
+        for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
+            sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum);
+        trf__store_n(dw, sum, n);
+    }
+    if (!j->dtable) return;
+    if (j->first_table) trf__zero_columns(j->dtable, j->positions, j->d, c);
     for (row = 0; row < j->rows; row++) {
-        trf__v16 dy = trf__load_n(j->dy + row * j->d + c, n);
-        if (j->ids[row] >= 0) {
-            trf_real *dw = j->dweight + j->ids[row] * j->d + c;
-            trf__store_n(dw, trf__fma(dy, trf__set(j->scale), trf__load_n(dw, n)), n);
-        }
-        if (j->dtable) {
-            trf_real *dp = j->dtable + j->positions[row] * j->d + c;
-            trf__store_n(dp, trf__add(dy, trf__load_n(dp, n)), n);
-        }
+        trf_real *dp = j->dtable + j->at.position[row] * j->d + c;
+        trf__store_n(dp, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(dp, n)), n);
     }
 }
 
-TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf_real *dtable, const trf_real *dy,
-                                     const int32_t *ids, const int32_t *positions, int64_t rows, int64_t d,
-                                     trf_real scale)
+TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
-    trf__embed_job job;
-    TRF__ZERO(job);
-    job.dweight = dweight; job.dtable = dtable; job.dy = dy; job.ids = ids; job.positions = positions;
-    job.rows = rows; job.d = d; job.scale = scale;
-    trf__tiles(run, trf__ceil_div(d, 16), trf__embed_backward_tile, &job);
+    if (trf__dropping(run, &j->drop))
+        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__embed_drop_tile, j);
+    trf__tiles(run, trf__ceil_div(j->d, 16), trf__embed_gradient_tile, j);
 }
+
+#endif
 
 // >>linear         paper 3.2.2, 3.3, 3.4: every projection
 //
@@ -2245,14 +2512,6 @@ TRF__FN void trf__cpu_embed_backward(const trf__run *run, trf_real *dweight, trf
 // Forward and dx are cut by rows (few rows: by columns of y). dw is cut into blocks of the weight, each of which
 // takes all rows; the products of several weights share one call, so that small ones keep every thread busy. Bias
 // gradients add partial sums of 64 rows, in order.
-
-typedef struct trf__linear_job {
-    trf_real *y;
-    const trf_real *x, *b;
-    trf__mat w;
-    int64_t rows, out, in, tile_rows, tile_columns, column_tiles;
-    int add, blas;
-} trf__linear_job;
 
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
 {
@@ -2265,59 +2524,67 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
         }
 }
 
-TRF__FN void trf__linear_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+/* Columns of y in one tile. */
+TRF__FN int64_t trf__linear_columns(const trf__linear *j)
 {
-    const trf__linear_job *j = (const trf__linear_job *)arguments;
-    int64_t row = tile / j->column_tiles * j->tile_rows, column = tile % j->column_tiles * j->tile_columns;
-    int64_t rows = trf__min64(j->tile_rows, j->rows - row), columns = trf__min64(j->tile_columns, j->out - column);
-    trf_real *y = j->y + row * j->out + column;
-    trf__multiply(run, worker, j->blas, j->w.packed ? j->w.packed + column * j->in : NULL,
-                  trf__product_of(y, j->out, rows, columns, j->in, trf__view_of(j->x + row * j->in, j->in, 1),
-                                  trf__view_of(j->w.plain + column * j->in, 1, j->in), 0));
+    int64_t most = j->rows <= TRF__SKINNY ? 128 : j->rows <= 256 ? 512 : INT64_MAX;
+    return trf__min64(trf__round_up(j->out, 16), most);
+}
+
+/* A few rows meet packed weights faster by our own product. */
+TRF__FN int trf__linear_blas(const trf__run *run, const trf__linear *j)
+{
+    return trf__use_blas(run, j->rows) && !(j->w.copy && j->rows <= TRF__PACKED_ROWS);
+}
+
+TRF__FN void trf__linear_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__linear *j = (const trf__linear *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), tile_columns = trf__linear_columns(j);
+    int64_t across = trf__ceil_div(j->out, tile_columns);
+    int64_t row = tile / across * tile_rows, column = tile % across * tile_columns;
+    int64_t rows = trf__min64(tile_rows, j->rows - row), columns = trf__min64(tile_columns, j->out - column);
+    trf_real *y = trf__to(j->y) + row * j->out + column;
+    trf__mat w = trf__mat_from(j->w, column, j->in);
+    trf__multiply(run, worker, trf__linear_blas(run, j), (const trf_real *)w.copy,
+                  trf__product_of(y, j->out, rows, columns, j->in,
+                                  trf__view_of(trf__from(j->x) + row * j->in, j->in, 1),
+                                  trf__view_of(w.plain, 1, j->in), 0));
     if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
 }
 
-TRF__FN void trf__cpu_linear(const trf__run *run, trf_real *y, const trf_real *x, trf__mat w, const trf_real *b,
-                             int64_t rows, int64_t out, int64_t in)
+TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
-    trf__linear_job job;
-    TRF__ZERO(job);
-    job.y = y; job.x = x; job.w = w; job.b = b; job.rows = rows; job.out = out; job.in = in;
-    job.tile_rows = trf__tile_rows(rows);
-    job.tile_columns = trf__round_up(out, 16);
-    if (rows <= 256) job.tile_columns = trf__min64(job.tile_columns, rows <= TRF__SKINNY ? 128 : 512);
-    job.column_tiles = trf__ceil_div(out, job.tile_columns);
-    job.blas = trf__use_blas(run, rows) && !(w.packed && rows <= TRF__PACKED_ROWS);
-    trf__product_tiles(run, job.blas, trf__ceil_div(rows, job.tile_rows) * job.column_tiles, trf__linear_tile, &job);
+    int64_t across = trf__ceil_div(j->out, trf__linear_columns(j));
+    trf__product_tiles(run, trf__linear_blas(run, j), trf__ceil_div(j->rows, trf__tile_rows(j->rows)) * across,
+                       trf__linear_tile, j);
 }
 
-TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__linear_job *j = (const trf__linear_job *)arguments;
-    int64_t row = tile * j->tile_rows;
-    trf__multiply(run, worker, j->blas, NULL,
-                  trf__product_of(j->y + row * j->in, j->in, trf__min64(j->tile_rows, j->rows - row), j->in, j->out,
-                                  trf__view_of(j->x + row * j->out, j->out, 1), trf__view_of(j->w.plain, j->in, 1),
-                                  j->add));
+    const trf__linear_dx *j = (const trf__linear_dx *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), row = tile * tile_rows;
+    trf__multiply(run, worker, trf__use_blas(run, j->rows), NULL,
+                  trf__product_of(trf__to(j->dx) + row * j->in, j->in, trf__min64(tile_rows, j->rows - row), j->in,
+                                  j->out, trf__view_of(trf__from(j->dy) + row * j->out, j->out, 1),
+                                  trf__view_of(trf__mat_from(j->w, 0, j->in).plain, j->in, 1), j->add));
 }
 
-TRF__FN void trf__cpu_linear_dx(const trf__run *run, trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows,
-                                int64_t out, int64_t in, int add)
+TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
-    trf__linear_job job;
-    TRF__ZERO(job);
-    job.y = dx; job.x = dy; job.w = w; job.rows = rows; job.out = out; job.in = in; job.add = add;
-    job.tile_rows = trf__tile_rows(rows);
-    job.blas = trf__use_blas(run, rows);
-    trf__product_tiles(run, job.blas, trf__ceil_div(rows, job.tile_rows), trf__linear_dx_tile, &job);
+    trf__product_tiles(run, trf__use_blas(run, j->rows), trf__ceil_div(j->rows, trf__tile_rows(j->rows)),
+                       trf__linear_dx_tile, j);
 }
 
-enum { TRF__DW_BLOCK = 128, TRF__DW_MOST = 8 };
+enum { TRF__DW_BLOCK = 128 };
 
-/* sum[c] += sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
-TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns, int64_t ld)
+/* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
+TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns, int64_t ld, int first)
 {
     int64_t r, c, r0;
+    if (first) memset(sum, 0, (size_t)columns * sizeof *sum);
     for (c = 0; c < columns; c += 16)
         for (r0 = 0; r0 < rows; r0 += 64) {
             trf__v16 partial = trf__set(0);
@@ -2327,42 +2594,45 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
         }
 }
 
-typedef struct trf__dw_job { const trf__dw *products; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
+typedef struct trf__dw_job { const trf__linear_dw *products; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
 
-TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__dw_job *j = (const trf__dw_job *)arguments;
-    const trf__dw *p;
+    const trf__dw_job *j = (const trf__dw_job *)job;
+    const trf__linear_dw *p;
+    const trf_real *dy;
     int64_t across, o, i, out;
     int which = 0;
     while (tile >= j->first_tile[which + 1]) which++;
     p = &j->products[which];
+    dy = trf__from(p->dy);
     tile -= j->first_tile[which];
     across = trf__ceil_div(p->in, TRF__DW_BLOCK);
     o = tile / across * TRF__DW_BLOCK;
     i = tile % across * TRF__DW_BLOCK;
     out = trf__min64(TRF__DW_BLOCK, p->out - o);
-    if (p->rows > 0)
-        trf__multiply(run, worker, trf__use_blas(run, p->rows), NULL,
-                      trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(TRF__DW_BLOCK, p->in - i),
-                                      p->rows, trf__view_of(p->dy + o, 1, p->out), trf__view_of(p->x + i, p->in, 1),
-                                      1));
-    if (i == 0 && p->db) trf__column_sums(p->db + o, p->dy + o, p->rows, out, p->out);
+    trf__multiply(run, worker, trf__use_blas(run, p->rows), NULL,
+                  trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(TRF__DW_BLOCK, p->in - i), p->rows,
+                                  trf__view_of(dy + o, 1, p->out), trf__view_of(trf__from(p->x) + i, p->in, 1),
+                                  !p->first));
+    if (i == 0 && p->db) trf__column_sums(p->db + o, dy + o, p->rows, out, p->out, p->first);
 }
 
-TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__dw *products, int n)
+TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     trf__dw_job job;
     int i, blas = 0;
     job.products = products;
     job.first_tile[0] = 0;
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && i < TRF__DW_MOST; i++) {
         job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK)
                                                   * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
         blas |= trf__use_blas(run, products[i].rows);
     }
-    trf__product_tiles(run, blas, job.first_tile[n], trf__linear_dw_tile, &job);
+    trf__product_tiles(run, blas, job.first_tile[i], trf__linear_dw_tile, &job);
 }
+
+#endif
 
 // >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, the exact one); SiLU x sigmoid(x)
 //
@@ -2381,7 +2651,7 @@ TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
                     trf__set((trf_real)0.5));
 }
 
-TRF__INLINE trf__v16 trf__act(int kind, trf__v16 h)
+TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__max(h, trf__set(0));
     if (kind == TRF_GELU) return trf__mul(h, trf__normal_distribution(h));
@@ -2401,47 +2671,56 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
     }
 }
 
-typedef struct trf__activate_job {
-    trf_real *y;
-    const trf_real *h, *da;
-    int64_t rows, width, tile_rows;
-    int kind;
-    const trf__drop *drop;
-} trf__activate_job;
-
-TRF__FN void trf__activate_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__activate_job *j = (const trf__activate_job *)arguments;
-    int64_t row, c, end = trf__min64(j->rows, (tile + 1) * j->tile_rows);
-    (void)run; (void)worker;
-    for (row = tile * j->tile_rows; row < end; row++) {
+    const trf__activate *j = (const trf__activate *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int dropping = trf__dropping(run, &j->drop);
+    (void)worker;
+    for (row = tile * tile_rows; row < end; row++) {
         trf__mask mask;
-        if (j->drop->threshold) mask = trf__mask_of_row(j->drop, row);
+        if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->width; c += 16) {
             int64_t at = row * j->width + c, n = j->width - c;
-            trf__v16 h = trf__load_n(j->h + at, n);
-            trf__v16 y = j->da ? trf__mul(trf__load_n(j->da + at, n), trf__act_slope(j->kind, h))
-                               : trf__act(j->kind, h);
-            if (j->drop->threshold) y = trf__mul(y, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(j->y + at, y, n);
+            trf__v16 a = trf__act_of(j->kind, trf__load_n(trf__from(j->h) + at, n));
+            if (dropping) a = trf__mul(a, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(trf__to(j->a) + at, a, n);
         }
     }
 }
 
-TRF__FN void trf__cpu_activate_backward(const trf__run *run, trf_real *dh, const trf_real *da, const trf_real *h,
-                                        int64_t rows, int64_t width, int kind, const trf__drop *drop)
+TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__activate_job job;
-    job.y = dh; job.h = h; job.da = da; job.rows = rows; job.width = width; job.kind = kind; job.drop = drop;
-    job.tile_rows = trf__tile_rows(rows);
-    trf__tiles(run, trf__ceil_div(rows, job.tile_rows), trf__activate_tile, &job);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__activate_tile, j);
 }
 
-TRF__FN void trf__cpu_activate(const trf__run *run, trf_real *a, const trf_real *h, int64_t rows, int64_t width,
-                               int kind, const trf__drop *drop)
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    trf__cpu_activate_backward(run, a, NULL, h, rows, width, kind, drop);
+    const trf__activate_gradient *j = (const trf__activate_gradient *)job;
+    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int dropping = trf__dropping(run, &j->drop);
+    (void)worker;
+    for (row = tile * tile_rows; row < end; row++) {
+        trf__mask mask;
+        if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
+        for (c = 0; c < j->width; c += 16) {
+            int64_t at = row * j->width + c, n = j->width - c;
+            trf__v16 slope = trf__act_slope(j->kind, trf__load_n(trf__from(j->h) + at, n));
+            trf__v16 dh = trf__mul(trf__load_n(trf__from(j->da) + at, n), slope);
+            if (dropping) dh = trf__mul(dh, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(trf__to(j->dh) + at, dh, n);
+        }
+    }
 }
+
+TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
+{
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__activate_gradient_tile, j);
+}
+
+#endif
 
 // >>attention      paper 3.2.1
 //
@@ -2449,88 +2728,119 @@ TRF__FN void trf__cpu_activate(const trf__run *run, trf_real *a, const trf_real 
 //   for one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
 //   kept for backward: each row's maximum of q k^T and 1 / (sum of exp); P is computed again from them
 //
-//   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
+//   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP), and that sum is dout . out
 //   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
 //
 // A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time, so the largest thing that
 // ever exists is (TRF__QUERIES, m). Rows of S are padded to m16, a multiple of sixteen; padding has weight 0.
+//
+// Dropout numbers rows, not matrices: a Philox block of 128 bits serves eight neighbouring keys of one query. It is
+// counted by (block, query, sentence, step), with the head's lower 12 bits above the query's 20 and the others above
+// the block's 17; key 8 b + i takes half i % 2 of word i / 2. So neither padding nor tiles change a mask.
 
 enum { TRF__QUERIES = 32 };
-
-/* Numbers of scratch for one worker; the layout is that of trf__attention_room. */
-TRF__FN int64_t trf__attention_scratch(int64_t longest, int64_t d_head)
-{
-    int64_t m16 = trf__round_up(longest, 16), d16 = trf__round_up(d_head, 16);
-    return 2 * d_head * m16 + 2 * m16 * d16 + 2 * TRF__QUERIES * m16 + 2 * TRF__QUERIES * d16;
-}
 
 typedef struct trf__attention_room {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
     trf_real *k, *v;        /* (m, d16): k and v with padded rows */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
+    uint16_t *bits;         /* (TRF__QUERIES, m16) what decides over dropout */
     int64_t m16, d16;
 } trf__attention_room;
 
-TRF__FN trf__attention_room trf__attention_cut(trf_real *scratch, int64_t m, int64_t d_head)
+/* Cuts a worker's scratch for attention over m keys, and returns the bytes that takes. */
+TRF__FN size_t trf__attention_cut(trf__attention_room *room, void *scratch, int64_t m, int64_t d_head)
+{
+    trf__cursor cursor = trf__cursor_at(scratch);
+    room->m16 = trf__round_up(m, 16);
+    room->d16 = trf__round_up(d_head, 16);
+    room->kt = trf__take_reals(&cursor, d_head, room->m16);
+    room->vt = trf__take_reals(&cursor, d_head, room->m16);
+    room->k = trf__take_reals(&cursor, room->m16, room->d16);
+    room->v = trf__take_reals(&cursor, room->m16, room->d16);
+    room->s = trf__take_reals(&cursor, TRF__QUERIES, room->m16);
+    room->ds = trf__take_reals(&cursor, TRF__QUERIES, room->m16);
+    room->q = trf__take_reals(&cursor, TRF__QUERIES, room->d16);
+    room->dout = trf__take_reals(&cursor, TRF__QUERIES, room->d16);
+    room->bits = (uint16_t *)trf__take(&cursor, TRF__QUERIES, (size_t)room->m16 * sizeof(uint16_t));
+    return cursor.used;
+}
+
+/* Scratch of one worker: for attention, or for a product that packs as it goes. */
+TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
     trf__attention_room room;
-    room.m16 = trf__round_up(m, 16);
-    room.d16 = trf__round_up(d_head, 16);
-    room.kt = scratch;
-    room.vt = room.kt + d_head * room.m16;
-    room.k = room.vt + d_head * room.m16;
-    room.v = room.k + room.m16 * room.d16;
-    room.s = room.v + room.m16 * room.d16;
-    room.ds = room.s + TRF__QUERIES * room.m16;
-    room.q = room.ds + TRF__QUERIES * room.m16;
-    room.dout = room.q + TRF__QUERIES * room.d16;
-    return room;
+    size_t bytes = trf__attention_cut(&room, NULL, longest, d_head);
+    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
 
-TRF__FN int64_t trf__key_row(const trf__span *span, int64_t i)
+/* One head of one span: what a tile works on. */
+typedef struct trf__head {
+    const trf__attention_in *in;
+    const trf__span *span;
+    const int32_t *key_rows;    /* of this span, or NULL */
+    int head;
+    int64_t first;              /* this head's column in q, k, v and out */
+    trf_real scale;             /* 1 / sqrt(d_head) */
+} trf__head;
+
+TRF__FN trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
 {
-    return span->key_rows ? span->key_rows[i] : span->key + i;
+    trf__head h;
+    int64_t s = tile / in->heads;
+    h.in = in;
+    h.span = &in->spans[s];
+    h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
+    h.head = (int)(tile % in->heads);
+    h.first = (int64_t)h.head * in->d_head;
+    h.scale = (trf_real)(1 / sqrt((double)in->d_head));
+    return h;
 }
 
-/* to[c][i] = x[row of key i][c] for c < d_head; columns m .. m16 - 1 are 0. */
-TRF__FN void trf__keys_transposed(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t m16,
-                                  int64_t d_head)
+TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i) { return h->key_rows ? h->key_rows[i] : h->span->key + i; }
+
+/* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
+TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
 {
-    int64_t i, c;
+    int64_t i, c, d = h->in->d_head;
     for (i = 0; i < m16; i++) {
-        const trf_real *from = i < span->n_key ? x + trf__key_row(span, i) * ld : NULL;
-        for (c = 0; c < d_head; c++) to[c * m16 + i] = from ? from[c] : 0;
+        const trf_real *from = i < h->span->n_key ? trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first : NULL;
+        for (c = 0; c < d; c++) to[c * m16 + i] = from ? from[c] : 0;
     }
 }
 
-/* to[i] = row begin + i of x (or key i of span), padded with zeros to d16. */
-TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, const trf__span *span, int64_t begin,
-                              int64_t n, int64_t d_head, int64_t d16)
+TRF__FN void trf__keys_padded(trf_real *to, const trf__act *x, const trf__head *h, int64_t d16)
 {
-    int64_t i, c;
-    for (i = 0; i < n; i++) {
-        const trf_real *from = x + (span ? trf__key_row(span, i) : begin + i) * ld;
-        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(from + c, d_head - c));
+    int64_t i, c, d = h->in->d_head;
+    for (i = 0; i < h->span->n_key; i++) {
+        const trf_real *from = trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first;
+        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(from + c, d - c));
     }
 }
 
 /* Keys that query i of the span sees. */
-TRF__FN int64_t trf__keys_seen(const trf__attention *a, const trf__span *span, int64_t i)
+TRF__FN int64_t trf__keys_seen(const trf__head *h, int64_t i)
 {
-    return a->causal ? span->n_key - span->n_query + i + 1 : span->n_key;
+    return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* s: one row of q k^T, `seen` of its m16 numbers valid -> the weights P. Sets or uses stats = {maximum, 1/sum}. */
-TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale, trf_real stats[2], int again)
+TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
+{
+    int64_t i;
+    for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
+}
+
+/* A row of q k^T, `seen` of its m16 numbers valid, becomes its softmax. Fills stats = {maximum, 1 / sum}, or, if they
+   are known already, follows them. */
+TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale, const trf_real *known,
+                              trf_real stats[2])
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX), sum = trf__set(0), maximum, factor;
     int64_t c;
     for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
-    if (!again) {
-        for (c = 0; c < m16; c += 16) top = trf__max(top, trf__load(s + c));
-        stats[0] = trf__max_lane(top);
-    }
+    for (c = 0; !known && c < m16; c += 16) top = trf__max(top, trf__load(s + c));
+    stats[0] = known ? known[0] : trf__max_lane(top);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
     for (c = 0; c < m16; c += 16) {
@@ -2538,129 +2848,197 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
         sum = trf__add(sum, e);
         trf__store(s + c, e);
     }
-    if (!again) stats[1] = 1 / trf__sum(sum);
+    stats[1] = known ? known[1] : 1 / trf__sum(sum);
     factor = trf__set(stats[1]);
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* Rows i0 .. i0 + n - 1 of P into room->s. */
-TRF__FN void trf__attention_rows(const trf__attention *a, const trf__span *span, const trf__attention_room *room,
-                                 int head, int64_t i0, int64_t n, int again)
+/* Rows i0 .. i0 + n - 1 of P into room->s. known, kept: the op's statistics, to follow or to fill; or NULL. */
+TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_room *room, const trf_real *known,
+                                 trf_real *kept, int64_t i0, int64_t n)
 {
-    trf_real scale = (trf_real)(1 / sqrt((double)a->d_head)), local[2];
-    int64_t i;
-    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, a->d_head,
-                            trf__view_of(a->q + (span->query + i0) * a->ldq + head * a->d_head, a->ldq, 1),
+    int64_t i, query = h->span->query + i0;
+    const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
+    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head, trf__view_of(q, h->in->ldq, 1),
                             trf__view_of(room->kt, room->m16, 16), 0));
     for (i = 0; i < n; i++) {
-        trf_real *stats = a->stats ? a->stats + ((span->query + i0 + i) * a->heads + head) * 2 : local;
-        trf__softmax_row(room->s + i * room->m16, trf__keys_seen(a, span, i0 + i), room->m16, scale, stats, again);
+        int64_t at = ((query + i) * h->in->heads + h->head) * 2;
+        trf_real local[2];
+        trf__softmax_row(room->s + i * room->m16, trf__keys_seen(h, i0 + i), room->m16, h->scale,
+                         known ? known + at : NULL, kept ? kept + at : local);
     }
 }
 
-/* Multiplies row i of weights (or of their gradient) by the dropout mask of (head, query i). */
-TRF__FN void trf__drop_weights(const trf__attention *a, trf__mask *mask, trf_real *row, int64_t i, int64_t m16)
+/* The bits of queries i0 .. i0 + n - 1, for the keys of the first `blocks` groups of eight: (n, 8 * blocks). */
+TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16_t *bits, int64_t i0, int64_t n,
+                                 int64_t blocks)
 {
+    uint32_t counter[2][TRF__WIDE], words[4][TRF__WIDE], head = (uint32_t)h->head;
+    int64_t at, b = 0, i = i0;
+    int lane, w;
+    for (at = 0; at < n * blocks; at += TRF__WIDE) {
+        int lanes = (int)trf__min64(TRF__WIDE, n * blocks - at);
+        for (lane = 0; lane < TRF__WIDE; lane++) {
+            counter[0][lane] = (uint32_t)b | head >> 12 << 17;
+            counter[1][lane] = (uint32_t)i | (head & 0xFFF) << 20;
+            if (++b == blocks) { b = 0; i++; }
+        }
+        trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step, run->now->key0,
+                      trf__site_key(run->now, &h->in->drop), words);
+        for (lane = 0; lane < lanes; lane++)
+            for (w = 0; w < 4; w++) {
+                bits[(at + lane) * 8 + 2 * w] = (uint16_t)(words[w][lane] & 0xFFFF);
+                bits[(at + lane) * 8 + 2 * w + 1] = (uint16_t)(words[w][lane] >> 16);
+            }
+    }
+}
+
+/* One row of weights (or of their gradient) times its mask. */
+TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row, int64_t n)
+{
+    trf_real factor[TRF__WIDE];
     int64_t c;
-    if (a->drop.threshold == 0) return;
-    for (c = 0; c < m16; c += 16)
-        trf__store(row + c, trf__mul(trf__load(row + c), trf__mask_chunk(mask, (i * m16 + c) / 16)));
+    int i;
+    for (c = 0; c < n; c += 16) {
+        for (i = 0; i < TRF__WIDE; i++) factor[i] = bits[c + i] >= drop->threshold ? drop->scale : 0;
+        trf__store(row + c, trf__mul(trf__load(row + c), trf__load(factor)));
+    }
 }
 
-TRF__FN void trf__attention_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__attention *a = (const trf__attention *)arguments;
-    const trf__span *span = &a->spans[tile / a->heads];
-    int head = (int)(tile % a->heads);
-    int64_t i0, i, c, d = a->d_head, first = head * d;
-    trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), span->n_key, d);
-    trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
-    if (span->n_key == 0) {
-        for (i = 0; i < span->n_query; i++)
-            memset(a->out + (span->query + i) * a->ldo + first, 0, (size_t)d * sizeof(trf_real));
-        return;
-    }
-    trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
-    trf__rows_padded(room.v, a->v + first, a->ldk, span, 0, span->n_key, d, room.d16);
-    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
-        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0);
-        trf__attention_rows(a, span, &room, head, i0, n, 0);
-        if (a->weights && head == a->probe)
+    const trf__attention *a = (const trf__attention *)job;
+    trf__head h = trf__head_of(&a->in, tile);
+    int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
+    trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
+    trf__attention_room room;
+    trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
+    if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
+    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
+    trf__keys_padded(room.v, a->in.v, &h, room.d16);
+    for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
+        int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0), seen = trf__keys_seen(&h, i0 + n - 1);
+        int64_t seen16 = trf__round_up(seen, 16);
+        trf__attention_rows(&h, &room, NULL, a->stats, i0, n);
+        if (trf__dropping(run, &a->in.drop)) {
+            trf__attention_bits(run, &h, room.bits, i0, n, seen16 / 8);
             for (i = 0; i < n; i++)
-                for (c = 0; c < span->n_key; c++) a->weights[(i0 + i) * span->n_key + c] = room.s[i * room.m16 + c];
-        for (i = 0; i < n; i++) trf__drop_weights(a, &mask, room.s + i * room.m16, i0 + i, room.m16);
-        trf__mm(trf__product_of(a->out + (span->query + i0) * a->ldo + first, a->ldo, n, d,
-                                trf__keys_seen(a, span, i0 + n - 1), trf__view_of(room.s, room.m16, 1),
+                trf__drop_weights(&a->in.drop, room.bits + i * seen16, room.s + i * room.m16, seen16);
+        }
+        trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(room.s, room.m16, 1),
                                 trf__view_of(room.v, room.d16, 16), 0));
     }
 }
 
 TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
 {
-    trf__tiles(run, a->n_spans * a->heads, trf__attention_tile, a);
+    trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_tile, a);
 }
 
-/* Row i of dS into ds, which comes in as dD; s holds P and leaves as D. */
-TRF__FN void trf__attention_row_backward(const trf__attention *a, trf__mask *mask, trf_real *s, trf_real *ds,
-                                         int64_t i, int64_t m16, trf_real scale)
+TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    trf__v16 dot = trf__set(0), mean, factor = trf__set(scale);
+    const trf__attention_weights *a = (const trf__attention_weights *)job;
+    trf__head h = trf__head_of(&a->in, a->head);
+    int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key, n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
+    trf__attention_room room;
+    trf__attention_cut(&room, trf__scratch(run, worker), m, a->in.d_head);
+    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
+    trf__attention_rows(&h, &room, NULL, NULL, i0, n);
+    for (i = 0; i < n; i++)
+        memcpy(a->weights + (i0 + i) * m, room.s + i * room.m16, (size_t)m * sizeof *a->weights);
+}
+
+TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
+{
+    if (a->in.spans->n_key > 0)
+        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES), trf__attention_weights_tile, a);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* One row of dS into ds, which comes in as dP; s is P. delta: sum of P dP. */
+TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_t m16, trf_real delta, trf_real scale)
+{
+    trf__v16 mean = trf__set(delta), factor = trf__set(scale);
     int64_t c;
-    trf__drop_weights(a, mask, ds, i, m16);
-    for (c = 0; c < m16; c += 16) dot = trf__fma(trf__load(s + c), trf__load(ds + c), dot);
-    mean = trf__set(trf__sum(dot));
     for (c = 0; c < m16; c += 16)
         trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)), factor));
-    trf__drop_weights(a, mask, s, i, m16);
 }
 
-TRF__FN void trf__attention_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
 {
-    const trf__attention *a = (const trf__attention *)arguments;
-    const trf__span *span = &a->spans[tile / a->heads];
-    int head = (int)(tile % a->heads);
-    int64_t i0, i, d = a->d_head, first = head * d, m = span->n_key;
-    trf_real scale = (trf_real)(1 / sqrt((double)d));
-    trf_real *dk = a->dk + span->key * a->ldk + first, *dv = a->dv + span->key * a->ldk + first;
-    trf__attention_room room = trf__attention_cut(trf__scratch(run, worker), m, d);
-    trf__mask mask = trf__mask_at(&a->drop, (uint32_t)head, (uint32_t)span->sentence);
-    for (i = 0; i < m; i++) {
-        memset(dk + i * a->ldk, 0, (size_t)d * sizeof *dk);
-        memset(dv + i * a->ldk, 0, (size_t)d * sizeof *dv);
+    trf__v16 sum = trf__set(0);
+    int64_t c;
+    for (c = 0; c < n; c += 16) sum = trf__fma(trf__load_n(a + c, n - c), trf__load_n(b + c, n - c), sum);
+    return trf__sum(sum);
+}
+
+/* Queries i0 .. i0 + n - 1: room->ds becomes dS, room->s becomes D. */
+TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a, const trf__head *h,
+                                          const trf__attention_room *room, int64_t i0, int64_t n)
+{
+    const trf__drop *drop = &a->in.drop;
+    int dropping = trf__dropping(run, drop);
+    int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
+    int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
+    const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
+    trf__attention_rows(h, room, a->stats, NULL, i0, n);
+    trf__mm(trf__product_of(room->ds, room->m16, n, room->m16, d, trf__view_of(dout, ldo, 1),
+                            trf__view_of(room->vt, room->m16, 16), 0));
+    if (dropping) trf__attention_bits(run, h, room->bits, i0, n, seen16 / 8);
+    for (i = 0; i < n; i++) {
+        trf_real *s = room->s + i * room->m16, *ds = room->ds + i * room->m16;
+        if (dropping) trf__drop_weights(drop, room->bits + i * seen16, ds, seen16);
+        trf__attention_row_gradient(s, ds, room->m16, trf__dot(dout + i * ldo, out + i * ldo, d), h->scale);
+        if (dropping) trf__drop_weights(drop, room->bits + i * seen16, s, seen16);
     }
-    if (m == 0) {
-        for (i = 0; i < span->n_query; i++)
-            memset(a->dq + (span->query + i) * a->ldq + first, 0, (size_t)d * sizeof *dk);
-        return;
-    }
-    trf__keys_transposed(room.kt, a->k + first, a->ldk, span, room.m16, d);
-    trf__keys_transposed(room.vt, a->v + first, a->ldk, span, room.m16, d);
-    trf__rows_padded(room.k, a->k + first, a->ldk, span, 0, m, d, room.d16);
+}
+
+/* n rows of x, this head's columns, padded with zeros to d16. */
+TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d, int64_t d16)
+{
+    int64_t i, c;
+    for (i = 0; i < n; i++)
+        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
+}
+
+TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__attention_gradient *a = (const trf__attention_gradient *)job;
+    trf__head h = trf__head_of(&a->in, tile);
+    const trf__span *span = h.span;
+    int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
+    trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
+    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key * ldk + h.first;
+    trf__attention_room room;
+    trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
+    trf__zero_rows(dk, ldk, span->n_key, d);
+    trf__zero_rows(dv, ldk, span->n_key, d);
+    if (span->n_key == 0) { trf__zero_rows(dq, ldq, span->n_query, d); return; }
+    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
+    trf__keys_transposed(room.vt, a->in.v, &h, room.m16);
+    trf__keys_padded(room.k, a->in.k, &h, room.d16);
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
-        int64_t seen = trf__keys_seen(a, span, i0 + n - 1);
-        const trf_real *dout = a->dout + query * a->ldo + first;
-        trf__attention_rows(a, span, &room, head, i0, n, 1);
-        trf__mm(trf__product_of(room.ds, room.m16, n, room.m16, d, trf__view_of(dout, a->ldo, 1),
-                                trf__view_of(room.vt, room.m16, 16), 0));
-        for (i = 0; i < n; i++)
-            trf__attention_row_backward(a, &mask, room.s + i * room.m16, room.ds + i * room.m16, i0 + i, room.m16,
-                                        scale);
-        trf__rows_padded(room.q, a->q + first, a->ldq, NULL, query, n, d, room.d16);
-        trf__rows_padded(room.dout, a->dout + first, a->ldo, NULL, query, n, d, room.d16);
-        trf__mm(trf__product_of(a->dq + query * a->ldq + first, a->ldq, n, d, seen,
-                                trf__view_of(room.ds, room.m16, 1), trf__view_of(room.k, room.d16, 16), 0));
-        trf__mm(trf__product_of(dk, a->ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16),
+        int64_t seen = trf__keys_seen(&h, i0 + n - 1);
+        trf__attention_rows_gradient(run, a, &h, &room, i0, n);
+        trf__rows_padded(room.q, trf__from(a->in.q) + query * ldq + h.first, ldq, n, d, room.d16);
+        trf__rows_padded(room.dout, trf__from(a->dout) + query * ldo + h.first, ldo, n, d, room.d16);
+        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1),
+                                trf__view_of(room.k, room.d16, 16), 0));
+        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16),
                                 trf__view_of(room.q, room.d16, 16), 1));
-        trf__mm(trf__product_of(dv, a->ldk, seen, d, n, trf__view_of(room.s, 1, room.m16),
+        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16),
                                 trf__view_of(room.dout, room.d16, 16), 1));
     }
 }
 
-TRF__FN void trf__cpu_attention_backward(const trf__run *run, const trf__attention *a)
+TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__tiles(run, a->n_spans * a->heads, trf__attention_backward_tile, a);
+    trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_gradient_tile, a);
 }
+
+#endif
 
 // >>add_norm       paper 3.1 and 5.4: dropout on the sublayer, residual connection, layer norm (Ba et al. 2016)
 //
@@ -2672,7 +3050,7 @@ TRF__FN void trf__cpu_attention_backward(const trf__run *run, const trf__attenti
 //   ds = r (dn - avg(dn) - (s - mean) c sum(dn (s - mean))) + ds_in
 //   c = r^2 / d, annotated: r / ((d-1) deviation)
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
-//   Without a norm (y NULL in forward, dy NULL in backward): ds = ds_in.
+//   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
 enum { TRF__NORM_ROWS = 32 };
 
@@ -2701,52 +3079,57 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     }
 }
 
-TRF__FN void trf__add_norm_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__norm *j = (const trf__norm *)arguments;
-    int64_t row, c, d = j->d, end = trf__min64(j->rows, (tile + 1) * TRF__NORM_ROWS);
-    (void)run; (void)worker;
+    const trf__norm *j = (const trf__norm *)job;
+    int64_t row, c, d = j->d, end = trf__tile_end(tile, TRF__NORM_ROWS, j->rows);
+    int dropping = trf__dropping(run, &j->drop);
+    (void)worker;
     for (row = tile * TRF__NORM_ROWS; row < end; row++) {
-        const trf_real *s = j->x + row * d;
+        const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
+            const trf_real *sub = trf__from(j->sub) + row * d;
+            trf_real *sum = trf__to(j->s) + row * d;
             trf__mask mask;
-            if (j->drop.threshold) mask = trf__mask_of_row(&j->drop, row);
+            if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
             for (c = 0; c < d; c += 16) {
-                trf__v16 x = trf__load_n(j->x + row * d + c, d - c), sub = trf__load_n(j->sub + row * d + c, d - c);
-                x = j->drop.threshold ? trf__fma(sub, trf__mask_chunk(&mask, c / 16), x) : trf__add(x, sub);
-                trf__store_n(j->s + row * d + c, x, d - c);
+                trf__v16 a = trf__load_n(x + c, d - c), b = trf__load_n(sub + c, d - c);
+                a = dropping ? trf__fma(b, trf__mask_chunk(&mask, c / 16), a) : trf__add(a, b);
+                trf__store_n(sum + c, a, d - c);
             }
-            s = j->s + row * d;
+            s = sum;
         }
         if (j->y) {
             trf_real local[2];
-            trf__norm_row(j, s, j->y + row * d, j->stats ? j->stats + 2 * row : local);
+            trf__norm_row(j, s, trf__to(j->y) + row * d, j->stats ? j->stats + 2 * row : local);
         }
     }
 }
 
-TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *n)
+TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *j)
 {
-    trf__tiles(run, trf__ceil_div(n->rows, TRF__NORM_ROWS), trf__add_norm_tile, n);
+    trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__add_norm_tile, j);
 }
 
-TRF__INLINE trf__v16 trf__norm_dy(const trf__norm *j, int64_t at, int64_t n)
+#if !defined(TRF_NO_TRAIN)
+
+TRF__INLINE trf__v16 trf__norm_dy(const trf__norm_gradient *j, int64_t at, int64_t n)
 {
-    trf__v16 dy = trf__load_n(j->dy + at, n);
-    return j->dy2 ? trf__add(dy, trf__load_n(j->dy2 + at, n)) : dy;
+    trf__v16 dy = trf__load_n(trf__from(j->dy) + at, n);
+    return j->dy2 ? trf__add(dy, trf__load_n(trf__from(j->dy2) + at, n)) : dy;
 }
 
-TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
+TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 {
     static const trf_real nothing[TRF__WIDE] = {0};
-    const trf_real *more;
+    const trf_real *more, *s = trf__from(j->s);
     int64_t c, d = j->d, at = row * d, more_step;
     double mean = (double)j->stats[2 * row], r = (double)j->stats[2 * row + 1], slope, deviation;
     trf__v16 center = trf__set((trf_real)mean), factor = trf__set((trf_real)r);
     trf__v16 sum = trf__set(0), dot = trf__set(0), average, pull;
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
-        trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
+        trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         sum = trf__fma(g, gain, sum);
         dot = trf__fma(trf__mul(g, centered), gain, dot);       /* a row's end: gain is loaded as 0 */
     }
@@ -2755,65 +3138,73 @@ TRF__FN void trf__norm_row_backward(const trf__norm *j, int64_t row)
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
     /* Without ds_in zeros are added: a branch would let compilers share the product, which then is not fused. */
-    more = j->ds_in ? j->ds_in + at : nothing;
+    more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
     more_step = j->ds_in != NULL;
     average = trf__set((trf_real)(-(double)trf__sum(sum) / (double)d));
     pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
-        trf__v16 centered = trf__sub(trf__load_n(j->s + at + c, d - c), center);
+        trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
         ds = trf__fma(ds, factor, trf__load_n(more + c * more_step, d - c));
-        trf__store_n(j->ds + at + c, ds, d - c);
+        trf__store_n(trf__to(j->ds) + at + c, ds, d - c);
     }
 }
 
-TRF__FN void trf__add_norm_backward_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__norm *j = (const trf__norm *)arguments;
-    int64_t row, c, d = j->d, end = trf__min64(j->rows, (tile + 1) * TRF__NORM_ROWS);
-    (void)run; (void)worker;
+    const trf__norm_gradient *j = (const trf__norm_gradient *)job;
+    int64_t row, c, d = j->d, end = trf__tile_end(tile, TRF__NORM_ROWS, j->rows);
+    int dropping = trf__dropping(run, &j->drop);
+    (void)worker;
     for (row = tile * TRF__NORM_ROWS; row < end; row++) {
-        if (j->dy) trf__norm_row_backward(j, row);
-        else if (j->ds != j->ds_in) memcpy(j->ds + row * d, j->ds_in + row * d, (size_t)d * sizeof *j->ds);
-        if (j->dsub) {
-            trf__mask mask;
-            if (j->drop.threshold) mask = trf__mask_of_row(&j->drop, row);
-            for (c = 0; c < d; c += 16) {
-                trf__v16 ds = trf__load_n(j->ds + row * d + c, d - c);
-                if (j->drop.threshold) ds = trf__mul(ds, trf__mask_chunk(&mask, c / 16));
-                trf__store_n(j->dsub + row * d + c, ds, d - c);
-            }
+        trf_real *ds = trf__to(j->ds) + row * d;
+        trf__mask mask;
+        if (j->gain) trf__norm_row_gradient(j, row);
+        else if (j->ds != j->dy || j->dy2)
+            for (c = 0; c < d; c += 16) trf__store_n(ds + c, trf__norm_dy(j, row * d + c, d - c), d - c);
+        if (!j->dsub) continue;
+        if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
+        for (c = 0; c < d; c += 16) {
+            trf__v16 dsub = trf__load_n(ds + c, d - c);
+            if (dropping) dsub = trf__mul(dsub, trf__mask_chunk(&mask, c / 16));
+            trf__store_n(trf__to(j->dsub) + row * d + c, dsub, d - c);
         }
     }
 }
 
 /* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order. */
-TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__norm *j = (const trf__norm *)arguments;
+    const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t row, r0, d = j->d, c = tile * 16, n = d - c;
+    trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
+    trf__v16 all_bias = j->first ? trf__set(0) : trf__load_n(j->dbias + c, n);
     (void)run; (void)worker;
     for (r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
         for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
             trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
-            trf__v16 normal = trf__mul(trf__sub(trf__load_n(j->s + row * d + c, n), mean),
+            trf__v16 normal = trf__mul(trf__sub(trf__load_n(trf__from(j->s) + row * d + c, n), mean),
                                        trf__set(j->stats[2 * row + 1]));
             dgain = trf__fma(g, normal, dgain);
             dbias = trf__add(dbias, g);
         }
-        trf__store_n(j->dgain + c, trf__add(trf__load_n(j->dgain + c, n), dgain), n);
-        trf__store_n(j->dbias + c, trf__add(trf__load_n(j->dbias + c, n), dbias), n);
+        all_gain = trf__add(all_gain, dgain);
+        all_bias = trf__add(all_bias, dbias);
     }
+    trf__store_n(j->dgain + c, all_gain, n);
+    trf__store_n(j->dbias + c, all_bias, n);
 }
 
-/* dgain and dbias first: ds may overwrite dy2. */
-TRF__FN void trf__cpu_add_norm_backward(const trf__run *run, const trf__norm *n)
+/* dgain and dbias first: ds may overwrite dy and dy2. */
+TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradient *j)
 {
-    if (n->dy) trf__tiles(run, trf__ceil_div(n->d, 16), trf__norm_gain_tile, n);
-    trf__tiles(run, trf__ceil_div(n->rows, TRF__NORM_ROWS), trf__add_norm_backward_tile, n);
+    if (j->gain) trf__tiles(run, trf__ceil_div(j->d, 16), trf__norm_gain_tile, j);
+    trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__norm_gradient_tile, j);
 }
+
+#endif
 
 // >>cross_entropy  paper 3.4 and 5.4: vocabulary projection, softmax, label smoothing, all in one
 //
@@ -2824,12 +3215,34 @@ TRF__FN void trf__cpu_add_norm_backward(const trf__run *run, const trf__norm *n)
 // Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
 // is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
 
-enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512 };
+enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512, TRF__LOSS_ROWS = 128 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
-TRF__FN int64_t trf__loss_group(int64_t rows) { return trf__min64(rows, TRF__LOSS_GROUP); }
+/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token. */
+TRF__FN size_t trf__loss_cut(void *room, int64_t rows, int64_t vocab, trf_real **logits, int32_t **hit)
+{
+    trf__cursor cursor = trf__cursor_at(room);
+    *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    return cursor.used;
+}
 
-typedef struct trf__loss_job { const trf__loss *l; int64_t row0, rows, tile_rows, ld; int blas; } trf__loss_job;
+TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab)
+{
+    trf_real *logits;
+    int32_t *hit;
+    (void)device;
+    return trf__loss_cut(NULL, rows, vocab, &logits, &hit);
+}
+
+/* One group: rows row0 .. row0 + rows - 1. */
+typedef struct trf__loss_job {
+    const trf__loss *l;
+    int64_t row0, rows, ld;
+    int blas;
+    trf_real *logits;
+    int32_t *hit;
+} trf__loss_job;
 
 /* Maximum of n numbers, and the sum of exp(z - maximum). */
 TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
@@ -2848,8 +3261,8 @@ TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
     return trf__sum(sum);
 }
 
-/* Loss of row r of the group whose logits are z; z becomes dz if gradients are wanted. */
-TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
+/* Loss of a row whose logits are z; z becomes dz if gradients are wanted. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
     int64_t c, n = l->vocab;
@@ -2858,7 +3271,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
     double log_sum, all, zero;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
-        l->row_correct[row] = 0;
+        *hit = 0;
         memset(z, 0, (size_t)n * sizeof *z);
         return;
     }
@@ -2874,7 +3287,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
     l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
     if (l->off != 0) l->row_loss[row] -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_loss[row] -= l->entropy;
-    l->row_correct[row] = z[target] >= maximum;
+    *hit = z[target] >= maximum;
     if (!l->dx) return;
     m = trf__set(maximum);
     factor = trf__set(1 / sum);
@@ -2887,33 +3300,74 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z)
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
 }
 
-TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__loss_job *j = (const trf__loss_job *)arguments;
+    const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
-    int64_t first = tile * j->tile_rows, rows = trf__min64(j->tile_rows, j->rows - first), row = j->row0 + first, r;
-    trf_real *z = l->logits + first * j->ld;
-    trf__multiply(run, worker, j->blas, l->w.packed,
-                  trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(l->x + row * l->d, l->d, 1),
+    int64_t first = tile * TRF__LOSS_ROWS, rows = trf__min64(TRF__LOSS_ROWS, j->rows - first), row = j->row0 + first, r;
+    trf_real *z = j->logits + first * j->ld;
+    trf__multiply(run, worker, j->blas, (const trf_real *)l->w.copy,
+                  trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
                                   trf__view_of(l->w.plain, 1, l->d), 0));
     if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
-    for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld);
+    for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
+#if !defined(TRF_NO_TRAIN)
     if (l->dx)
         trf__multiply(run, worker, j->blas, NULL,
-                      trf__product_of(l->dx + row * l->d, l->d, rows, l->d, l->vocab, trf__view_of(z, j->ld, 1),
-                                      trf__view_of(l->w.plain, l->d, 1), 0));
+                      trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
+                                      trf__view_of(z, j->ld, 1), trf__view_of(l->w.plain, l->d, 1), 0));
+#endif
 }
 
-TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__loss_job *j = (const trf__loss_job *)arguments;
+    const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
     int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
+    int first = l->first && j->row0 == 0;
     if (l->dw)
         trf__multiply(run, worker, j->blas, NULL,
-                      trf__product_of(l->dw + v * l->d, l->d, n, l->d, j->rows, trf__view_of(l->logits + v, 1, j->ld),
-                                      trf__view_of(l->x + j->row0 * l->d, l->d, 1), 1));
-    if (l->db) trf__column_sums(l->db + v, l->logits + v, j->rows, n, j->ld);
+                      trf__product_of(l->dw + v * l->d, l->d, n, l->d, j->rows, trf__view_of(j->logits + v, 1, j->ld),
+                                      trf__view_of(trf__from(l->x) + j->row0 * l->d, l->d, 1), !first));
+    if (l->db) trf__column_sums(l->db + v, j->logits + v, j->rows, n, j->ld, first);
+}
+
+/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
+TRF__FN void trf__slot_add(trf_real *slots, int slot, double x)
+{
+    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
+    slots[slot] = (trf_real)sum;
+    slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
+}
+
+TRF__FN double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+
+#endif
+
+/* The sums over all rows, in their order. */
+TRF__FN void trf__loss_sums(const trf__loss *l, const int32_t *hit)
+{
+    trf__sums sums;
+    int64_t i;
+    TRF__ZERO(sums);
+    for (i = 0; i < l->rows; i++) {
+        sums.loss += l->row_loss[i];
+        sums.nll += l->row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l->targets[i] >= 0;
+    }
+    if (l->sums) *l->sums = sums;
+#if !defined(TRF_NO_TRAIN)
+    if (!l->slots) return;
+    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
+    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums.loss);
+    trf__slot_add(l->slots, TRF__SLOT_NLL, sums.nll);
+    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums.correct);
+    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums.tokens);
+    trf__slot_add(l->slots, TRF__SLOT_SOURCE, (double)l->source_rows);
+#endif
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -2922,31 +3376,31 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.l = l;
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
+    trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
     for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
-        job.tile_rows = 128;
-        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.tile_rows), trf__loss_rows_tile, &job);
+        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
+#if !defined(TRF_NO_TRAIN)
         if (l->dx && (l->dw || l->db))
             trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
+#endif
     }
+    trf__loss_sums(l, job.hit);
 }
 
-// >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
-//
-//   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
-//   p = p - shrink p - rate * m / (sqrt(v_scale v + epsilon_in) + epsilon_out)
-//
-// A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
-// becomes infinite: l2 p stops where its square would, and a weight stays as it is if the new one would be.
-//
-// Tiles are pieces of single parameters; sums of squares are taken in double over each tile and added in order.
+#if !defined(TRF_NO_TRAIN)
 
-typedef struct trf__squares_job { double *partial; const trf_real *x; const trf__adam_tile *tiles; } trf__squares_job;
+// >>clip           the global norm, and what follows from it
+//
+//   norm = sqrt(sum of squares) / tokens     scale = min(1, clip_norm / (norm + 1e-6)) / tokens
+//   as torch.nn.utils.clip_grad_norm_; skipped: the loss or a gradient is not finite, or too large to be squared
+//
+// Tiles are pieces of single parameters; their squares are summed in double, and the tiles' sums in order.
 
-TRF__FN void trf__squares_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__squares_job *j = (const trf__squares_job *)arguments;
-    const trf_real *x = j->x + j->tiles[tile].begin;
+    const trf__clip *j = (const trf__clip *)job;
+    const trf_real *x = j->gradients + j->tiles[tile].begin;
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     int64_t i, n = j->tiles[tile].n;
     int lane;
@@ -2957,12 +3411,70 @@ TRF__FN void trf__squares_tile(const trf__run *run, const void *arguments, int64
     j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-TRF__FN void trf__cpu_sum_squares(const trf__run *run, double *partial, const trf_real *x,
-                                  const trf__adam_tile *tiles, int64_t n_tiles)
+/* The first tile with a number that is not finite, or -1. */
+TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 {
-    trf__squares_job job;
-    job.partial = partial; job.x = x; job.tiles = tiles;
-    trf__tiles(run, n_tiles, trf__squares_tile, &job);
+    int64_t t, i;
+    for (t = 0; t < j->n_tiles; t++)
+        for (i = 0; !trf__is_finite(j->partial[t]) && i < j->tiles[t].n; i++)
+            if (!trf__is_finite((double)j->gradients[j->tiles[t].begin + i])) return t;
+    return -1;
+}
+
+TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
+{
+    trf__verdict *v = j->verdict;
+    double sum = 0;
+    int64_t i;
+    trf__tiles(run, j->n_tiles, trf__clip_tile, j);
+    for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
+    v->sums.loss = trf__slot(j->slots, TRF__SLOT_LOSS);
+    v->sums.nll = trf__slot(j->slots, TRF__SLOT_NLL);
+    v->sums.correct = trf__slot(j->slots, TRF__SLOT_CORRECT);
+    v->sums.tokens = trf__slot(j->slots, TRF__SLOT_TOKENS);
+    v->source_tokens = trf__slot(j->slots, TRF__SLOT_SOURCE);
+    v->bad_tile = trf__is_finite(sum) ? -1 : trf__bad_tile(j);
+    v->norm = sqrt(sum) / v->sums.tokens;
+    v->scale = j->clip_norm / (v->norm + 1e-6);
+    if (!(v->scale < 1)) v->scale = 1;
+    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss);
+    v->scale /= v->sums.tokens;
+    if (!v->skipped) v->updates++;
+}
+
+// >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
+//
+//   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
+//   p = p - shrink p - rate * m / (sqrt(v_scale v + epsilon_in) + epsilon_out)
+//
+// A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
+// becomes infinite: l2 p stops where its square would, and a weight stays as it is if the new one would be.
+
+typedef struct trf__adam_job {
+    const trf__adam *a;
+    double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
+} trf__adam_job;
+
+/* 1 - beta^n, without cancelling where beta is near 1. */
+TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
+
+/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as 1e-44
+   more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
+TRF__FN trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
+{
+    double c1 = trf__bias(a->beta1, a->verdict->updates), c2 = trf__bias(a->beta2, a->verdict->updates);
+    trf__adam_job j;
+    TRF__ZERO(j);
+    j.a = a;
+    j.rate = learning_rate / c1;
+    j.v_scale = 1 / c2;
+    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
+    if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
+    else j.epsilon_out = a->epsilon;
+    if (TRF__REAL_BYTES == 4) j.epsilon_in += 1e-44 * j.v_scale;
+    if (a->optimizer == TRF_ADAM) j.l2 = a->weight_decay;
+    else j.shrink = learning_rate * a->weight_decay;
+    return j;
 }
 
 /* beta old + (1 - beta) x */
@@ -2972,18 +3484,19 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
     return trf__fma(trf__set((trf_real)(1 - beta)), trf__sub(x, old), old);
 }
 
-TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__adam *a = (const trf__adam *)arguments;
+    const trf__adam_job *j = (const trf__adam_job *)job;
+    const trf__adam *a = j->a;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    double first = a->scale < 1e-20 ? 1e-20 : 1;        /* in float the scale may be too small for one factor */
-    trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(a->scale / first));
-    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-a->rate), v_scale = trf__set((trf_real)a->v_scale);
+    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* a float may be too small for one factor */
+    trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(scale / first));
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
     trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
     trf__v16 square = trf__mul(most, most);
-    trf__v16 inside = trf__set((trf_real)a->epsilon_in), outside = trf__set((trf_real)a->epsilon_out);
-    trf__v16 l2 = trf__set((trf_real)(decay ? a->l2 : 0)), shrink = trf__set((trf_real)(decay ? -a->shrink : 0));
+    trf__v16 inside = trf__set((trf_real)j->epsilon_in), outside = trf__set((trf_real)j->epsilon_out);
+    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)), shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
     (void)run; (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
@@ -3003,12 +3516,21 @@ TRF__FN void trf__adam_tile_run(const trf__run *run, const void *arguments, int6
 
 TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 {
-    trf__tiles(run, a->n_tiles, trf__adam_tile_run, a);
+    trf__adam_job job = trf__adam_job_of(a, run->now->learning_rate);
+    if (!a->verdict->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, &job);
 }
+
+#endif
 
 // >>top            what search asks of a row of logits
 //
-//   log-softmax of the row, and its n best tokens, best first, equal ones by lowest id
+//   z = x w^T + b; log-softmax of each row, and its n best tokens, best first, equal ones by lowest id
+
+TRF__FN size_t trf__cpu_top_room(const trf_device *device, int64_t rows, int64_t vocab)
+{
+    (void)device;
+    return trf__bytes(rows, trf__bytes(vocab, sizeof(trf_real)));
+}
 
 /* Logarithm of the sum of a row's exponentials, in which id `without`, if not negative, does not count: two sums with
    their own maxima, as what a subtraction leaves may be rounding. */
@@ -3024,73 +3546,114 @@ TRF__FN double trf__top_log_sum(const trf_real *z, int64_t n, int64_t without)
     return (double)most + trf__ln((double)trf__sum(trf__mul(both, trf__first(1))));
 }
 
-TRF__FN void trf__top_tile(const trf__run *run, const void *arguments, int64_t row, int worker)
+TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
 {
-    const trf__top *t = (const trf__top *)arguments;
-    const trf_real *z = t->logits + row * t->ld;
-    trf__candidate *best = t->best + row * t->n;
+    const trf__top *t = (const trf__top *)job;
+    const trf_real *z = (const trf_real *)t->room + row * t->vocab;
+    int32_t *ids = t->ids + row * t->n;
+    double *best = t->log_probabilities + row * t->n;
     int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
     double lse = trf__top_log_sum(z, t->vocab, without);
     int64_t c, i, found = 0;
     (void)run; (void)worker;
-    for (i = 0; i < t->n; i++) { best[i].id = -1; best[i].log_probability = -HUGE_VAL; }
+    for (i = 0; i < t->n; i++) { ids[i] = -1; best[i] = -HUGE_VAL; }
     if (only >= 0) {
-        best[0].id = only;
-        best[0].log_probability = (double)z[best[0].id] - lse;
+        ids[0] = only;
+        best[0] = (double)z[ids[0]] - lse;
         return;
     }
-    for (c = 0; c < t->vocab; c++) {
+    for (c = 0; c < t->vocab; c++) {        /* until the end, `best` holds logits */
         double value;
         if (found == t->n) {                /* full: skip sixteen at a time that cannot enter */
-            trf_real worst = (trf_real)best[t->n - 1].log_probability;
+            trf_real worst = (trf_real)best[t->n - 1];
             while (c + 16 <= t->vocab && !(trf__max_lane(trf__load(z + c)) > worst)) c += 16;
             if (c >= t->vocab) break;
         }
         value = (double)z[c];
-        if (c == t->banned[0] || c == t->banned[1] || c == without) continue;
-        if (!(value > best[t->n - 1].log_probability)) continue;
+        if (c == t->banned[0] || c == t->banned[1] || c == without || !(value > best[t->n - 1])) continue;
         i = found < t->n ? found++ : t->n - 1;
-        for (; i > 0 && value > best[i - 1].log_probability; i--) best[i] = best[i - 1];
-        best[i].id = (int32_t)c;
-        best[i].log_probability = value;
+        for (; i > 0 && value > best[i - 1]; i--) { best[i] = best[i - 1]; ids[i] = ids[i - 1]; }
+        best[i] = value;
+        ids[i] = (int32_t)c;
     }
-    for (i = 0; i < found; i++) best[i].log_probability -= lse;
+    for (i = 0; i < found; i++) best[i] -= lse;
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
+    trf__linear projection;
+    projection.y = (trf__act *)t->room;
+    projection.x = t->x;
+    projection.w = t->w;
+    projection.b = t->bias;
+    projection.rows = t->rows; projection.out = t->vocab; projection.in = t->d;
+    trf__cpu_linear(run, &projection);
     trf__tiles(run, t->rows, trf__top_tile, t);
 }
 
-// >>add
-//
-//   y = a + b
+// >>ancestors
 
-typedef struct trf__add_job { trf_real *y; const trf_real *a, *b; int64_t n; } trf__add_job;
-
-enum { TRF__ADD_TILE = 16384 };
-
-TRF__FN void trf__add_tile(const trf__run *run, const void *arguments, int64_t tile, int worker)
+TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
 {
-    const trf__add_job *j = (const trf__add_job *)arguments;
-    int64_t i, end = trf__min64(j->n, (tile + 1) * TRF__ADD_TILE);
-    (void)run; (void)worker;
-    for (i = tile * TRF__ADD_TILE; i < end; i += 16)
-        trf__store_n(j->y + i, trf__add(trf__load_n(j->a + i, end - i), trf__load_n(j->b + i, end - i)), end - i);
+    int64_t r;
+    (void)run;
+    for (r = 0; r < j->rows; r++) {
+        int32_t *to = j->to + r * j->stride;
+        if (j->at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)j->at * sizeof *to);
+        to[j->at] = (int32_t)(j->first_slot + r);
+    }
 }
 
-TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, const trf_real *b, int64_t n)
+// >>state          threads, the way to CBLAS, and scratch
+
+TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
 {
-    trf__add_job job;
-    job.y = y; job.a = a; job.b = b; job.n = n;
-    trf__tiles(run, trf__ceil_div(n, TRF__ADD_TILE), trf__add_tile, &job);
+    return trf__add_size(sizeof(trf__cpu), trf__bytes(trf__cpu_threads(device), trf__scratch_bytes(longest, d_head)));
+}
+
+TRF__FN void trf__cpu_close(trf__run *run)
+{
+    trf__cpu *cpu = trf__cpu_of(run);
+    if (!cpu) return;
+    run->process->close(cpu->threads, &cpu->gate);
+    trf__free(&run->hooks, cpu->scratch, trf__bytes(cpu->threads, cpu->scratch_each));
+    trf__free(&run->hooks, cpu, sizeof *cpu);
+    run->state = NULL;
+}
+
+TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
+{
+    trf__cpu *cpu = trf__cpu_of(run);
+    size_t each = trf__scratch_bytes(longest, d_head);
+    char *scratch;
+    if (each <= cpu->scratch_each) return TRF_OK;
+    scratch = (char *)trf__alloc(&run->hooks, trf__bytes(cpu->threads, each));
+    if (!scratch)
+        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
+                         cpu->threads, (unsigned long long)each);
+    trf__free(&run->hooks, cpu->scratch, trf__bytes(cpu->threads, cpu->scratch_each));
+    cpu->scratch = scratch;
+    cpu->scratch_each = each;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
+{
+    trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
+    trf_status status;
+    if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
+    run->state = cpu;
+    cpu->threads = trf__cpu_threads(&run->device);
+    status = run->process->open(cpu->threads, &run->hooks, &cpu->blas, &cpu->gate, err);
+    if (status != TRF_OK) trf__cpu_close(run);
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's CPU ops as a table
 //
 // All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
-// trf__cpu_ops, for the flags it was built with; other files can add wider ones, among which >>backend chooses at run
+// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at run
 // time.
 // -----------------------------------------------------------------------------------------------
 
@@ -3114,27 +3677,38 @@ TRF__FN void trf__cpu_add(const trf__run *run, trf_real *y, const trf_real *a, c
 #define TRF__COLUMN_SYMBOL(name) TRF__PASTE(TRF__PASTE(trf_column_v, TRF__COLUMN_VERSION), \
                                             TRF__PASTE(TRF__COLUMN_KIND, name))
 
-#define X(name, arguments) trf__cpu_##name,
+/* The fields of trf__backend in their order, but for the name. */
+#define X(name, type) , trf__cpu_##name
+#define TRF__CPU_VERBS \
+    1, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, trf__cpu_free, \
+    trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, trf__cpu_element, \
+    trf__cpu_loss_room, trf__cpu_top_room, trf__cpu_copy_bytes
+#if defined(TRF_NO_TRAIN)
+#define TRF__CPU_TABLE TRF__CPU_VERBS TRF__OPS(X)
+#else
+#define TRF__CPU_TABLE TRF__CPU_VERBS TRF__OPS(X), trf__cpu_linear_dw
+#endif
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
 #endif
-extern const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN);
-const trf__ops TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__OPS(X) TRF__TEXT(TRF_COLUMN) };
+extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
+const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CPU_TABLE };
 #if defined(__cplusplus)
 }
 #endif
 #else
-static const trf__ops trf__cpu_ops = { TRF__OPS(X)
+static const trf__backend trf__cpu_backend = {
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
-    "scalar"
+    "scalar",
 #elif TRF__VECTOR_BYTES == 64
-    "avx512"
+    "avx512",
 #elif TRF__VECTOR_BYTES == 32
-    "avx2"
+    "avx2",
 #else
-    "128-bit"
+    "128-bit",
 #endif
+    TRF__CPU_TABLE
 };
 #endif
 #undef X
@@ -3192,11 +3766,12 @@ TRF_API trf_device trf_device_default(void)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>backend        which table of ops computes, and with how many threads
+// >>backend        which table computes; threads and OpenBLAS
 //
-// Trainers, translators and contexts open a trf__run and call ops through it. Opening chooses the widest column that
-// this processor has, decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's
-// buffers, scratch. After it no op allocates.
+// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that only
+// knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor has.
+// Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After it no
+// op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && !defined(_WIN32)
@@ -3216,10 +3791,10 @@ TRF_API trf_device trf_device_default(void)
 extern "C" {
 #endif
 #if defined(TRF_WITH_AVX2)
-extern const trf__ops TRF__COLUMN_SYMBOL(avx2);
+extern const trf__backend TRF__COLUMN_SYMBOL(avx2);
 #endif
 #if defined(TRF_WITH_AVX512)
-extern const trf__ops TRF__COLUMN_SYMBOL(avx512);
+extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if TRF__ASK_OPENBLAS               /* in other libraries these are NULL */
 extern int openblas_get_parallel(void) __attribute__((weak));
@@ -3234,18 +3809,26 @@ extern int exec_blas_async(long, void *) __attribute__((weak));
 }
 #endif
 
-/* The widest column that was compiled in and that this processor can run. */
-TRF__FN const trf__ops *trf__choose_ops(void)
+#if defined(TRF__TEST_BACKEND)      /* tests put a device of their own in the place of the CPU */
+static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+#else
+#define TRF__TEST_BACKEND(cpu) (cpu)
+#endif
+
+/* The backend of a kind of device, or NULL if this copy was built without it. */
+TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 {
+    if (kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
-        return &TRF__COLUMN_SYMBOL(avx512);
+        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx512));
 #endif
 #if defined(TRF_WITH_AVX2)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &TRF__COLUMN_SYMBOL(avx2);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx2));
 #endif
-    return &trf__cpu_ops;
+    return TRF__TEST_BACKEND(&trf__cpu_backend);
 }
 
 #if defined(_OPENMP)
@@ -3416,46 +3999,67 @@ TRF__FN void trf__products_close(int threads, const trf__gate **gate)
     *gate = NULL;
 }
 
-TRF__FN void trf__run_close(trf__run *run)
+TRF__FN trf_status trf__process_open(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate,
+                                     trf_error *err)
 {
-    trf__products_close(run->threads, &run->gate);
-    trf__free(&run->hooks, run->scratch, trf__bytes(run->threads, run->scratch_each));
-    run->scratch = NULL;
-}
-
-/* Room for at least so many numbers of scratch for every worker. On failure the old one stays. */
-TRF__FN trf_status trf__run_reserve(trf__run *run, int64_t scratch_numbers, trf_error *err)
-{
-    size_t each = trf__bytes(trf__round_up(scratch_numbers, 16), sizeof(trf_real));
-    char *scratch;
-    if (run->scratch && each <= run->scratch_each) return TRF_OK;
-    scratch = (char *)trf__alloc(&run->hooks, trf__bytes(run->threads, each));
-    if (!scratch)
-        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
-                         run->threads, (unsigned long long)each);
-    trf__free(&run->hooks, run->scratch, trf__bytes(run->threads, run->scratch_each));
-    run->scratch = scratch;
-    run->scratch_each = each;
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__run_open(trf__run *run, int threads, int64_t scratch_numbers, const trf_hooks *hooks,
-                                 trf_error *err)
-{
-    trf_status status = TRF_OK;
-    TRF__ZERO(*run);
-    run->hooks = *hooks;
-    run->ops = trf__choose_ops();
-    run->threads = 1;
 #if defined(_OPENMP)
-    run->threads = threads;
-    if (threads > 1) status = trf__threads_start(threads, hooks, err);
+    if (threads > 1) TRF__TRY(trf__threads_start(threads, hooks, err));
 #endif
-    (void)threads;
-    if (status == TRF_OK) status = trf__products_open(run->threads, hooks, &run->blas, &run->gate, err);
-    if (status == TRF_OK) status = trf__run_reserve(run, scratch_numbers, err);
-    if (status != TRF_OK) trf__run_close(run);
-    return status;
+    return trf__products_open(threads, hooks, blas, gate, err);
+}
+
+static const trf__process trf__this_process = { trf__process_open, trf__products_close };
+
+/* Knows where memory is; run.backend->open makes it compute. The device has been checked. */
+TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
+{
+    trf__run run;
+    TRF__ZERO(run);
+    run.backend = trf__backend_of(device->kind);
+    run.device = *device;
+    run.hooks = *hooks;
+    run.element = run.backend->element(device);
+    run.process = &trf__this_process;
+    return run;
+}
+
+/* Memory of the device, all zero; NULL if there is none. */
+TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
+{
+    void *memory = run->backend->alloc(run, bytes);
+    if (memory) run->backend->zero(run, memory, bytes);
+    return memory;
+}
+
+TRF__FN trf_status trf__tensor_check(const trf_tensor *tensor, const void *numbers, int64_t count, trf_error *err)
+{
+    TRF__TRY(trf__begin(tensor, "tensor", err));
+    if (!numbers && count > 0) return trf__fail_null(err, "numbers");
+    if (!tensor->data && !tensor->home)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
+    if (count == trf_tensor_count(tensor)) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
+                     (long long)trf_tensor_count(tensor), (long long)count);
+}
+
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
+{
+    const trf__run *run;
+    TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
+    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, (size_t)count * sizeof *numbers); return TRF_OK; }
+    run = (const trf__run *)tensor->home;
+    run->backend->download(run, numbers, tensor->there, (size_t)count * sizeof *numbers);
+    return run->backend->sync(run, err);
+}
+
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
+{
+    const trf__run *run;
+    TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
+    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, (size_t)count * sizeof *numbers); return TRF_OK; }
+    run = (const trf__run *)tensor->home;
+    run->backend->upload(run, tensor->there, numbers, (size_t)count * sizeof *numbers);
+    return run->backend->sync(run, err);
 }
 
 TRF_API const char *trf_build_info(void)
@@ -4274,7 +4878,7 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
-    if (device->kind == TRF_DEVICE_CPU) return TRF_OK;
+    if (trf__backend_of(device->kind)) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                      "this copy of transformer.h was built for the CPU alone, got device kind %d",
                      (int)device->kind);
@@ -4401,11 +5005,11 @@ typedef struct trf__layer {
 #undef X
 } trf__layer;
 
-typedef struct trf__outer {
+typedef struct trf__whole {
 #define X(field, condition, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(X)
 #undef X
-} trf__outer;
+} trf__whole;
 
 typedef struct trf__param {
     char name[64];
@@ -4419,12 +5023,12 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 typedef struct trf__layout {
     trf__param *params;
     trf__layer *layers;         /* encoder layers, then decoder layers */
-    trf__outer outer;
+    trf__whole whole;
     int32_t n_params;
     int64_t n_weights;          /* length of the arena */
 } trf__layout;
 
-TRF__FN int64_t trf__place(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows,
+TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows,
                            int64_t columns, int start)
 {
     int64_t offset = layout->n_weights;
@@ -4444,23 +5048,23 @@ TRF__FN int64_t trf__place(trf__layout *layout, const char *prefix, int32_t numb
     return offset;
 }
 
-TRF__FN void trf__place_all(trf__layout *layout, const trf_config *c)
+TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     int64_t d = c->d_model, f = c->d_ff;
     int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED, i;
     layout->n_params = 0;
     layout->n_weights = 0;
 #define X(field, condition, name, rows, columns, start) \
-    layout->outer.field = (condition) ? trf__place(layout, NULL, 0, name, rows, columns, start) : -1;
+    layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(X)
 #undef X
-    if (target && c->tying == TRF_TIED_ALL) layout->outer.tgt_embed = layout->outer.src_embed;
-    if (target && c->tying != TRF_UNTIED) layout->outer.generator_w = layout->outer.tgt_embed;
+    if (target && c->tying == TRF_TIED_ALL) layout->whole.tgt_embed = layout->whole.src_embed;
+    if (target && c->tying != TRF_UNTIED) layout->whole.generator_w = layout->whole.tgt_embed;
     for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
         int decoder = i >= c->encoder_layers, with_cross = decoder && source;
         trf__layer layer;
 #define X(field, cross, name, rows, columns, start) \
-        layer.field = !(cross) || with_cross ? trf__place(layout, decoder ? "decoder" : "encoder", \
+        layer.field = !(cross) || with_cross ? trf__add_param(layout, decoder ? "decoder" : "encoder", \
                                                           decoder ? i - c->encoder_layers : i, \
                                                           name, rows, columns, start) : -1;
         TRF__LAYER_PARAMS(X)
@@ -4475,12 +5079,13 @@ TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
     return ((double)(trf__random64(seed, stream, index) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-/* The first values of parameter number `stream`: a uniform bound or a normal deviation (trf_init,
-   trf_embedding_init). */
-TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, const trf_config *c)
+/* The first values of parameter number `stream`, its numbers begin .. begin + n - 1: a uniform bound or a normal
+   deviation (trf_init, trf_embedding_init). */
+TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__param *p, uint32_t stream,
+                             const trf_config *c)
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0, deviation = 0;
-    int64_t i, n = trf__param_size(p);
+    int64_t i;
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: bound = sqrt(6 / (in + out)); break;
@@ -4496,10 +5101,11 @@ TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, 
     default: break;
     }
     for (i = 0; i < n; i++) {
+        uint64_t k = (uint64_t)(begin + i);
         if (deviation > 0)      /* Box and Muller 1958 */
-            w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * (uint64_t)i)))
-                              * cos(6.283185307179586 * trf__uniform(c->seed, stream, 2 * (uint64_t)i + 1)));
-        else w[i] = (trf_real)(bound * (2 * trf__uniform(c->seed, stream, (uint64_t)i) - 1));
+            w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * k)))
+                              * cos(6.283185307179586 * trf__uniform(c->seed, stream, 2 * k + 1)));
+        else w[i] = (trf_real)(bound * (2 * trf__uniform(c->seed, stream, k) - 1));
     }
 }
 
@@ -4514,7 +5120,8 @@ TRF__FN void trf__initialise(trf_real *w, const trf__param *p, uint32_t stream, 
 struct trf_model {
     trf_config config;
     trf__layout layout;
-    trf_real *weights;          /* layout.n_weights numbers */
+    trf__run run;               /* where the weights are */
+    trf_real *weights;          /* layout.n_weights numbers on the device */
     trf_vocab *source, *target; /* copies, or NULL */
 };
 
@@ -4525,7 +5132,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
-    trf__free(&hooks, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    model->run.backend->free(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
               trf__bytes(model->config.encoder_layers + model->config.decoder_layers, sizeof(trf__layer)));
@@ -4537,7 +5144,7 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     trf__layout layout;
     if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
-    trf__place_all(&layout, config);
+    trf__lay_out(&layout, config);
     return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
                          sizeof(trf_model) + trf__bytes(layout.n_params, sizeof(trf__param))
                          + trf__bytes(config->encoder_layers + config->decoder_layers, sizeof(trf__layer)));
@@ -4552,10 +5159,11 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     if (!config) return trf__fail_null(err, "config");
     TRF__TRY(trf__config_check(config, err));
     TRF__ZERO(count);
-    trf__place_all(&count, config);
+    trf__lay_out(&count, config);
     model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
     if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
     model->config = *config;
+    model->run = trf__run_on(&config->device, &config->hooks);
     model->layout.n_params = count.n_params;
     model->layout.n_weights = count.n_weights;
     model->layout.params =
@@ -4567,7 +5175,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
     }
-    trf__place_all(&model->layout, config);
+    trf__lay_out(&model->layout, config);
     *out = model;
     return TRF_OK;
 }
@@ -4575,8 +5183,8 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
 /* Gives it weights, all zero: create, copy and load fill them in. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
-    model->weights = (trf_real *)trf__alloc_zeroed(&model->config.hooks,
-                                                   trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    model->weights = (trf_real *)trf__device_zeroed(&model->run, trf__bytes(model->layout.n_weights,
+                                                                            sizeof(trf_real)));
     if (model->weights) return TRF_OK;
     return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
                      (long long)model->layout.n_weights);
@@ -4593,14 +5201,25 @@ TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
+    trf_real chunk[1024];
+    const trf_model *m;
+    trf_status status;
     int32_t i;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__model_new(model, config, err));
-    for (i = 0; i < (*model)->layout.n_params; i++) {
-        const trf__param *p = &(*model)->layout.params[i];
-        trf__initialise((*model)->weights + p->offset, p, (uint32_t)i, config);
+    m = *model;
+    for (i = 0; i < m->layout.n_params; i++) {
+        const trf__param *p = &m->layout.params[i];
+        int64_t at, n, size = trf__param_size(p);
+        for (at = 0; at < size; at += n) {
+            n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
+            trf__initialise(chunk, at, n, p, (uint32_t)i, config);
+            m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk, (size_t)n * sizeof *chunk);
+        }
     }
-    return TRF_OK;
+    status = m->run.backend->sync(&m->run, err);
+    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; }
+    return status;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model) { return model ? &model->config : NULL; }
@@ -4616,21 +5235,24 @@ TRF_API int64_t trf_parameter_total(const trf_model *model)
     return total;
 }
 
-/* Parameter number `index` inside any arena of the model's layout. */
-TRF__FN trf_tensor trf__param_view(const trf_model *model, trf_real *arena, int32_t index)
+/* Parameter number `index` inside any arena of the model's layout, on the device of `run`. */
+TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, trf_real *arena, int32_t index)
 {
     trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
     if (index >= 0 && index < trf_parameter_count(model)) {
         const trf__param *p = &model->layout.params[index];
-        tensor = trf_tensor_of(arena + p->offset, p->rank, p->shape[0], p->shape[1], 1);
+        tensor = trf_tensor_of(run->backend->on_host ? arena + p->offset : NULL, p->rank, p->shape[0], p->shape[1],
+                               1);
         tensor.name = p->name;
+        tensor.home = run;
+        tensor.there = arena + p->offset;
     }
     return tensor;
 }
 
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
 {
-    return trf__param_view(model, model ? model->weights : NULL, index);
+    return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
@@ -4711,9 +5333,10 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__model_new(copy, &model->config, err));
-    memcpy((*copy)->weights, model->weights, (size_t)model->layout.n_weights * sizeof(trf_real));
-    status = TRF_OK;
-    if (model->source) status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+    model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
+                             trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    status = model->run.backend->sync(&model->run, err);
+    if (!status && model->source) status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
@@ -4735,115 +5358,143 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 // itself for self-attention, nothing for cross-attention.
 // -----------------------------------------------------------------------------------------------
 
-typedef struct trf__sub_weights { trf__mat in_w, out_w; const trf_real *in_b, *out_b; } trf__sub_weights;
-typedef struct trf__sub_gradients { trf_real *in_w, *in_b, *out_w, *out_b; } trf__sub_gradients;
-/* memory NULL: keys and values are in `wide`, the first line above. */
-typedef struct trf__sub_acts { trf_real *wide, *memory, *fresh, *inner, *stats; } trf__sub_acts;
-typedef struct trf__sub_room { trf_real *dwide, *dmemory_kv, *dinner; } trf__sub_room;  /* of wide, memory, inner */
+/* One sublayer at work. */
+typedef struct trf__work {
+    int64_t rows, memory_rows, d, f;    /* N, M, d_model, d_ff */
+    trf__rows at;                       /* of the N rows */
+    trf__mat in_w, out_w;
+    const trf_real *in_b, *out_b;
+    int activation;
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and v are */
+    trf__drop drop;                     /* on the attention weights, or behind the activation */
+    trf__act *wide, *memory, *fresh, *inner;    /* memory NULL: keys and values are in `wide`, the first line above */
+    trf_real *stats;
+    /* backward: gradients of the parameters, and room for those of wide, memory and inner */
+    trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
+    int first;
+    trf__act *dwide, *dmemory, *dinner;
+} trf__work;
 
-/* Sizes of one attention: d = heads * d_head; spans say which rows belong together. */
-typedef struct trf__sub_shape {
-    int64_t rows, memory_rows, d;       /* memory_rows: those of m */
-    int heads, causal;
-    const trf__span *spans;
-    int64_t n_spans;
-    trf__drop drop;                     /* on the attention weights */
-    int probe;                          /* head whose weights are wanted, into probed; NULL: none */
-    trf_real *probed;
-} trf__sub_shape;
-
-/* Rows r and following of a weight; panels begin at multiples of sixteen rows. */
-TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
+/* y (rows, out) = x w^T + b */
+TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w, const trf_real *b,
+                          int64_t rows, int64_t out, int64_t in)
 {
-    w.plain += r * in;
-    w.packed = w.packed && r % 16 == 0 ? w.packed + r * in : NULL;
+    trf__linear l;
+    l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
+    if (rows > 0) run->backend->linear(run, &l);
+}
+
+/* The rows of in_w that make keys and values. */
+TRF__FN trf__mat trf__keys_weight(const trf__work *sub)
+{
+    trf__mat w = sub->in_w;
+    w.row += sub->d;
     return w;
 }
 
-TRF__FN trf__attention trf__attention_of(const trf__sub_shape *shape, const trf__sub_acts *acts)
+/* Keys and values of m (M, d). */
+TRF__FN void trf__project_memory(const trf__run *run, const trf__work *sub, const trf__act *m)
 {
-    trf__attention a;
-    int64_t d = shape->d;
-    TRF__ZERO(a);
-    a.q = acts->wide;
-    if (!acts->memory) { a.k = a.q + d; a.v = a.q + 2 * d; a.ldq = a.ldk = 3 * d; }
-    else { a.k = acts->memory; a.v = a.k + d; a.ldq = d; a.ldk = 2 * d; }
-    a.ldo = d;
-    a.stats = acts->stats;
-    a.spans = shape->spans; a.n_spans = shape->n_spans;
-    a.heads = shape->heads; a.d_head = (int)(d / shape->heads); a.causal = shape->causal;
-    a.drop = shape->drop;
-    a.weights = shape->probed; a.probe = shape->probe;
+    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b + sub->d, sub->memory_rows, 2 * sub->d, sub->d);
+}
+
+TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__work *sub)
+{
+    trf__attention_in a = sub->attention;
+    int64_t d = sub->d;
+    a.q = sub->wide;
+    a.k = sub->memory ? sub->memory : trf__act_at(run, sub->wide, d);
+    a.v = trf__act_at(run, sub->memory ? sub->memory : sub->wide, sub->memory ? d : 2 * d);
+    a.ldq = sub->memory ? d : 3 * d;
+    a.ldk = sub->memory ? 2 * d : 3 * d;
+    a.d_head = (int)(d / a.heads);
+    a.drop = sub->drop;
     return a;
 }
 
-TRF__FN void trf__attention_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf_real *memory,
-                                    const trf__sub_weights *w, const trf__sub_shape *shape, const trf__sub_acts *acts)
+TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x,
+                                    const trf__act *m)
 {
-    trf__attention a = trf__attention_of(shape, acts);
-    int64_t d = shape->d;
-    if (!acts->memory) run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, 3 * d, d);
-    else {
-        run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, shape->rows, d, d);
-        run->ops->linear(run, acts->fresh, memory, trf__mat_from(w->in_w, d, d), w->in_b + d, shape->memory_rows,
-                         2 * d, d);
-    }
-    a.out = acts->inner;
-    run->ops->attention(run, &a);
-    run->ops->linear(run, y, acts->inner, w->out_w, w->out_b, shape->rows, d, d);
+    trf__attention a;
+    int64_t d = sub->d;
+    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
+    if (sub->memory) trf__project_memory(run, sub, m);
+    a.in = trf__attention_of(run, sub);
+    a.out = sub->inner;
+    a.stats = sub->stats;
+    run->backend->attention(run, &a);
+    trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
 }
 
-TRF__FN void trf__feed_forward_forward(const trf__run *run, trf_real *y, const trf_real *x, const trf__sub_weights *w,
-                                       int64_t rows, int64_t d, int64_t f, int activation, const trf__drop *drop,
-                                       const trf__sub_acts *acts)
+TRF__FN void trf__feed_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x)
 {
-    run->ops->linear(run, acts->wide, x, w->in_w, w->in_b, rows, f, d);
-    run->ops->activate(run, acts->inner, acts->wide, rows, f, activation, drop);
-    run->ops->linear(run, y, acts->inner, w->out_w, w->out_b, rows, d, f);
+    trf__activate a;
+    a.a = sub->inner; a.h = sub->wide; a.rows = sub->rows; a.width = sub->f; a.kind = sub->activation;
+    a.at = sub->at; a.drop = sub->drop;
+    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
+    run->backend->activate(run, &a);
+    trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-/* dx is set; dmemory is set, or added to if add_memory. */
-TRF__FN void trf__attention_backward_all(const trf__run *run, trf_real *dx, trf_real *dmemory, int add_memory,
-                                         const trf__sub_gradients *g, const trf_real *dy, const trf_real *x,
-                                         const trf_real *memory, const trf__sub_weights *w,
-                                         const trf__sub_shape *shape, const trf__sub_acts *acts,
-                                         const trf__sub_room *room)
+/* dx (rows, in) = dy (rows, out) w, or += with `add` */
+TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *dy, trf__mat w, int64_t rows,
+                             int64_t out, int64_t in, int add)
 {
-    trf__attention a = trf__attention_of(shape, acts);
-    int64_t d = shape->d, rows = shape->rows, m = shape->memory_rows;
-    int self = !acts->memory;
-    trf__dw products[3];
-    a.weights = NULL;
-    a.dq = room->dwide;
-    a.dk = self ? a.dq + d : room->dmemory_kv;
-    a.dv = a.dk + d;
-    run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, d, 0);
-    a.dout = room->dinner;
-    run->ops->attention_backward(run, &a);
-    products[0] = trf__dw_of(g->out_w, g->out_b, dy, acts->inner, rows, d, d);
-    products[1] = trf__dw_of(g->in_w, g->in_b, room->dwide, x, rows, self ? 3 * d : d, d);
-    if (!self) products[2] = trf__dw_of(g->in_w + d * d, g->in_b + d, room->dmemory_kv, memory, m, 2 * d, d);
-    run->ops->linear_dw(run, products, self ? 2 : 3);
-    run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, self ? 3 * d : d, d, 0);
-    if (!self)
-        run->ops->linear_dx(run, dmemory, room->dmemory_kv, trf__mat_from(w->in_w, d, d), m, 2 * d, d, add_memory);
+    trf__linear_dx l;
+    l.dx = dx; l.dy = dy; l.w = w; l.rows = rows; l.out = out; l.in = in; l.add = add;
+    run->backend->linear_dx(run, &l);
 }
 
-TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, const trf__sub_gradients *g,
-                                            const trf_real *dy, const trf_real *x, const trf__sub_weights *w,
-                                            int64_t rows, int64_t d, int64_t f, int activation,
-                                            const trf__drop *drop, const trf__sub_acts *acts,
-                                            const trf__sub_room *room)
+/* The gradients of a weight (out, in) and its bias that met x (rows, in). */
+TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy, const trf__act *x, int64_t rows,
+                                  int64_t out, int64_t in, int first)
 {
-    trf__dw products[2];
-    run->ops->linear_dx(run, room->dinner, dy, w->out_w, rows, d, f, 0);
-    run->ops->activate_backward(run, room->dwide, room->dinner, acts->wide, rows, f, activation, drop);
-    products[0] = trf__dw_of(g->out_w, g->out_b, dy, acts->inner, rows, d, f);
-    products[1] = trf__dw_of(g->in_w, g->in_b, room->dwide, x, rows, f, d);
-    run->ops->linear_dw(run, products, 2);
-    run->ops->linear_dx(run, dx, room->dwide, w->in_w, rows, f, d, 0);
+    trf__linear_dw l;
+    l.dw = dw; l.db = db; l.dy = dy; l.x = x; l.rows = rows; l.out = out; l.in = in; l.first = first;
+    return l;
+}
+
+/* dx is set; dm is set, or added to if add_memory. */
+TRF__FN void trf__attention_backward(const trf__run *run, const trf__work *sub, trf__act *dx, trf__act *dm,
+                                     int add_memory, const trf__act *dy, const trf__act *x, const trf__act *m)
+{
+    trf__attention_gradient a;
+    trf__linear_dw dw[3];
+    int64_t d = sub->d, n = sub->rows, wide = sub->memory ? d : 3 * d;
+    a.in = trf__attention_of(run, sub);
+    a.dq = sub->dwide;
+    a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dwide, d);
+    a.dv = trf__act_at(run, a.dk, d);
+    a.dout = sub->dinner; a.out = sub->inner; a.stats = sub->stats;
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
+    run->backend->attention_gradient(run, &a);
+    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, d, sub->first);
+    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, wide, d, sub->first);
+    if (sub->memory)
+        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b + d, sub->dmemory, m, sub->memory_rows, 2 * d, d,
+                           sub->first);
+    run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
+    trf__project_dx(run, dx, sub->dwide, sub->in_w, n, wide, d, 0);
+    if (sub->memory)
+        trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * d, d, add_memory);
+}
+
+TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *sub, trf__act *dx, const trf__act *dy,
+                                        const trf__act *x)
+{
+    trf__activate_gradient a;
+    trf__linear_dw dw[2];
+    int64_t d = sub->d, f = sub->f, n = sub->rows;
+    a.dh = sub->dwide; a.da = sub->dinner; a.h = sub->wide; a.rows = n; a.width = f; a.kind = sub->activation;
+    a.at = sub->at; a.drop = sub->drop;
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
+    run->backend->activate_gradient(run, &a);
+    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, f, sub->first);
+    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, f, d, sub->first);
+    run->backend->linear_dw(run, dw, 2);
+    trf__project_dx(run, dx, sub->dwide, sub->in_w, n, f, d, 0);
 }
 
 #endif
@@ -4851,110 +5502,114 @@ TRF__FN void trf__feed_forward_backward_all(const trf__run *run, trf_real *dx, c
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
 //
-// A stack (the encoder or the decoder) is a list of steps, one per sublayer. Two streams run through it: `in`, what
-// the next sublayer reads, and `res`, what is added to its result:
+// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
+// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
 //
 //   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
 //                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
 //
-// so both placements are the same list, and each step names the norm that follows it. Pre-norm has one
-// norm before the first step; a final norm comes last. Backward walks the list from its end with the
+// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
+// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
 // gradients of the two streams.
 //
-// All memory of a pass is one arena, laid out from the limits of a batch (>>acts); a pass that only
-// looks forward lets all steps share one set of activations.
+// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
+// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only looks
+// forward lets all sublayers of a stack share one set of activations.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 
-typedef struct trf__step {
-    int kind;
+typedef struct trf__sublayer {
+    int kind, layer;
     int64_t in_w, in_b, out_w, out_b;   /* offsets of its parameters */
     int64_t gain, bias;                 /* of the norm that follows; -1: none */
-    uint32_t site;                      /* dropout: site + 0 weights, + 1 activation, + 2 residual */
-    trf__sub_acts acts;
-    trf_real *s, *norm_stats, *y;
-} trf__step;
+    trf__drop inner_drop, residual_drop;
+    trf__act *wide, *memory, *inner;    /* see >>sublayers */
+    trf_real *stats;
+    trf__act *s, *y;
+    trf_real *norm_stats;
+} trf__sublayer;
 
-/* The tokens of one side as rows. */
-typedef struct trf__side {
-    int64_t rows;
-    int32_t *ids, *targets;             /* per row: what is read (-1: zero vector), and what is wanted next */
-    int32_t *positions, *sentence;      /* per row: place in its sequence, number of that in the whole step */
+/* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero vector), what is wanted
+   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced and
+   rows continued, for decoding. */
+typedef struct trf__lists {
+    int32_t *ids, *targets, *position, *sentence;
+    int32_t *group_rows, *group_first;
+    int32_t *only, *parents;
     trf__span *self, *cross;            /* per sequence */
-    int64_t n_self, n_cross;
-    trf_real *embedded;                 /* (rows, d) */
-} trf__side;
+} trf__lists;
 
 typedef struct trf__stack {
-    trf__step *steps;
-    int n_steps;
-    int64_t first_gain, first_bias;     /* pre-norm: before the first step; -1: none */
-    int64_t final_gain, final_bias;     /* -1: none (pre-norm has it on the last step) */
-    trf_real *first_y, *first_stats, *final_y, *final_stats;
-    trf_real *out;                      /* set by forward: the stack's result */
+    int decoder, per_layer, n_sublayers;
+    trf__sublayer *sublayers;
+    int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1: none */
+    int64_t first_gain, first_bias;     /* pre-norm: before the first sublayer; -1: none */
+    int64_t final_gain, final_bias;     /* -1: none (pre-norm has it on the last sublayer) */
+    trf__drop drop;                     /* on the embedding */
+    /* the batch */
+    int64_t rows, n_self, n_cross, n_groups, most_keys, most_memory;    /* most: keys of any span, self and cross */
+    trf__lists host, device;
+    /* activations */
+    trf__act *embedded, *first_y, *final_y;
+    trf_real *first_stats, *final_stats;
+    trf__act *out;                      /* set by forward: the stack's result */
 } trf__stack;
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf_real *self, *cross;             /* those of layer i begin at self + i * self_layer, cross + i * cross_layer */
+    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers further on */
     int64_t self_layer, cross_layer;
     int64_t fresh;                      /* in a layer of self: where those of the tokens being read begin */
+    const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
+    int64_t stride;
 } trf__cache;
 
 typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
-
-/* Probabilities at the four places; all zero: no dropout, as in every pass that does not train. */
-typedef struct trf__dropouts {
-    double embedding, attention, activation, residual;
-    uint64_t seed;
-    int64_t step;
-} trf__dropouts;
 
 typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
     const trf__layout *layout;
-    const trf_real *weights, *packed;   /* packed may be NULL */
+    const trf_real *weights;
+    void *copies;                       /* the backend's own of the weights, or NULL */
+    trf_real *gradients;                /* backward: the arena; */
+    int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
     int training;
     trf__limits limits;
-    char *arena; size_t arena_bytes;
-    trf__step *steps; int n_steps;      /* encoder's, then decoder's */
+    trf__sublayer *sublayers;           /* encoder's, then decoder's */
+    trf__stack encoder, decoder;
     int64_t n_sentences;
+    trf__now now;                       /* goes in front of the block */
+    char *host_block, *device_block; size_t block_bytes;
     int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
     trf_real *probed;
     /* what everything below points to lies in the arena */
-    trf__side source, target;
-    trf__stack encoder, decoder;
+    char *arena; size_t arena_bytes;
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
-    trf_real *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf_real *ds, *dsub, *din, *dencoded;
-    trf__sub_room room;
-    trf_real *logits;
+    trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
+    trf__act *ds, *dsub, *din, *dencoded, *dwide, *dmemory, *dinner;
+    void *loss_room;
     double *row_loss, *row_nll;
-    int32_t *row_correct;
+    trf__sums *sums;
 } trf__pass;
+
+/* Stack 0 is the encoder, stack 1 the decoder. */
+TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder ? &pass->decoder : &pass->encoder; }
 
 // >>acts           the arena of a pass
 //
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
-//   per side      ids, targets, positions, sentence (rows); spans (sentences); embedded (rows, d)
-//   per step      wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm
-//                 (rows, 2); without training one set a stack, and neither stats nor mean and factor
-//   once          position table (longest, d), proj (rows, d), logits of one group (512, V), losses (target rows)
-//   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all steps
+//   per stack     embedded (rows, d); per sublayer wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean
+//                 and factor of its norm (rows, 2); without training one set for all, and neither stats nor mean and factor
+//   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
+//   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all sublayers
 
-TRF__FN void trf__take_side(trf__cursor *cursor, trf__side *side, int64_t rows, int64_t sentences, int64_t d)
+TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows, int64_t columns)
 {
-    side->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    side->positions = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    side->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    side->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    side->self = (trf__span *)trf__take(cursor, sentences, sizeof(trf__span));
-    side->cross = (trf__span *)trf__take(cursor, sentences, sizeof(trf__span));
-    side->embedded = trf__take_reals(cursor, rows, d);
+    return (trf__act *)trf__take(cursor, rows, trf__bytes(columns, pass->run.element));
 }
 
 /* Widths of what a sublayer stores as wide and inner, and the widest of them. */
@@ -4967,55 +5622,52 @@ TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_
 TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
 
 /* memory_rows -1: keys and values are in `wide`. */
-TRF__FN void trf__take_step(trf__cursor *cursor, trf__step *step, int64_t wide, int64_t inner, int64_t d,
-                            int64_t rows, int64_t memory_rows)
+TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, int64_t wide,
+                                int64_t inner, int64_t rows, int64_t memory_rows)
 {
-    TRF__ZERO(step->acts);
-    step->acts.wide = trf__take_reals(cursor, rows, wide);
-    step->acts.inner = trf__take_reals(cursor, rows, inner);
-    if (memory_rows >= 0) step->acts.memory = trf__take_reals(cursor, memory_rows, 2 * d);
-    step->s = trf__take_reals(cursor, rows, d);
-    step->y = trf__take_reals(cursor, rows, d);
-    step->norm_stats = NULL;
+    int64_t d = pass->config->d_model;
+    sub->wide = trf__take_acts(cursor, pass, rows, wide);
+    sub->inner = trf__take_acts(cursor, pass, rows, inner);
+    sub->memory = memory_rows >= 0 ? trf__take_acts(cursor, pass, memory_rows, 2 * d) : NULL;
+    sub->s = trf__take_acts(cursor, pass, rows, d);
+    sub->y = trf__take_acts(cursor, pass, rows, d);
+    sub->stats = sub->norm_stats = NULL;
 }
 
-TRF__FN int trf__steps_per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
-
-TRF__FN int trf__step_kind(const trf_config *c, int decoder, int index)
+/* Which sublayer number i of a stack is. */
+TRF__FN int trf__sublayer_kind(const trf__stack *stack, int i)
 {
-    int i = index % trf__steps_per_layer(c, decoder);
-    if (i == 0) return TRF__SELF;
-    return i == 1 && trf__steps_per_layer(c, decoder) == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
+    if (i % stack->per_layer == 0) return TRF__SELF;
+    return i % stack->per_layer == 1 && stack->per_layer == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
 }
 
-/* The activations of one stack. */
-TRF__FN void trf__take_stack(trf__cursor *cursor, trf__pass *pass, trf__stack *stack, int decoder)
+/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. */
+TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int64_t rows = decoder ? pass->limits.target_rows : pass->limits.source_rows;
     int64_t memory_rows = pass->limits.source_rows, d = c->d_model;
-    trf__step shared;
+    int64_t rows = stack->decoder ? pass->limits.target_rows : memory_rows;
+    trf__sublayer shared, local;
     int i;
+    stack->embedded = trf__take_acts(cursor, pass, rows, d);
     if (!pass->training)
-        trf__take_step(cursor, &shared, trf__widest(c), trf__innermost(c), d, rows, decoder ? memory_rows : -1);
-    for (i = 0; i < stack->n_steps; i++) {
-        trf__step local, *step = stack->steps ? &stack->steps[i] : &local;
-        int kind = trf__step_kind(c, decoder, i);
-        if (pass->training) {
-            trf__take_step(cursor, step, trf__wide(c, kind), trf__inner(c, kind), d, rows,
-                           kind == TRF__CROSS ? memory_rows : -1);
-            if (kind != TRF__FEED_FORWARD) step->acts.stats = trf__take_reals(cursor, rows, 2 * c->n_heads);
-            step->norm_stats = trf__take_reals(cursor, rows, 2);
-        } else {
-            step->acts = shared.acts;
-            if (kind != TRF__CROSS) step->acts.memory = NULL;
-            step->s = shared.s;
-            step->y = shared.y;
-            step->norm_stats = NULL;
+        trf__take_sublayer(cursor, pass, &shared, trf__widest(c), trf__innermost(c), rows,
+                           stack->per_layer == 3 ? memory_rows : -1);
+    for (i = 0; i < stack->n_sublayers; i++) {
+        trf__sublayer *sub = stack->sublayers ? &stack->sublayers[i] : &local;
+        int kind = trf__sublayer_kind(stack, i);
+        if (!pass->training) {
+            sub->wide = shared.wide; sub->inner = shared.inner; sub->s = shared.s; sub->y = shared.y;
+            sub->memory = kind == TRF__CROSS ? shared.memory : NULL;
+            continue;
         }
+        trf__take_sublayer(cursor, pass, sub, trf__wide(c, kind), trf__inner(c, kind), rows,
+                           kind == TRF__CROSS ? memory_rows : -1);
+        if (kind != TRF__FEED_FORWARD) sub->stats = trf__take_reals(cursor, rows, 2 * c->n_heads);
+        sub->norm_stats = trf__take_reals(cursor, rows, 2);
     }
-    stack->first_y = trf__take_reals(cursor, rows, d);
-    stack->final_y = trf__take_reals(cursor, rows, d);
+    stack->first_y = trf__take_acts(cursor, pass, rows, d);
+    stack->final_y = trf__take_acts(cursor, pass, rows, d);
     stack->first_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
     stack->final_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
@@ -5029,32 +5681,169 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
     int sinusoidal = c->positions != TRF_POSITIONS_LEARNED && c->positions != TRF_POSITIONS_NONE;
     pass->table = sinusoidal ? trf__take_reals(&cursor, l->longest, d) : NULL;
-    trf__take_side(&cursor, &pass->source, l->source_rows, l->sentences, d);
-    trf__take_side(&cursor, &pass->target, l->target_rows, l->sentences, d);
-    trf__take_stack(&cursor, pass, &pass->encoder, 0);
-    trf__take_stack(&cursor, pass, &pass->decoder, 1);
-    pass->proj = trf__take_reals(&cursor, rows, d);
+    trf__take_stack(&cursor, pass, &pass->encoder);
+    trf__take_stack(&cursor, pass, &pass->decoder);
+    pass->proj = trf__take_acts(&cursor, pass, rows, d);
     pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->row_correct = (int32_t *)trf__take(&cursor, l->target_rows, sizeof(int32_t));
-    pass->logits = NULL;
+    pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    pass->loss_room = NULL;
     if (trf__has_target(c))
-        pass->logits = trf__take_reals(&cursor, trf__loss_group(l->target_rows), trf__round_up(c->target_vocab, 16));
+        pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
+                                                                             c->target_vocab));
     if (pass->training) {
-        pass->ds = trf__take_reals(&cursor, rows, d);
-        pass->dsub = trf__take_reals(&cursor, rows, d);
-        pass->din = trf__take_reals(&cursor, rows, d);
-        pass->dencoded = trf__take_reals(&cursor, l->source_rows, d);
-        pass->room.dwide = trf__take_reals(&cursor, rows, trf__widest(c));
-        pass->room.dinner = trf__take_reals(&cursor, rows, trf__innermost(c));
-        pass->room.dmemory_kv = trf__take_reals(&cursor, l->source_rows, 2 * d);
+        pass->ds = trf__take_acts(&cursor, pass, rows, d);
+        pass->dsub = trf__take_acts(&cursor, pass, rows, d);
+        pass->din = trf__take_acts(&cursor, pass, rows, d);
+        pass->dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
+        pass->dwide = trf__take_acts(&cursor, pass, rows, trf__widest(c));
+        pass->dinner = trf__take_acts(&cursor, pass, rows, trf__innermost(c));
+        pass->dmemory = trf__take_acts(&cursor, pass, l->source_rows, 2 * d);
     }
     return cursor.used;
 }
 
-TRF__FN int64_t trf__pass_scratch(const trf_config *c, int64_t longest)
+/* A stack's lists for so many rows and spans. */
+TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass, int64_t rows,
+                             int64_t n_self, int64_t n_cross)
 {
-    return trf__max64(TRF__GEMM_SCRATCH, trf__attention_scratch(longest, c->d_model / c->n_heads));
+    int decoding = pass->cache != NULL;
+    lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    lists->only = (int32_t *)trf__take(cursor, decoding ? rows : 0, sizeof(int32_t));
+    lists->parents = (int32_t *)trf__take(cursor, decoding ? rows : 0, sizeof(int32_t));
+    lists->sentence = (int32_t *)trf__take(cursor, decoding ? 0 : rows, sizeof(int32_t));
+    lists->targets = (int32_t *)trf__take(cursor, decoding ? 0 : rows, sizeof(int32_t));
+    lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
+    lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0, sizeof(int32_t));
+    lists->self = (trf__span *)trf__take(cursor, n_self, sizeof(trf__span));
+    lists->cross = (trf__span *)trf__take(cursor, n_cross, sizeof(trf__span));
+}
+
+/* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now. Returns its size. */
+TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
+{
+    trf__cursor cursor = trf__cursor_at(base);
+    int i;
+    trf__take(&cursor, 1, sizeof(trf__now));
+    for (i = 0; i < 2; i++) {
+        trf__stack *stack = trf__stack_of(pass, i);
+        trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows, stack->n_self,
+                        stack->n_cross);
+    }
+    return cursor.used;
+}
+
+/* The largest block that these limits allow. (Decoding has as many spans as rows.) */
+TRF__FN size_t trf__block_most(const trf__pass *pass)
+{
+    const trf__limits *l = &pass->limits;
+    trf__pass count = *pass;
+    count.encoder.rows = l->source_rows; count.encoder.n_self = l->sentences; count.encoder.n_cross = 0;
+    count.decoder.rows = l->target_rows; count.decoder.n_self = count.decoder.n_cross = l->sentences;
+    return trf__block_cut(&count, NULL, 0);
+}
+
+TRF__FN void trf__pass_close(trf__pass *pass)
+{
+    const trf__run *run = &pass->run;
+    int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
+    if (!run->backend) return;
+    run->backend->free(run, pass->arena, pass->arena_bytes);
+    run->backend->free(run, pass->device_block, pass->block_bytes);
+    trf__free(&run->hooks, pass->host_block, pass->block_bytes);
+    trf__free(&run->hooks, pass->sublayers, trf__bytes(n, sizeof(trf__sublayer)));
+    run->backend->close(&pass->run);
+    TRF__ZERO(*pass);
+}
+
+/* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */
+TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
+{
+    trf__drop drop;
+    drop.threshold = (uint32_t)(p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535);
+    drop.site = site;
+    drop.scale = (trf_real)(65536.0 / (65536.0 - drop.threshold));
+    return drop;
+}
+
+/* Fills in what a sublayer is: parameters, the norm that follows, its dropouts (o may be NULL: none). */
+TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, const trf_train_options *o)
+{
+    const trf_config *c = pass->config;
+    const trf__layer *layers = pass->layout->layers + (stack->decoder ? c->encoder_layers : 0);
+    int i, per = stack->per_layer, pre = c->norm_place == TRF_PRE_NORM;
+    for (i = 0; i < stack->n_sublayers; i++) {
+        const trf__layer *p = &layers[i / per];
+        trf__sublayer *sub = &stack->sublayers[i], *follows = pre ? (i > 0 ? sub - 1 : NULL) : sub;
+        int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
+        int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
+        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
+        int kind = trf__sublayer_kind(stack, i), self = kind == TRF__SELF, cross = kind == TRF__CROSS;
+        sub->kind = kind;
+        sub->layer = i / per;
+        sub->in_w = self ? p->self_in_w : cross ? p->cross_in_w : p->w1;
+        sub->in_b = self ? p->self_in_b : cross ? p->cross_in_b : p->b1;
+        sub->out_w = self ? p->self_out_w : cross ? p->cross_out_w : p->w2;
+        sub->out_b = self ? p->self_out_b : cross ? p->cross_out_b : p->b2;
+        if (o) {
+            sub->inner_drop = self || cross ? trf__drop_of(o->attention_dropout, site)
+                                            : trf__drop_of(o->activation_dropout, site + 1);
+            sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
+        }
+        if (follows) { follows->gain = gain; follows->bias = bias; }
+        else { stack->first_gain = gain; stack->first_bias = bias; }
+        if (pre && i == stack->n_sublayers - 1) { sub->gain = stack->final_gain; sub->bias = stack->final_bias; }
+    }
+    if (pre) stack->final_gain = stack->final_bias = -1;
+}
+
+/* A stack before its sublayers exist. */
+TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, const trf_train_options *o,
+                                  int decoder)
+{
+    trf__stack stack;
+    TRF__ZERO(stack);
+    stack.decoder = decoder;
+    stack.per_layer = decoder && trf__has_source(c) ? 3 : 2;
+    stack.n_sublayers = stack.per_layer * (decoder ? c->decoder_layers : c->encoder_layers);
+    stack.first_gain = stack.first_bias = -1;
+    if (o) stack.drop = trf__drop_of(o->dropout, (uint32_t)decoder);
+    if (layout) {
+        stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
+        stack.positions = decoder ? layout->whole.tgt_positions : layout->whole.src_positions;
+        stack.final_gain = decoder ? layout->whole.decoder_norm_g : layout->whole.encoder_norm_g;
+        stack.final_bias = decoder ? layout->whole.decoder_norm_b : layout->whole.encoder_norm_b;
+    }
+    return stack;
+}
+
+/* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, const trf__limits *limits,
+                               const trf_train_options *o, const trf__run *run)
+{
+    trf__pass pass;
+    TRF__ZERO(pass);
+    pass.run = *run;
+    pass.config = c;
+    pass.layout = layout;
+    pass.limits = *limits;
+    pass.training = o != NULL;
+    pass.encoder = trf__stack_new(c, layout, o, 0);
+    pass.decoder = trf__stack_new(c, layout, o, 1);
+    return pass;
+}
+
+/* Bytes that trf__pass_open takes, on the host and on the device. */
+TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, const trf_train_options *o,
+                                const trf_device *device)
+{
+    trf__run run = trf__run_on(device, &c->hooks);
+    trf__pass pass = trf__pass_of(c, NULL, limits, o, &run);
+    size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(2, trf__block_most(&pass)));
+    bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
+                                            sizeof(trf__sublayer)));
+    return trf__add_size(bytes, run.backend->state_bytes(device, limits->longest, c->d_model / c->n_heads));
 }
 
 /* Row p of the sinusoidal table (trf_positions). */
@@ -5076,117 +5865,86 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     }
 }
 
-TRF__FN void trf__pass_close(trf__pass *pass)
-{
-    trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
-    trf__free(&pass->run.hooks, pass->steps, trf__bytes(pass->n_steps, sizeof(trf__step)));
-    trf__run_close(&pass->run);
-    pass->arena = NULL;
-    pass->steps = NULL;
-}
-
-/* Fills in what a step is: parameters, the norm that follows, the number of its random decisions. */
-TRF__FN void trf__pass_steps(trf__pass *pass, trf__stack *stack, int decoder)
+/* The table, made on the host row by row. */
+TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 {
     const trf_config *c = pass->config;
-    const trf__outer *o = &pass->layout->outer;
-    int i, per = trf__steps_per_layer(c, decoder), pre = c->norm_place == TRF_PRE_NORM;
-    int64_t final_gain = decoder ? o->decoder_norm_g : o->encoder_norm_g;
-    int64_t final_bias = decoder ? o->decoder_norm_b : o->encoder_norm_b;
-    stack->first_gain = stack->first_bias = stack->final_gain = stack->final_bias = -1;
-    if (!pre) { stack->final_gain = final_gain; stack->final_bias = final_bias; }
-    for (i = 0; i < stack->n_steps; i++) {
-        const trf__layer *p = &pass->layout->layers[(decoder ? c->encoder_layers : 0) + i / per];
-        trf__step *step = &stack->steps[i], *follows = pre ? (i > 0 ? &stack->steps[i - 1] : NULL) : step;
-        int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
-        int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
-        step->kind = trf__step_kind(c, decoder, i);
-        step->site = (uint32_t)(16 + 4 * (i + 4096 * decoder));
-        if (step->kind == TRF__SELF) {
-            step->in_w = p->self_in_w; step->in_b = p->self_in_b;
-            step->out_w = p->self_out_w; step->out_b = p->self_out_b;
-        } else if (step->kind == TRF__CROSS) {
-            step->in_w = p->cross_in_w; step->in_b = p->cross_in_b;
-            step->out_w = p->cross_out_w; step->out_b = p->cross_out_b;
-        } else {
-            step->in_w = p->w1; step->in_b = p->b1;
-            step->out_w = p->w2; step->out_b = p->b2;
-        }
-        if (follows) { follows->gain = gain; follows->bias = bias; }
-        else { stack->first_gain = gain; stack->first_bias = bias; }
-        if (pre && i == stack->n_steps - 1) { step->gain = final_gain; step->bias = final_bias; }
+    size_t bytes = trf__bytes(c->d_model, sizeof(trf_real));
+    trf_real *row;
+    int64_t p;
+    if (!pass->table) return TRF_OK;
+    row = (trf_real *)trf__alloc(&pass->run.hooks, bytes);
+    if (!row) return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
+    for (p = 0; p < pass->limits.longest; p++) {
+        trf__position_row(row, p + c->position_offset, c->d_model, (int)c->positions);
+        pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes);
     }
+    trf__free(&pass->run.hooks, row, bytes);
+    return TRF_OK;
 }
 
-/* Gives the pass an arena for the given limits. On failure the old one stays. */
+/* Gives the pass an arena and a block for the given limits. On failure the old ones stay. */
 TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
 {
-    trf__pass bigger = *pass, size;
-    int64_t p;
+    const trf__backend *on = pass->run.backend;
+    const trf__run *run = &pass->run;
+    trf__pass bigger, size;
     trf_status status;
+    TRF__TRY(on->reserve(&pass->run, limits->longest, pass->config->d_model / pass->config->n_heads, err));
+    bigger = *pass;
     bigger.limits = *limits;
     size = bigger;
-    size.encoder.steps = size.decoder.steps = NULL;     /* only counting: the steps keep their old places */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: the sublayers keep their old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
-    bigger.arena = (char *)trf__alloc(&pass->run.hooks, bigger.arena_bytes);
-    if (!bigger.arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "activations",
-                         "no memory for the %llu bytes that %lld source and %lld target tokens need",
-                         (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows,
-                         (long long)limits->target_rows);
-    status = trf__run_reserve(&bigger.run, trf__pass_scratch(pass->config, limits->longest), err);
-    if (status != TRF_OK) { trf__free(&pass->run.hooks, bigger.arena, bigger.arena_bytes); return status; }
+    bigger.block_bytes = trf__block_most(&bigger);
+    bigger.arena = (char *)on->alloc(run, bigger.arena_bytes);
+    bigger.device_block = (char *)on->alloc(run, bigger.block_bytes);
+    bigger.host_block = (char *)trf__alloc(&run->hooks, bigger.block_bytes);
+    status = bigger.arena && bigger.device_block && bigger.host_block ? TRF_OK :
+        trf__fail(err, TRF_E_NOMEM, -1, "activations",
+                  "no memory for the %llu bytes that %lld source and %lld target tokens need",
+                  (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows,
+                  (long long)limits->target_rows);
+    size = bigger;
+    size.encoder.sublayers = size.decoder.sublayers = NULL;
+    if (status == TRF_OK) trf__pass_layout(&size, bigger.arena);
+    if (status == TRF_OK) status = trf__pass_table(&size, err);
+    size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
+    on->free(run, size.arena, size.arena_bytes);
+    on->free(run, size.device_block, size.block_bytes);
+    trf__free(&run->hooks, size.host_block, size.block_bytes);
+    if (status != TRF_OK) return status;
     trf__pass_layout(&bigger, bigger.arena);
-    for (p = 0; bigger.table && p < limits->longest; p++)
-        trf__position_row(bigger.table + p * pass->config->d_model, p + pass->config->position_offset,
-                          pass->config->d_model, (int)pass->config->positions);
-    trf__free(&pass->run.hooks, pass->arena, pass->arena_bytes);
     *pass = bigger;
     return TRF_OK;
 }
 
-TRF__FN trf__pass trf__pass_of(const trf_config *config, const trf__layout *layout, const trf__limits *limits,
-                               int training)
+TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits,
+                                  const trf_train_options *o, int threads, const trf_hooks *hooks, trf_error *err)
 {
-    trf__pass pass;
-    TRF__ZERO(pass);
-    pass.config = config;
-    pass.layout = layout;
-    pass.limits = *limits;
-    pass.training = training;
-    pass.encoder.n_steps = config->encoder_layers * trf__steps_per_layer(config, 0);
-    pass.decoder.n_steps = config->decoder_layers * trf__steps_per_layer(config, 1);
-    pass.n_steps = pass.encoder.n_steps + pass.decoder.n_steps;
-    return pass;
-}
-
-/* Bytes that trf__pass_open takes. */
-TRF__FN size_t trf__pass_memory(const trf_config *config, const trf__limits *limits, int training, int threads)
-{
-    trf__pass pass = trf__pass_of(config, NULL, limits, training);
-    size_t scratch = trf__bytes(trf__round_up(trf__pass_scratch(config, limits->longest), 16), sizeof(trf_real));
-#if !defined(_OPENMP)
-    threads = 1;
-#endif
-    return trf__add_size(trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(threads, scratch)),
-                         trf__bytes(pass.n_steps, sizeof(trf__step)));
-}
-
-/* After a failure too, trf__pass_close frees what there is. */
-TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits, int training,
-                                  int threads, const trf_hooks *hooks, trf_error *err)
-{
-    *pass = trf__pass_of(&model->config, &model->layout, limits, training);
+    trf__run run;
+    trf_device device = model->config.device;
+    trf_status status;
+    int n;
+    device.threads = threads;
+    run = trf__run_on(&device, hooks);
+    *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights = model->weights;
-    TRF__TRY(trf__run_open(&pass->run, threads, trf__pass_scratch(pass->config, limits->longest), hooks, err));
-    pass->steps = (trf__step *)trf__alloc_zeroed(hooks, trf__bytes(pass->n_steps, sizeof(trf__step)));
-    if (!pass->steps)
-        return trf__fail(err, TRF_E_NOMEM, -1, "steps", "no memory for the list of %d sublayers", pass->n_steps);
-    pass->encoder.steps = pass->steps;
-    pass->decoder.steps = pass->steps + pass->encoder.n_steps;
-    trf__pass_steps(pass, &pass->encoder, 0);
-    trf__pass_steps(pass, &pass->decoder, 1);
-    return trf__pass_resize(pass, limits, err);
+    status = run.backend->open(&pass->run, err);
+    if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
+    n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
+    pass->sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks, trf__bytes(n, sizeof(trf__sublayer)));
+    if (!pass->sublayers)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "sublayers", "no memory for the list of %d sublayers", n);
+    if (status == TRF_OK) {
+        pass->encoder.sublayers = pass->sublayers;
+        pass->decoder.sublayers = pass->sublayers + pass->encoder.n_sublayers;
+        trf__stack_sublayers(pass, &pass->encoder, o);
+        trf__stack_sublayers(pass, &pass->decoder, o);
+        status = trf__pass_resize(pass, limits, err);
+    }
+    if (status != TRF_OK) trf__pass_close(pass);
+    return status;
 }
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
@@ -5241,28 +5999,52 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Writes one side's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted. */
-TRF__FN void trf__fill_side(const trf_config *c, trf__side *side, const trf_sequences *x, int target, int64_t ordinal)
+/* Rows in groups of equal ids, those without an id left out: a stable sort by the lower 12 bits, then by the upper.
+   first: room for n + 1. Returns the number of groups. */
+TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
+    int32_t places[4097];
+    int64_t i, k, m = 0;
+    int pass;
+    for (i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
+    for (pass = 0; pass < 2; pass++) {
+        const int32_t *from = pass ? first : rows;
+        int32_t *to = pass ? rows : first;
+        memset(places, 0, sizeof places);
+        for (i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
+        for (i = 1; i < 4096; i++) places[i] += places[i - 1];
+        for (i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
+    }
+    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]]) first[k++] = (int32_t)i;
+    first[k] = (int32_t)m;
+    return k;
+}
+
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted. */
+TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal)
+{
+    const trf_config *c = pass->config;
+    const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k, extra = target ? 1 : c->source_eos;
+    int32_t i, k, extra = stack->decoder ? 1 : c->source_eos;
+    stack->most_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + extra;
-        trf__span *span = &side->self[i];
-        TRF__ZERO(*span);
-        span->query = span->key = row;
+        trf__span *span = &l->self[i];
+        span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
+        stack->most_keys = trf__max64(stack->most_keys, n);
         for (k = 0; k < n; k++, row++) {
-            side->ids[row] = target ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
-                                    : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
-            side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
-            side->positions[row] = k;
-            side->sentence[row] = span->sentence;
+            l->ids[row] = stack->decoder ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
+                                         : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
+            l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
+            l->position[row] = k;
+            l->sentence[row] = span->sentence;
         }
         at += x->lengths[i];
     }
-    side->rows = row;
+    if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
@@ -5291,14 +6073,23 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
     return TRF_OK;
 }
 
-/* Checks a batch and turns the sides it should have into rows, growing the arena if need be. On failure nothing
-   has changed. */
-TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int source, int target, int64_t ordinal,
-                                   trf_error *err)
+/* The block, as far as it is used, goes to the device. */
+TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
+{
+    memcpy(pass->host_block, &pass->now, sizeof pass->now);
+    pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
+}
+
+enum { TRF__SOURCE = 1, TRF__TARGET = 2 };
+
+/* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
+   nothing has changed. */
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal, trf_error *err)
 {
     const trf_config *c = pass->config;
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
     trf__limits need = {0, 0, 0, 0};
-    int32_t i;
+    int64_t i;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
         TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
@@ -5312,124 +6103,108 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                          batch->source.count, batch->target.count);
     TRF__TRY(trf__pass_reserve(pass, &need, err));
     pass->n_sentences = need.sentences;
-    pass->source.n_self = pass->target.n_self = pass->target.n_cross = need.sentences;
-    pass->source.rows = pass->target.rows = 0;
-    if (source) trf__fill_side(c, &pass->source, &batch->source, 0, ordinal);
-    if (target) trf__fill_side(c, &pass->target, &batch->target, 1, ordinal);
-    for (i = 0; source && target && i < batch->source.count; i++) {
-        pass->target.cross[i] = pass->target.self[i];
-        pass->target.cross[i].key = pass->source.self[i].query;
-        pass->target.cross[i].n_key = pass->source.self[i].n_query;
+    pass->encoder.rows = need.source_rows;
+    pass->decoder.rows = need.target_rows;
+    pass->encoder.n_self = source ? need.sentences : 0;
+    pass->decoder.n_self = target ? need.sentences : 0;
+    pass->decoder.n_cross = source && target ? need.sentences : 0;
+    trf__block_cut(pass, pass->host_block, 0);
+    if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal);
+    if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal);
+    for (i = 0; i < pass->decoder.n_cross; i++) {
+        trf__span *span = &pass->decoder.host.cross[i];
+        *span = pass->decoder.host.self[i];
+        span->key = pass->encoder.host.self[i].query;
+        span->n_key = pass->encoder.host.self[i].n_query;
     }
+    pass->decoder.most_memory = pass->encoder.most_keys;
+    trf__block_upload(pass, trf__block_cut(pass, pass->device_block, 1));
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__pass_batch(trf__pass *pass, const trf_batch *batch, int64_t ordinal, trf_error *err)
+TRF__FN int trf__sides(const trf_config *c)
 {
-    return trf__pass_sides(pass, batch, trf__has_source(pass->config), trf__has_target(pass->config), ordinal, err);
+    return (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
 }
 
-// >>forward        embed, then the list of steps, for the encoder and for the decoder
+// >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
-// (trf__dropouts), in what is kept, and in where keys and values come from (trf__step_acts).
-
-/* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */
-TRF__FN trf__drop trf__drop_of(double p, uint64_t seed, int64_t step, uint32_t site, const trf__side *side)
-{
-    trf__drop drop;
-    TRF__ZERO(drop);
-    drop.threshold = (uint32_t)(p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535);
-    drop.scale = (trf_real)(65536.0 / (65536.0 - drop.threshold));
-    drop.key0 = (uint32_t)seed;
-    drop.key1 = (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u;
-    drop.step = (uint32_t)step;
-    if (side) { drop.rows.sentence = side->sentence; drop.rows.position = side->positions; }
-    return drop;
-}
+// (run.now), in what is kept, and in where keys and values come from (trf__work_of).
 
 TRF__FN trf__mat trf__weight(const trf__pass *pass, int64_t offset)
 {
     trf__mat w;
     w.plain = pass->weights + offset;
-    w.packed = pass->packed ? pass->packed + offset : NULL;
+    w.copy = pass->copies ? (char *)pass->copies + pass->run.backend->copy_bytes(&pass->run.device, offset,
+                                                                                  pass->training) : NULL;
+    w.row = 0;
     return w;
 }
 
-TRF__FN trf__sub_weights trf__step_weights(const trf__pass *pass, const trf__step *step)
+TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
 {
-    trf__sub_weights w;
-    w.in_w = trf__weight(pass, step->in_w);
-    w.out_w = trf__weight(pass, step->out_w);
-    w.in_b = pass->weights + step->in_b;
-    w.out_b = pass->weights + step->out_b;
-    return w;
+    trf__rows at;
+    at.sentence = stack->device.sentence;
+    at.position = stack->device.position;
+    return at;
 }
 
-TRF__FN int64_t trf__step_layer(const trf__pass *pass, const trf__step *step, int decoder)
+/* Everything that a sublayer works with. What it stores is in the arena; while decoding, keys and values are in the
+   cache, and nothing of the encoder is new. */
+TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer)
 {
-    const trf__step *first = decoder ? pass->decoder.steps : pass->encoder.steps;
-    return (step - first) / trf__steps_per_layer(pass->config, decoder);
-}
-
-/* Where a step finds what it stores: in the arena; while decoding, keys and values in the cache. */
-TRF__FN trf__sub_acts trf__step_acts(const trf__pass *pass, const trf__step *step, int decoder)
-{
-    trf__sub_acts acts = step->acts;
-    const trf__cache *cache = decoder ? pass->cache : NULL;
-    int64_t layer = trf__step_layer(pass, step, decoder);
-    acts.fresh = acts.memory;
-    if (cache && step->kind == TRF__SELF) {
-        acts.memory = cache->self + layer * cache->self_layer;
-        acts.fresh = acts.memory + cache->fresh;
+    const trf_config *c = pass->config;
+    const trf__cache *cache = stack->decoder ? pass->cache : NULL;
+    int cross = layer->kind == TRF__CROSS, self = layer->kind == TRF__SELF;
+    trf__work sub;
+    TRF__ZERO(sub);
+    sub.rows = stack->rows;
+    sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
+    sub.d = c->d_model; sub.f = c->d_ff;
+    sub.at = trf__stack_rows(stack);
+    sub.in_w = trf__weight(pass, layer->in_w); sub.out_w = trf__weight(pass, layer->out_w);
+    sub.in_b = pass->weights + layer->in_b; sub.out_b = pass->weights + layer->out_b;
+    sub.activation = (int)c->activation;
+    sub.attention.heads = c->n_heads;
+    sub.attention.causal = stack->decoder && self;
+    sub.attention.spans = cross ? stack->device.cross : stack->device.self;
+    sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
+    sub.attention.most_keys = cross ? stack->most_memory : stack->most_keys;
+    sub.drop = layer->inner_drop;
+    sub.wide = layer->wide; sub.memory = sub.fresh = layer->memory; sub.inner = layer->inner; sub.stats = layer->stats;
+    if (cache && cross) sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
+    if (cache && self) {
+        sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
+        sub.fresh = trf__act_at(&pass->run, sub.memory, cache->fresh);
+        sub.attention.key_rows = cache->ancestors;
+        sub.attention.key_stride = cache->stride;
     }
-    if (cache && step->kind == TRF__CROSS) acts.memory = cache->cross + layer * cache->cross_layer;
-    return acts;
+    return sub;
 }
 
-TRF__FN trf__sub_shape trf__step_shape(const trf__pass *pass, const trf__step *step, int decoder,
-                                       const trf__dropouts *p)
-{
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    int cross = step->kind == TRF__CROSS;
-    int kind = cross ? TRF_DECODER_CROSS : decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
-    trf__sub_shape shape;
-    TRF__ZERO(shape);
-    shape.rows = side->rows;
-    shape.memory_rows = !cross ? side->rows : pass->cache ? 0 : pass->source.rows;     /* cached: nothing is new */
-    shape.d = pass->config->d_model;
-    shape.heads = pass->config->n_heads;
-    shape.causal = decoder && !cross;
-    shape.spans = cross ? side->cross : side->self;
-    shape.n_spans = cross ? side->n_cross : side->n_self;
-    shape.drop = trf__drop_of(p->attention, p->seed, p->step, step->site, side);
-    shape.probe = pass->probe_head;
-    if (pass->probed && kind == pass->probe_kind && pass->probe_layer == trf__step_layer(pass, step, decoder))
-        shape.probed = pass->probed;
-    return shape;
-}
-
-/* The norm after a step, forward fields. */
-TRF__FN trf__norm trf__norm_of(const trf__pass *pass, int64_t rows, int64_t gain, int64_t bias)
+/* The norm after a sublayer. */
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, int64_t gain, int64_t bias)
 {
     trf__norm n;
     TRF__ZERO(n);
-    n.rows = rows;
+    n.rows = stack->rows;
     n.d = pass->config->d_model;
     n.epsilon = pass->config->norm_epsilon;
     n.rule = (int)pass->config->norm_rule;
+    n.at = trf__stack_rows(stack);
     if (gain >= 0) { n.gain = pass->weights + gain; n.bias = pass->weights + bias; }
     return n;
 }
 
-TRF__FN void trf__norm_alone(const trf__pass *pass, trf_real *y, trf_real *stats, const trf_real *x, int64_t rows,
-                             int64_t gain, int64_t bias)
+TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y, trf_real *stats,
+                             const trf__act *x, int64_t gain, int64_t bias)
 {
-    trf__norm n = trf__norm_of(pass, rows, gain, bias);
+    trf__norm n = trf__norm_of(pass, stack, gain, bias);
     n.x = x;
     n.y = y;
     n.stats = stats;
-    pass->run.ops->add_norm(&pass->run, &n);
+    pass->run.backend->add_norm(&pass->run, &n);
 }
 
 TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
@@ -5438,57 +6213,36 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
     return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
-/* One step: y and s from the streams. */
-TRF__FN void trf__step_forward(const trf__pass *pass, const trf__step *step, int decoder, const trf_real *in,
-                               const trf_real *res, const trf__dropouts *p)
+/* The attention weights of one head, if this is the sublayer that is looked at. */
+TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer, const trf__work *sub)
 {
-    const trf_config *c = pass->config;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    const trf__run *run = &pass->run;
-    trf__sub_weights w = trf__step_weights(pass, step);
-    trf__sub_acts acts = trf__step_acts(pass, step, decoder);
-    trf__norm n = trf__norm_of(pass, side->rows, step->gain, step->bias);
-    if (step->kind == TRF__FEED_FORWARD) {
-        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
-        trf__feed_forward_forward(run, pass->proj, in, &w, side->rows, c->d_model, c->d_ff, (int)c->activation, &drop,
-                                  &acts);
-    } else {
-        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
-        trf__attention_forward(run, pass->proj, in, step->kind == TRF__CROSS ? pass->encoder.out : in, &w, &shape,
-                               &acts);
-    }
-    n.s = step->s;
-    n.y = step->gain >= 0 ? step->y : NULL;
-    n.stats = step->norm_stats;
-    n.x = res;
-    n.sub = pass->proj;
-    n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
-    run->ops->add_norm(run, &n);
+    int kind = layer->kind == TRF__CROSS ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
+    trf__attention_weights a;
+    if (!pass->probed || kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
+    a.in = trf__attention_of(&pass->run, sub);
+    a.weights = pass->probed;
+    a.head = pass->probe_head;
+    pass->run.backend->attention_weights(&pass->run, &a);
 }
 
-TRF__FN trf_status trf__stack_forward(trf__pass *pass, int decoder, const trf__dropouts *p, trf_error *err)
+/* One sublayer: y and s from the streams. */
+TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+                                   const trf__act *in, const trf__act *res)
 {
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
-    trf_real *in = side->embedded, *res = side->embedded;
-    int i;
-    if (stack->first_gain >= 0) {
-        in = stack->first_y;
-        trf__norm_alone(pass, in, stack->first_stats, res, side->rows, stack->first_gain, stack->first_bias);
+    trf__work sub = trf__work_of(pass, stack, layer);
+    trf__norm n = trf__norm_of(pass, stack, layer->gain, layer->bias);
+    if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
+    else {
+        trf__attention_forward(&pass->run, &sub, pass->proj, in, layer->kind == TRF__CROSS ? pass->encoder.out : in);
+        trf__probe(pass, stack, layer, &sub);
     }
-    for (i = 0; i < stack->n_steps; i++) {
-        const trf__step *step = &stack->steps[i];
-        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
-        trf__step_forward(pass, step, decoder, in, res, p);
-        in = step->gain >= 0 ? step->y : step->s;
-        res = pass->config->norm_place == TRF_PRE_NORM ? step->s : in;
-    }
-    stack->out = in;
-    if (stack->final_gain >= 0) {
-        stack->out = stack->final_y;
-        trf__norm_alone(pass, stack->out, stack->final_stats, in, side->rows, stack->final_gain, stack->final_bias);
-    }
-    return TRF_OK;
+    n.s = layer->s;
+    n.y = layer->gain >= 0 ? layer->y : NULL;
+    n.stats = layer->norm_stats;
+    n.x = res;
+    n.sub = pass->proj;
+    n.drop = layer->residual_drop;
+    pass->run.backend->add_norm(&pass->run, &n);
 }
 
 TRF__FN trf_real trf__embedding_scale(const trf_config *c)
@@ -5496,28 +6250,51 @@ TRF__FN trf_real trf__embedding_scale(const trf_config *c)
     return c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1;
 }
 
-TRF__FN void trf__embed_side(const trf__pass *pass, int decoder, const trf__dropouts *p)
+TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 {
-    const trf__outer *o = &pass->layout->outer;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
-    const trf_real *table = learned >= 0 ? pass->weights + learned + pass->config->position_offset * d : pass->table;
-    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
-    pass->run.ops->embed(&pass->run, side->embedded, pass->weights + (decoder ? o->tgt_embed : o->src_embed), table,
-                         side->ids, side->positions, side->rows, d, trf__embedding_scale(pass->config), &drop);
+    trf__embed e;
+    e.d = pass->config->d_model;
+    e.y = stack->embedded;
+    e.weight = pass->weights + stack->embed;
+    e.table = stack->positions < 0 ? pass->table
+                                   : pass->weights + stack->positions + pass->config->position_offset * e.d;
+    e.ids = stack->device.ids;
+    e.at = trf__stack_rows(stack);
+    e.rows = stack->rows;
+    e.scale = trf__embedding_scale(pass->config);
+    e.drop = stack->drop;
+    pass->run.backend->embed(&pass->run, &e);
 }
 
-/* Embedding and stack of one side: leaves encoder.out or decoder.out. */
-TRF__FN trf_status trf__side_forward(trf__pass *pass, int decoder, const trf__dropouts *p, trf_error *err)
+/* Embedding and sublayers of one stack: leaves stack->out. */
+TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_error *err)
 {
-    trf__embed_side(pass, decoder, p);
-    return trf__stack_forward(pass, decoder, p, err);
+    trf__act *in = stack->embedded, *res = stack->embedded;
+    int i;
+    trf__stack_embed(pass, stack);
+    if (stack->first_gain >= 0) {
+        in = stack->first_y;
+        trf__norm_alone(pass, stack, in, stack->first_stats, res, stack->first_gain, stack->first_bias);
+    }
+    for (i = 0; i < stack->n_sublayers; i++) {
+        const trf__sublayer *layer = &stack->sublayers[i];
+        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        trf__sublayer_forward(pass, stack, layer, in, res);
+        in = layer->gain >= 0 ? layer->y : layer->s;
+        res = pass->config->norm_place == TRF_PRE_NORM ? layer->s : in;
+    }
+    stack->out = in;
+    if (stack->final_gain >= 0) {
+        stack->out = stack->final_y;
+        trf__norm_alone(pass, stack, stack->out, stack->final_stats, in, stack->final_gain, stack->final_bias);
+    }
+    return TRF_OK;
 }
 
-TRF__FN trf_status trf__pass_forward(trf__pass *pass, const trf__dropouts *p, trf_error *err)
+TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
 {
-    if (trf__has_source(pass->config)) TRF__TRY(trf__side_forward(pass, 0, p, err));
-    return trf__has_target(pass->config) ? trf__side_forward(pass, 1, p, err) : TRF_OK;
+    if (trf__has_source(pass->config)) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    return trf__has_target(pass->config) ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
@@ -5535,151 +6312,177 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
-/* The vocabulary projection: logits (rows, vocab) of the decoder's output x (rows, d). */
-TRF__FN void trf__generate(const trf__pass *pass, trf_real *logits, const trf_real *x, int64_t rows)
+TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
-    const trf_config *c = pass->config;
-    const trf__outer *o = &pass->layout->outer;
-    pass->run.ops->linear(&pass->run, logits, x, trf__weight(pass, o->generator_w),
-                          o->generator_b >= 0 ? pass->weights + o->generator_b : NULL, rows, c->target_vocab,
-                          c->d_model);
+    int64_t bias = pass->layout->whole.generator_b;
+    return bias >= 0 ? pass->weights + bias : NULL;
 }
 
-/* The loss of the batch, row by row, and with dx its gradients. */
+/* The loss of the batch, row by row, without gradients. */
 TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
-    const trf__outer *o = &pass->layout->outer;
     trf__loss l;
     TRF__ZERO(l);
     trf__smooth(&l, smoothing, rule, c->target_vocab, c->pad);
     l.row_loss = pass->row_loss;
     l.row_nll = pass->row_nll;
-    l.row_correct = pass->row_correct;
-    l.logits = pass->logits;
+    l.sums = pass->sums;
+    l.room = pass->loss_room;
     l.x = pass->decoder.out;
-    l.w = trf__weight(pass, o->generator_w);
-    l.bias = o->generator_b >= 0 ? pass->weights + o->generator_b : NULL;
-    l.targets = pass->target.targets;
-    l.rows = pass->target.rows;
+    l.w = trf__weight(pass, pass->layout->whole.generator_w);
+    l.bias = trf__generator_bias(pass);
+    l.targets = pass->decoder.device.targets;
+    l.rows = pass->decoder.rows;
     l.d = c->d_model;
+    l.source_rows = pass->encoder.rows;
     return l;
+}
+
+/* The backend's own copies of the matrices, if it wants any. */
+TRF__FN void trf__pack_weights(const trf__pass *pass)
+{
+    const trf__layout *layout = pass->layout;
+    trf__pack pack;
+    int32_t i;
+    pack.copies = pass->copies;
+    pack.weights = pass->weights;
+    for (i = 0; pass->copies && i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        if (p->start != TRF__START_MATRIX && p->start != TRF__START_QKV && p->offset != layout->whole.generator_w)
+            continue;
+        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->shape[1];
+        pass->run.backend->pack(&pass->run, &pack);
+    }
 }
 
 #if !defined(TRF_NO_TRAIN)
 
 // >>backward       the mirror of >>forward
 //
-// With the two streams of >>pass, for steps i from the last to the first:
+// With the two streams of >>pass, for sublayers i from the last to the first:
 //
 //   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all steps. The decoder comes
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder comes
 // first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 
-TRF__FN void trf__step_backward(const trf__pass *pass, const trf__step *step, int decoder, trf_real *g,
-                                const trf_real *in, int add_memory, const trf__dropouts *p)
+TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+                                    const trf__act *in, int add_memory)
 {
-    const trf_config *c = pass->config;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    trf__sub_weights w = trf__step_weights(pass, step);
-    trf__sub_gradients dw;
-    dw.in_w = g + step->in_w; dw.in_b = g + step->in_b; dw.out_w = g + step->out_w; dw.out_b = g + step->out_b;
-    if (step->kind == TRF__FEED_FORWARD) {
-        trf__drop drop = trf__drop_of(p->activation, p->seed, p->step, step->site + 1, side);
-        trf__feed_forward_backward_all(&pass->run, pass->din, &dw, pass->dsub, in, &w, side->rows, c->d_model,
-                                       c->d_ff, (int)c->activation, &drop, &step->acts, &pass->room);
-    } else {
-        trf__sub_shape shape = trf__step_shape(pass, step, decoder, p);
-        trf__attention_backward_all(&pass->run, pass->din, pass->dencoded, add_memory, &dw, pass->dsub, in,
-                                    pass->encoder.out, &w, &shape, &step->acts, &pass->room);
-    }
+    trf__work sub = trf__work_of(pass, stack, layer);
+    trf_real *g = pass->gradients;
+    sub.d_in_w = g + layer->in_w; sub.d_in_b = g + layer->in_b;
+    sub.d_out_w = g + layer->out_w; sub.d_out_b = g + layer->out_b;
+    sub.first = pass->first;
+    sub.dwide = pass->dwide; sub.dmemory = pass->dmemory; sub.dinner = pass->dinner;
+    if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
+    else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory, pass->dsub, in,
+                                 pass->encoder.out);
 }
 
-TRF__FN trf__norm trf__norm_backward_of(const trf__pass *pass, trf_real *g, int64_t rows, int64_t gain, int64_t bias,
-                                        const trf_real *s, trf_real *stats)
+/* Back through a norm (gain -1: none) whose input was s, into ds; the caller adds the gradients that come in. */
+TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack, int64_t gain,
+                                                 int64_t bias, const trf__act *s, const trf_real *stats)
 {
-    trf__norm n = trf__norm_of(pass, rows, gain, bias);
-    n.s = (trf_real *)(uintptr_t)s;     /* backward only reads it */
-    n.stats = stats;
+    trf__norm_gradient n;
+    TRF__ZERO(n);
     n.ds = pass->ds;
-    if (gain >= 0) { n.dgain = g + gain; n.dbias = g + bias; }
+    n.s = s;
+    n.stats = stats;
+    n.rows = stack->rows;
+    n.d = pass->config->d_model;
+    n.epsilon = pass->config->norm_epsilon;
+    n.rule = (int)pass->config->norm_rule;
+    n.first = pass->first;
+    n.at = trf__stack_rows(stack);
+    if (gain < 0) return n;
+    n.gain = pass->weights + gain;
+    n.dgain = pass->gradients + gain;
+    n.dbias = pass->gradients + bias;
     return n;
 }
 
-/* From the gradient of the stack's output to those of its parameters and of its embedding, which is left in pass->ds.
-   may_cancel: 0 when other micro-batches are in the gradients already, as half of this one could not be taken out. */
-TRF__FN trf_status trf__stack_backward(trf__pass *pass, int decoder, trf_real *g, const trf_real *dout,
-                                       const trf__dropouts *p, int may_cancel, trf_error *err)
+/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack has
+   written to already (tying) is added to. */
+TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    const trf__stack *stack = decoder ? &pass->decoder : &pass->encoder;
-    const trf_real *dy = dout, *dy2 = NULL, *ds_in = NULL;
+    const trf_config *c = pass->config;
+    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL;
+    trf__embed_gradient e;
+    e.d = c->d_model;
+    e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
+    e.positions = c->max_length;
+    e.dweight = pass->gradients + stack->embed;
+    e.dtable = stack->positions < 0 ? NULL : pass->gradients + stack->positions + c->position_offset * e.d;
+    e.dy = pass->ds;
+    e.ids = stack->device.ids;
+    e.groups.rows = stack->device.group_rows;
+    e.groups.first = stack->device.group_first;
+    e.groups.n = stack->n_groups;
+    e.at = trf__stack_rows(stack);
+    e.rows = stack->rows;
+    e.scale = trf__embedding_scale(c);
+    e.drop = stack->drop;
+    e.first = pass->first && !written;
+    e.first_table = pass->first;
+    pass->run.backend->embed_gradient(&pass->run, &e);
+}
+
+/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are in
+   the gradients already, as half of this one could not be taken out. */
+TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack, const trf__act *dout, int may_cancel,
+                                       trf_error *err)
+{
+    const trf__backend *on = pass->run.backend;
+    const trf__act *dy = dout, *dy2 = NULL, *ds_in = NULL;
+    trf__norm_gradient n;
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
     if (stack->final_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->final_gain, stack->final_bias,
-                                            stack->steps[stack->n_steps - 1].y, stack->final_stats);
+        n = trf__norm_gradient_of(pass, stack, stack->final_gain, stack->final_bias,
+                                  stack->sublayers[stack->n_sublayers - 1].y, stack->final_stats);
         n.dy = dy;
-        pass->run.ops->add_norm_backward(&pass->run, &n);
+        on->norm_gradient(&pass->run, &n);
         dy = pass->ds;
     }
-    for (i = stack->n_steps - 1; i >= 0; i--) {
-        const trf__step *step = &stack->steps[i];
-        const trf_real *in = i > 0 ? stack->steps[i - 1].y : stack->first_gain >= 0 ? stack->first_y : side->embedded;
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, step->gain, step->bias, step->s, step->norm_stats);
+    for (i = stack->n_sublayers - 1; i >= 0; i--) {
+        const trf__sublayer *layer = &stack->sublayers[i];
+        const trf__act *in = i > 0 ? layer[-1].y : stack->first_gain >= 0 ? stack->first_y : stack->embedded;
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
-        if (step->gain >= 0) { n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in; }
-        else n.ds_in = dy;
+        n = trf__norm_gradient_of(pass, stack, layer->gain, layer->bias, layer->s, layer->norm_stats);
+        n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
         n.dsub = pass->dsub;
-        n.drop = trf__drop_of(p->residual, p->seed, p->step, step->site + 2, side);
-        pass->run.ops->add_norm_backward(&pass->run, &n);
-        trf__step_backward(pass, step, decoder, g, in, memory_seen, p);
-        if (step->kind == TRF__CROSS) memory_seen = 1;
+        n.drop = layer->residual_drop;
+        on->norm_gradient(&pass->run, &n);
+        trf__sublayer_backward(pass, stack, layer, in, memory_seen);
+        if (layer->kind == TRF__CROSS) memory_seen = 1;
         dy = pass->din;
         dy2 = pre ? NULL : pass->ds;
         ds_in = pre ? pass->ds : NULL;
     }
-    if (stack->first_gain >= 0) {
-        trf__norm n = trf__norm_backward_of(pass, g, side->rows, stack->first_gain, stack->first_bias, side->embedded,
-                                            stack->first_stats);
-        n.dy = dy;
-        n.ds_in = ds_in;
-        pass->run.ops->add_norm_backward(&pass->run, &n);
-    } else pass->run.ops->add(&pass->run, pass->ds, pass->din, pass->ds, side->rows * pass->config->d_model);
+    n = trf__norm_gradient_of(pass, stack, stack->first_gain, stack->first_bias, stack->embedded, stack->first_stats);
+    n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
+    on->norm_gradient(&pass->run, &n);
+    trf__stack_embed_backward(pass, stack);
     return TRF_OK;
 }
 
-TRF__FN void trf__embed_side_backward(const trf__pass *pass, int decoder, trf_real *g, const trf__dropouts *p)
-{
-    const trf__outer *o = &pass->layout->outer;
-    const trf__side *side = decoder ? &pass->target : &pass->source;
-    int64_t learned = decoder ? o->tgt_positions : o->src_positions, d = pass->config->d_model;
-    trf__drop drop = trf__drop_of(p->embedding, p->seed, p->step, (uint32_t)decoder, side);
-    pass->run.ops->drop(&pass->run, pass->ds, pass->ds, side->rows, d, &drop);
-    pass->run.ops->embed_backward(&pass->run, g + (decoder ? o->tgt_embed : o->src_embed),
-                                  learned >= 0 ? g + learned + pass->config->position_offset * d : NULL,
-                                  pass->ds, side->ids, side->positions, side->rows, d,
-                                  trf__embedding_scale(pass->config));
-}
-
-/* Loss and all gradients of the batch in the pass. Writers into a tied matrix: projection, target, source, in
-   this order. */
-TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_train_options *o,
-                                      const trf__dropouts *p, int may_cancel, trf_error *err)
+/* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a tied matrix:
+   projection, target, source, in this order. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel, trf_error *err)
 {
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    const trf__outer *outer = &pass->layout->outer;
+    int64_t bias = pass->layout->whole.generator_b;
+    loss.slots = pass->gradients + pass->layout->n_weights;
     loss.dx = pass->din;
-    loss.dw = g + outer->generator_w;
-    loss.db = outer->generator_b >= 0 ? g + outer->generator_b : NULL;
-    pass->run.ops->cross_entropy(&pass->run, &loss);
-    TRF__TRY(trf__stack_backward(pass, 1, g, pass->din, p, may_cancel, err));
-    trf__embed_side_backward(pass, 1, g, p);
+    loss.dw = pass->gradients + pass->layout->whole.generator_w;
+    loss.db = bias >= 0 ? pass->gradients + bias : NULL;
+    loss.first = pass->first;
+    pass->run.backend->cross_entropy(&pass->run, &loss);
+    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
     if (!trf__has_source(pass->config)) return TRF_OK;
-    TRF__TRY(trf__stack_backward(pass, 0, g, pass->dencoded, p, may_cancel, err));
-    trf__embed_side_backward(pass, 0, g, p);
-    return TRF_OK;
+    return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
 }
 
 #endif
@@ -5689,7 +6492,7 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, trf_real *g, const trf_tr
 //
 // A step is: for every micro-batch forward, loss, backward, which add gradients that are sums over tokens; then
 // one optimizer step, which divides by the tokens, clips the global norm and updates. The gradient arena
-// ends with a few slots (>>slots): loss, tokens and hits travel with the gradients, so that one
+// ends with a few slots (see >>ops): loss, tokens and hits travel with the gradients, so that one
 // all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
@@ -5790,57 +6593,41 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     return trf__hooks_check(&o->hooks, err);
 }
 
-// >>slots          what lies behind the gradients in their arena
-//
-// Five sums of the step, two numbers each (what a float holds of it, and the rest).
-
-enum {
-    TRF__SLOT_LOSS = 0, TRF__SLOT_LOSS_REST, TRF__SLOT_NLL, TRF__SLOT_NLL_REST, TRF__SLOT_TOKENS,
-    TRF__SLOT_TOKENS_REST, TRF__SLOT_CORRECT, TRF__SLOT_CORRECT_REST, TRF__SLOT_SOURCE, TRF__SLOT_SOURCE_REST,
-    TRF__SLOTS = 16
-};
-
-/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
-TRF__FN void trf__slot_add(trf_real *slots, int slot, double x)
-{
-    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
-    slots[slot] = (trf_real)sum;
-    slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
-}
-
-TRF__FN double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
-
 struct trf_trainer {
     trf_model *model;
     trf_train_options options;
     trf__pass pass;
+    char *arena; size_t arena_bytes;    /* on the device: all of these */
     trf_real *gradients;            /* n_weights, then TRF__SLOTS */
     trf_real *m, *v;                /* Adam's moments */
-    trf__adam_tile *tiles;
+    trf__tile *tiles;
     double *partial;                /* per tile: sum of squares */
+    trf__verdict *verdict;          /* of the last update */
     int64_t n_tiles;
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updates;                /* those that moved the moments */
+    int64_t updated;                /* number of the last update that was made here; 0: none */
     trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
-    int64_t micro, sentences;       /* micro-batches and sentences since the last update */
+    int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
 };
 
-enum { TRF__ADAM_TILE = 16384 };
+enum { TRF__TILE = 16384 };
 
-/* Cuts the parameters into tiles; tiles NULL only counts. Only matrices of the layers decay, unless decay_all. */
-TRF__FN int64_t trf__adam_tiles(trf__adam_tile *tiles, const trf__layout *layout, int decay_all)
+/* Cuts the parameters into tiles, on the device; tiles NULL only counts. Only matrices of the layers decay, unless
+   decay_all. */
+TRF__FN int64_t trf__cut_tiles(trf__tile *tiles, const trf__run *run, const trf__layout *layout, int decay_all)
 {
+    trf__tile tile;
     int64_t n = 0, at, size;
     int32_t i;
     for (i = 0; i < layout->n_params; i++) {
         const trf__param *p = &layout->params[i];
         size = trf__param_size(p);
-        for (at = 0; at < size; at += TRF__ADAM_TILE, n++) {
-            if (!tiles) continue;
-            tiles[n].begin = p->offset + at;
-            tiles[n].n = trf__min64(TRF__ADAM_TILE, size - at);
-            tiles[n].decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
-                p->start == TRF__START_GENERATOR;
+        tile.decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
+            p->start == TRF__START_GENERATOR;
+        for (at = 0; at < size; at += TRF__TILE, n++) {
+            tile.begin = p->offset + at;
+            tile.n = trf__min64(TRF__TILE, size - at);
+            if (tiles) run->backend->upload(run, tiles + n, &tile, sizeof tile);
         }
     }
     return n;
@@ -5856,39 +6643,71 @@ TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_optio
     return limits;
 }
 
+/* What a trainer keeps on the device besides its pass, in one arena; base NULL: only the size. */
+TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, int64_t n_weights, char *base)
+{
+    trf__cursor cursor = trf__cursor_at(base);
+    size_t copies = run->backend->copy_bytes(&run->device, n_weights, 1);
+    t->gradients = trf__take_reals(&cursor, n_weights + TRF__SLOTS, 1);
+    t->m = trf__take_reals(&cursor, n_weights, 1);
+    t->v = trf__take_reals(&cursor, n_weights, 1);
+    t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
+    t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
+    t->verdict = (trf__verdict *)trf__take(&cursor, 1, sizeof(trf__verdict));
+    if (copies > 0) t->pass.copies = trf__take(&cursor, 1, copies);
+    return cursor.used;
+}
+
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf__limits limits;
-    size_t weights, tiles, rest;
+    trf_device device;
+    trf__run run;
+    trf_trainer count;
     if (!options) options = &defaults;
     if (!config || trf__config_check(config, NULL) != TRF_OK ||
         trf__train_check(options, config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
-    trf__place_all(&layout, config);
+    TRF__ZERO(count);
+    trf__lay_out(&layout, config);
     limits = trf__train_limits(config, options);
-    weights = trf__bytes(layout.n_weights, sizeof(trf_real));
-    tiles = trf__bytes(layout.n_weights / TRF__ADAM_TILE + layout.n_params, sizeof(trf__adam_tile) + sizeof(double));
-    rest = trf__add_size(sizeof(trf_trainer) + TRF__SLOTS * sizeof(trf_real), tiles);
-    return trf__add_size(trf__add_size(trf__bytes(3, weights), rest),
-                         trf__pass_memory(config, &limits, 1, options->threads));
+    device = config->device;
+    device.threads = options->threads;
+    run = trf__run_on(&device, &options->hooks);
+    count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
+    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL), sizeof count),
+                         trf__pass_memory(config, &limits, options, &device));
 }
 
 TRF_API void trf_trainer_destroy(trf_trainer *trainer)
 {
     trf_hooks hooks;
-    size_t bytes;
+    const trf__run *run;
     if (!trainer) return;
     hooks = trainer->options.hooks;
-    bytes = trf__bytes(trainer->model->layout.n_weights, sizeof(trf_real));
+    run = &trainer->pass.run;
+    if (run->backend) run->backend->free(run, trainer->arena, trainer->arena_bytes);
     trf__pass_close(&trainer->pass);
-    trf__free(&hooks, trainer->gradients, bytes + TRF__SLOTS * sizeof(trf_real));
-    trf__free(&hooks, trainer->m, bytes);
-    trf__free(&hooks, trainer->v, bytes);
-    trf__free(&hooks, trainer->tiles, trf__bytes(trainer->n_tiles, sizeof(trf__adam_tile)));
-    trf__free(&hooks, trainer->partial, trf__bytes(trainer->n_tiles, sizeof(double)));
     trf__free(&hooks, trainer, sizeof *trainer);
+}
+
+/* Memory for gradients and moments, all zero, and the tiles. */
+TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    const trf__layout *layout = &t->model->layout;
+    t->n_tiles = trf__cut_tiles(NULL, run, layout, 0);
+    t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
+    t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
+    if (!t->arena)
+        return trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
+                         (long long)layout->n_weights);
+    trf__trainer_layout(t, run, layout->n_weights, t->arena);
+    trf__cut_tiles(t->tiles, run, layout, t->options.decay_all);
+    t->pass.gradients = t->gradients;
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
@@ -5898,7 +6717,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     trf_trainer *t;
     trf__limits limits;
     trf_status status;
-    size_t bytes;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     *trainer = NULL;
     if (!model) return trf__fail_null(err, "model");
@@ -5909,22 +6727,11 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
-    t->n_tiles = trf__adam_tiles(NULL, &model->layout, 0);
-    bytes = trf__bytes(model->layout.n_weights, sizeof(trf_real));
-    t->gradients = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes + TRF__SLOTS * sizeof(trf_real));
-    t->m = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
-    t->v = (trf_real *)trf__alloc_zeroed(&options->hooks, bytes);
-    t->tiles = (trf__adam_tile *)trf__alloc(&options->hooks, trf__bytes(t->n_tiles, sizeof(trf__adam_tile)));
-    t->partial = (double *)trf__alloc(&options->hooks, trf__bytes(t->n_tiles, sizeof(double)));
-    status = TRF_OK;
-    if (!t->gradients || !t->m || !t->v || !t->tiles || !t->partial)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
-                           (long long)model->layout.n_weights);
     limits = trf__train_limits(&model->config, options);
-    if (status == TRF_OK)
-        status = trf__pass_open(&t->pass, model, &limits, 1, options->threads, &options->hooks, err);
+    status = trf__pass_open(&t->pass, model, &limits, options, options->threads, &options->hooks, err);
+    if (status == TRF_OK) status = trf__trainer_arena(t, err);
+    if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
-    trf__adam_tiles(t->tiles, &model->layout, options->decay_all);
     *trainer = t;
     return TRF_OK;
 }
@@ -5939,35 +6746,42 @@ TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index)
 {
-    return trf__param_view(trainer ? trainer->model : NULL, trainer ? trainer->gradients : NULL, index);
+    if (!trainer) return trf_parameter(NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
 
 // >>step           one update, in two halves
+//
+// Nothing here waits for the device, but to fill in a report that was asked for.
 
 TRF__FN void trf__report_clear(trf_step_report *report) { if (report) memset(report, 0, sizeof *report); }
 
-TRF__FN void trf__report_means(trf_step_report *report, double loss, double nll, double correct, double tokens)
+TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, double source_tokens)
 {
-    double n = tokens > 0 ? tokens : 1;
-    report->loss = loss / n;
-    report->nll = nll / n;
-    report->accuracy = correct / n;
-    report->target_tokens = (int64_t)(tokens + 0.5);
+    double n = sums->tokens > 0 ? sums->tokens : 1;
+    report->loss = sums->loss / n;
+    report->nll = sums->nll / n;
+    report->accuracy = sums->correct / n;
+    report->target_tokens = (int64_t)(sums->tokens + 0.5);
+    report->source_tokens = (int64_t)(source_tokens + 0.5);
 }
 
-/* Sums of a pass's losses, in the order of rows. */
-TRF__FN void trf__sum_losses(const trf__pass *pass, double *loss, double *nll, double *correct)
+/* The report of one batch, from the sums that its loss has left. */
+TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *report, int64_t step, trf_error *err)
 {
-    int64_t i;
-    *loss = *nll = *correct = 0;
-    for (i = 0; i < pass->target.rows; i++) {
-        *loss += pass->row_loss[i];
-        *nll += pass->row_nll[i];
-        *correct += pass->row_correct[i];
-    }
+    trf__sums sums;
+    if (!report) return TRF_OK;
+    pass->run.backend->download(&pass->run, &sums, pass->sums, sizeof sums);
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    trf__report_means(report, &sums, (double)pass->encoder.rows);
+    report->step = step;
+    return TRF_OK;
 }
 
-TRF_API void trf_discard_gradients(trf_trainer *trainer) { if (trainer) trainer->micro = trainer->sentences = 0; }
+TRF_API void trf_discard_gradients(trf_trainer *trainer)
+{
+    if (trainer) trainer->micro = trainer->sentences = trainer->target_rows = 0;
+}
 
 TRF__FN void trf__complete_step(trf_trainer *trainer)
 {
@@ -5981,38 +6795,28 @@ TRF_API void trf_end_step(trf_trainer *trainer)
     if (trainer) trf__complete_step(trainer);
 }
 
-TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                    trf_error *err)
+TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
 {
+    trf__pass *pass = &trainer->pass;
     const trf_train_options *o = &trainer->options;
-    trf_real *slots = trainer->gradients + trainer->model->layout.n_weights;
-    trf__dropouts p;
-    double loss, nll, correct;
+    trf_status status;
     if (batch->ordinal < 0 || batch->ordinal > INT32_MAX / 2 || trainer->sentences > INT32_MAX / 2)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %d, got %lld", INT32_MAX / 2, (long long)batch->ordinal);
-    TRF__TRY(trf__pass_batch(&trainer->pass, batch, batch->ordinal + trainer->sentences, err));
-    p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout;
-    p.residual = o->residual_dropout;
-    p.seed = o->seed;
-    p.step = trainer->step + 1;
-    TRF__TRY(trf__pass_forward(&trainer->pass, &p, err));
-    if (trainer->micro == 0) memset(trainer->gradients, 0,
-                                    ((size_t)trainer->model->layout.n_weights + TRF__SLOTS) * sizeof(trf_real));
-    TRF__TRY(trf__pass_backward(&trainer->pass, trainer->gradients, o, &p, trainer->micro == 0, err));
-    trf__sum_losses(&trainer->pass, &loss, &nll, &correct);
-    trf__slot_add(slots, TRF__SLOT_LOSS, loss);
-    trf__slot_add(slots, TRF__SLOT_NLL, nll);
-    trf__slot_add(slots, TRF__SLOT_CORRECT, correct);
-    trf__slot_add(slots, TRF__SLOT_TOKENS, (double)trainer->pass.target.rows);
-    trf__slot_add(slots, TRF__SLOT_SOURCE, (double)trainer->pass.source.rows);
+    pass->now.key0 = (uint32_t)o->seed;
+    pass->now.key1 = (uint32_t)(o->seed >> 32);
+    pass->now.step = (uint32_t)(trainer->step + 1);
+    pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
+    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), batch->ordinal + trainer->sentences, err));
+    pass->first = trainer->micro == 0;
+    pass->run.now = (const trf__now *)(const void *)pass->device_block;
+    status = trf__pass_forward(pass, err);
+    if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
+    pass->run.now = NULL;
+    TRF__TRY(status);
     trainer->micro++;
-    trainer->sentences += trainer->pass.n_sentences;
-    if (report) {
-        trf__report_means(report, loss, nll, correct, (double)trainer->pass.target.rows);
-        report->source_tokens = trainer->pass.source.rows;
-        report->step = trainer->step + 1;
-    }
+    trainer->sentences += pass->n_sentences;
+    trainer->target_rows += pass->decoder.rows;
     return TRF_OK;
 }
 
@@ -6025,18 +6829,23 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
     if (trainer->micro == 0) trainer->begin = batch->place;
-    status = trf__micro_batch(trainer, batch, report, err);
+    status = trf__micro_batch(trainer, batch, err);
     trainer->behind = batch->place;
     if (status != TRF_E_CANCELLED) trainer->behind.batch++;
-    return status;
+    TRF__TRY(status);
+    return trf__report_batch(&trainer->pass, report, trainer->step + 1, err);
 }
 
-/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings last. */
-TRF__FN trf_status trf__reduce(trf_trainer *t, trf_error *err)
+/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings last. Then their
+   tokens have to be asked for. */
+TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__layout *layout = &t->model->layout;
+    const trf__run *run = &t->pass.run;
     int64_t end = layout->n_weights + TRF__SLOTS, begin;
     int i = t->model->config.encoder_layers + t->model->config.decoder_layers;
+    trf_real slots[TRF__SLOTS];
+    *tokens = (double)t->target_rows;
     if (!t->options.all_reduce) return TRF_OK;
     for (; end > 0; end = begin) {
         begin = i > 0 ? layout->layers[--i].self_in_w : 0;
@@ -6046,121 +6855,109 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, trf_error *err)
                              "the all_reduce hook failed; the gradients are discarded, nothing was updated");
         }
     }
+    run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
+    TRF__TRY(run->backend->sync(run, err));
+    *tokens = trf__slot(slots, TRF__SLOT_TOKENS);
     return TRF_OK;
 }
 
-/* Global norm of the summed gradients; or, when it is not finite, the name of the first tensor to blame. */
-TRF__FN double trf__gradient_norm(trf_trainer *t, const char **blame)
-{
-    double sum = 0;
-    int64_t i, k;
-    t->pass.run.ops->sum_squares(&t->pass.run, t->partial, t->gradients, t->tiles, t->n_tiles);
-    for (i = 0; i < t->n_tiles; i++) sum += t->partial[i];
-    *blame = NULL;
-    for (i = 0; !trf__is_finite(sum) && !*blame && i < t->model->layout.n_params; i++) {
-        const trf__param *p = &t->model->layout.params[i];
-        for (k = 0; k < trf__param_size(p) && !*blame; k++)
-            if (!trf__is_finite((double)t->gradients[p->offset + k])) *blame = p->name;
-    }
-    return sqrt(sum);
-}
-
-/* 1 - beta^n, without cancelling where beta is near 1. */
-TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
-
-/* The coefficients of >>adam for update number n of the moments, from the gradient's scale. A float v holds nothing
-   below 1e-45: it counts as 1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
-TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learning_rate, int64_t n)
+/* Decides over the step, and moves the weights. */
+TRF__FN void trf__update(const trf_trainer *t)
 {
     const trf_train_options *o = &t->options;
-    double c1 = trf__bias(o->beta1, n), c2 = trf__bias(o->beta2, n);
-    trf__adam a;
-    TRF__ZERO(a);
-    a.p = t->model->weights;
-    a.m = t->m; a.v = t->v; a.g = t->gradients;
-    a.tiles = t->tiles; a.n_tiles = t->n_tiles;
-    a.scale = scale;
-    a.beta1 = o->beta1; a.beta2 = o->beta2;
-    a.rate = learning_rate / c1;
-    a.v_scale = 1 / c2;
-    if (o->epsilon_rule == TRF_EPSILON_FAIRSEQ) { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; }
-    a.epsilon_in = o->epsilon_rule == TRF_EPSILON_INSIDE ? o->epsilon : 0;
-    a.epsilon_out = o->epsilon_rule == TRF_EPSILON_INSIDE ? 0 : o->epsilon;
-    if (TRF__REAL_BYTES == 4) a.epsilon_in += 1e-44 * a.v_scale;
-    if (o->optimizer == TRF_ADAM) a.l2 = o->weight_decay;
-    else a.shrink = learning_rate * o->weight_decay;
-    return a;
+    trf__run run = t->pass.run;
+    trf__clip clip;
+    trf__adam adam;
+    run.now = (const trf__now *)(const void *)t->pass.device_block;
+    clip.verdict = t->verdict;
+    clip.partial = t->partial;
+    clip.gradients = t->gradients;
+    clip.slots = t->gradients + t->model->layout.n_weights;
+    clip.tiles = t->tiles; clip.n_tiles = t->n_tiles;
+    clip.clip_norm = o->clip_norm;
+    adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = t->gradients;
+    adam.copy = t->pass.copies;
+    adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
+    adam.verdict = t->verdict;
+    adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon; adam.weight_decay = o->weight_decay;
+    adam.optimizer = (int)o->optimizer; adam.epsilon_rule = (int)o->epsilon_rule;
+    run.backend->clip(&run, &clip);
+    run.backend->adam(&run, &adam);
 }
 
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
-    const trf_real *slots;
-    trf_step_report local;
-    const char *blame;
-    double tokens, norm, scale;
+    double tokens;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    slots = trainer->gradients + trainer->model->layout.n_weights;
-    if (!report) { TRF__ZERO(local); report = &local; }
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                          "there are no gradients: call trf_forward_backward first");
-    TRF__TRY(trf__reduce(trainer, err));
-    tokens = trf__slot(slots, TRF__SLOT_TOKENS);
+    TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (!(tokens > 0)) {
         trf_discard_gradients(trainer);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
                          "the step has no target tokens: nothing to learn from");
     }
-    trf__report_means(report, trf__slot(slots, TRF__SLOT_LOSS), trf__slot(slots, TRF__SLOT_NLL),
-                      trf__slot(slots, TRF__SLOT_CORRECT), tokens);
-    report->source_tokens = (int64_t)(trf__slot(slots, TRF__SLOT_SOURCE) + 0.5);
-    norm = trf__gradient_norm(trainer, &blame) / tokens;
+    trf__update(trainer);
     trf__complete_step(trainer);
-    report->step = trainer->step;
-    report->gradient_norm = norm;
-    report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step);
-    scale = trainer->options.clip_norm / (norm + 1e-6);     /* as torch.nn.utils.clip_grad_norm_ */
-    if (!(scale < 1)) scale = 1;
-    if (!(norm * scale < TRF__MOST_GRADIENT) || !trf__is_finite(report->loss)) {
-        report->skipped = 1;
-        trf__copy_text(report->tensor, sizeof report->tensor,
-                       blame ? blame : trf__is_finite(report->loss) ? "gradient_norm" : "loss");
-        return TRF_OK;
-    }
-    {
-        trf__adam a = trf__adam_of(trainer, scale / tokens, report->learning_rate, ++trainer->updates);
-        trainer->pass.run.ops->adam(&trainer->pass.run, &a);
-    }
+    trainer->updated = trainer->step;
+    return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
+}
+
+/* Name of the parameter that a tile is a piece of. */
+TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
+{
+    int32_t i = 0;
+    while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]), TRF__TILE))
+        tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
+    return layout->params[i].name;
+}
+
+TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
+{
+    const trf__run *run;
+    trf__verdict v;
+    const char *blame;
+    trf__report_clear(report);
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (!report) return trf__fail_null(err, "report");
+    if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there was no update yet");
+    run = &trainer->pass.run;
+    run->backend->download(run, &v, trainer->verdict, sizeof v);
+    TRF__TRY(run->backend->sync(run, err));
+    trf__report_means(report, &v.sums, v.source_tokens);
+    report->step = trainer->updated;
+    report->gradient_norm = v.norm;
+    report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
+    report->skipped = v.skipped;
+    if (!v.skipped) return TRF_OK;
+    blame = v.bad_tile >= 0 ? trf__tile_name(&trainer->model->layout, v.bad_tile)
+                            : trf__is_finite(report->loss) ? "gradient_norm" : "loss";
+    trf__copy_text(report->tensor, sizeof report->tensor, blame);
     return TRF_OK;
 }
 
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                   trf_error *err)
 {
-    TRF__TRY(trf_forward_backward(trainer, batch, report, err));
+    trf__report_clear(report);
+    TRF__TRY(trf_forward_backward(trainer, batch, NULL, err));
     return trf_optimizer_step(trainer, report, err);
 }
 
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
 {
-    trf__dropouts none;
+    const trf__run *run;
     trf__loss loss;
-    double sum, nll, correct;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
-    TRF__ZERO(none);
-    TRF__TRY(trf__pass_batch(&trainer->pass, batch, 0, err));
-    TRF__TRY(trf__pass_forward(&trainer->pass, &none, err));
+    run = &trainer->pass.run;
+    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trf__sides(trainer->pass.config), 0, err));
+    TRF__TRY(trf__pass_forward(&trainer->pass, err));
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
-    trainer->pass.run.ops->cross_entropy(&trainer->pass.run, &loss);
-    trf__sum_losses(&trainer->pass, &sum, &nll, &correct);
-    if (report) {
-        trf__report_means(report, sum, nll, correct, (double)trainer->pass.target.rows);
-        report->source_tokens = trainer->pass.source.rows;
-        report->step = trainer->step;
-    }
-    return TRF_OK;
+    run->backend->cross_entropy(run, &loss);
+    return trf__report_batch(&trainer->pass, report, trainer->step, err);
 }
 
 #endif
@@ -6426,7 +7223,8 @@ TRF__FN void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
    the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
    probability, and while the prefix lasts there is one row. A number above zero is rounding: it counts as 0. */
-TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
+TRF__FN void trf__beam_gather(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
+                              int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
     int eos_allowed = forced >= 0 || beam->n >= beam->least;
@@ -6436,9 +7234,8 @@ TRF__FN void trf__beam_gather(trf__beam *beam, const trf__candidate *candidates,
         int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 2: some shown are unknown */
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
-            const trf__candidate *candidate = &candidates[row * stride + j];
-            int32_t id = forced >= 0 ? forced : candidate->id;
-            double p = candidate->log_probability;
+            int32_t id = forced >= 0 ? forced : ids[row * stride + j];
+            double p = log_probabilities[row * stride + j];
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
             if (p > 0) p = 0;
             if (p < least) least = p;
@@ -6485,12 +7282,13 @@ TRF__FN void trf__beam_place(trf__beam *beam)
     beam->width = places;
 }
 
-/* One step. candidates: row r's stand at candidates[r * stride], `count` of them, as trf__beam_wanted asked, no token
-   twice. Returns the number of rows that live on, 0 when the search is done; row r continues row
-   trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
-TRF__FN int32_t trf__beam_advance(trf__beam *beam, const trf__candidate *candidates, int64_t stride, int32_t count)
+/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
+   Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
+   token trf__beam_tokens()[r]. */
+TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
+                                  int32_t count)
 {
-    trf__beam_gather(beam, candidates, stride, count);
+    trf__beam_gather(beam, log_probabilities, ids, stride, count);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
@@ -6638,31 +7436,40 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A step is the decoder's half of >>forward over the live rows, one new token each, with this cache. A sentence that
-// is done leaves: its rows are gone at the next step. Memory grows to what the calls bring.
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but the
+// search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings their
+// best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what the calls
+// bring.
 // -----------------------------------------------------------------------------------------------
 
-/* What a search holds besides the activations of its pass, laid out in one arena from three sizes. */
-typedef struct trf__decoder {
+/* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
+typedef struct trf__hypotheses {
     int64_t n_sentences, length, source_rows;   /* of this round: sentences; most tokens read; rows of the encoder */
     int64_t n_rows;                             /* n_sentences * beam */
-    char *arena; size_t arena_bytes;
+    char *arena, *device_arena;
+    size_t bytes, device_bytes;
+    /* on the device */
     trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
-    trf_real *logits;                           /* (n_rows, vocab) */
-    int32_t *ancestors[2];                      /* (n_rows, length), this step's and the next one's */
-    int32_t *only;                              /* (n_rows) what trf__beam_wanted has asked for: see trf__top */
+    int32_t *ancestors[2];                      /* (n_rows, length), this token's and the next one's */
+    void *top_room;
+    char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
+    /* on the host */
+    char *candidates;                           /* the same */
+    int32_t *ids, *parents;                     /* (n_rows) of the token that is read next */
     int32_t *live;                              /* the sentences still searched, in the order of their rows */
-    trf__candidate *candidates;                 /* (n_rows, wanted) */
+    trf__span *sources;                         /* rows of each sentence's source */
     trf__beam *beams;
     char *beam_memory;
-} trf__decoder;
+} trf__hypotheses;
 
 struct trf_translator {
     const trf_model *model;
     trf_search search;
-    trf__pass pass;
-    trf_real *packed;                       /* the weights as panels, in the layout of the weights */
-    trf__decoder decoder;
+    trf__pass pass;                         /* its copies are the translator's own */
+    size_t copy_bytes;
+    trf__hypotheses hypotheses;
+    double *numbers; int64_t numbers_capacity;          /* downloaded */
+    char *room; size_t room_bytes;                      /* on the device: see >>look-inside */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best places for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -6672,86 +7479,97 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-TRF__FN size_t trf__decoder_layout(trf__decoder *d, const trf_config *c, const trf_search *s, char *base)
+/* Candidates of a row, at most. */
+TRF__FN int64_t trf__most_candidates(const trf_search *s) { return (int64_t)s->beam * s->candidates + 1; }
+
+/* Sets bytes and device_bytes; with the arenas, cuts them. */
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
-    int64_t n = d->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
-    trf__cursor cursor = trf__cursor_at(base);
+    int64_t n = h->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
+    trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
+    size_t found = trf__bytes(trf__most_candidates(s), sizeof(double) + sizeof(int32_t));
     trf__beam beam;
     int i;
-    d->n_rows = n;
-    d->cache.self_layer = d->length * n * width;
-    d->cache.cross_layer = d->source_rows * width;
-    d->cache.self = trf__take_reals(&cursor, c->decoder_layers, d->cache.self_layer);
-    d->cache.cross = trf__take_reals(&cursor, c->decoder_layers, d->cache.cross_layer);
-    d->logits = trf__take_reals(&cursor, n, trf__round_up(c->target_vocab, 16));
-    for (i = 0; i < 2; i++) d->ancestors[i] = (int32_t *)trf__take(&cursor, n * d->length, sizeof(int32_t));
-    d->only = (int32_t *)trf__take(&cursor, n, sizeof(int32_t));
-    d->live = (int32_t *)trf__take(&cursor, d->n_sentences, sizeof(int32_t));
-    d->candidates = (trf__candidate *)trf__take(&cursor, n * ((int64_t)s->beam * s->candidates + 1),
-                                                sizeof(trf__candidate));
-    d->beams = (trf__beam *)trf__take(&cursor, d->n_sentences, sizeof(trf__beam));
-    d->beam_memory = (char *)trf__take(&cursor, d->n_sentences,
-                                       trf__beam_layout(&beam, s, (int32_t)d->length, NULL));
-    return cursor.used;
+    h->n_rows = n;
+    h->cache.self_layer = h->length * n * width;
+    h->cache.cross_layer = h->source_rows * width;
+    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
+    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.cross_layer, run->element));
+    for (i = 0; i < 2; i++) h->ancestors[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
+    h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab));
+    h->found = (char *)trf__take(&device, n, found);
+    h->candidates = (char *)trf__take(&host, n, found);
+    h->ids = (int32_t *)trf__take(&host, n, sizeof(int32_t));
+    h->parents = (int32_t *)trf__take(&host, n, sizeof(int32_t));
+    h->live = (int32_t *)trf__take(&host, h->n_sentences, sizeof(int32_t));
+    h->sources = (trf__span *)trf__take(&host, h->n_sentences, sizeof(trf__span));
+    h->beams = (trf__beam *)trf__take(&host, h->n_sentences, sizeof(trf__beam));
+    h->beam_memory = (char *)trf__take(&host, h->n_sentences, trf__beam_layout(&beam, s, (int32_t)h->length, NULL));
+    h->bytes = host.used;
+    h->device_bytes = device.used;
 }
 
-/* Lays the decoder out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows.
-   Nothing in it outlives a round, so the arena is cut anew each time, and replaced only if it is too small. On
-   failure nothing has changed. */
-TRF__FN trf_status trf__decoder_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
-                                        trf_error *err)
+/* Lays everything out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows. Nothing
+   in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too small. On failure
+   nothing has changed. */
+TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
+                                           trf_error *err)
 {
-    trf__decoder d = t->decoder;
-    size_t bytes, each;
+    const trf__run *run = &t->pass.run;
+    trf__hypotheses old = t->hypotheses, h;
+    size_t each;
     int64_t i;
-    d.n_sentences = sentences;
-    d.length = length;
-    d.source_rows = source_rows;
-    bytes = trf__decoder_layout(&d, &t->model->config, &t->search, NULL);
-    if (!d.arena || bytes > d.arena_bytes) {
-        char *arena = (char *)trf__alloc(&t->search.hooks, bytes);
-        if (!arena)
+    TRF__ZERO(h);
+    h.n_sentences = sentences;
+    h.length = length;
+    h.source_rows = source_rows;
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
+    if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
+        h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
+        h.device_arena = (char *)run->backend->alloc(run, h.device_bytes);
+        if (!h.arena || !h.device_arena) old = h;
+        run->backend->free(run, old.device_arena, old.device_bytes);
+        trf__free(&run->hooks, old.arena, old.bytes);
+        if (!h.arena || !h.device_arena)
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
-                             (unsigned long long)bytes, (long long)d.n_rows, (long long)length);
-        trf__free(&t->search.hooks, d.arena, d.arena_bytes);
-        d.arena = arena;
-        d.arena_bytes = bytes;
+                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes), (long long)h.n_rows,
+                             (long long)length);
+        old = h;
     }
-    trf__decoder_layout(&d, &t->model->config, &t->search, d.arena);
-    each = trf__beam_layout(&d.beams[0], &t->search, (int32_t)length, NULL);
+    h.arena = old.arena;
+    h.device_arena = old.device_arena;
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
+    h.bytes = old.bytes;
+    h.device_bytes = old.device_bytes;
+    each = trf__beam_layout(&h.beams[0], &t->search, (int32_t)length, NULL);
     for (i = 0; i < sentences; i++)
-        trf__beam_layout(&d.beams[i], &t->search, (int32_t)length, d.beam_memory + (size_t)i * each);
-    t->decoder = d;
+        trf__beam_layout(&h.beams[i], &t->search, (int32_t)length, h.beam_memory + (size_t)i * each);
+    t->hypotheses = h;
     return TRF_OK;
 }
 
 TRF_API void trf_translator_destroy(trf_translator *t)
 {
     trf_hooks hooks;
+    const trf__run *run;
     if (!t) return;
     hooks = t->search.hooks;
+    run = &t->pass.run;
+    if (run->backend) {
+        run->backend->free(run, t->pass.copies, t->copy_bytes);
+        run->backend->free(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
+        run->backend->free(run, t->room, t->room_bytes);
+    }
     trf__pass_close(&t->pass);
-    trf__free(&hooks, t->packed, trf__bytes(t->model->layout.n_weights, sizeof(trf_real)));
-    trf__free(&hooks, t->decoder.arena, t->decoder.arena_bytes);
+    trf__free(&hooks, t->hypotheses.arena, t->hypotheses.bytes);
+    trf__free(&hooks, t->numbers, trf__bytes(t->numbers_capacity, sizeof *t->numbers));
     trf__free(&hooks, t->answers, trf__bytes(t->answers_capacity, sizeof *t->answers));
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
     trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
     trf__free(&hooks, t, sizeof *t);
-}
-
-/* The matrices that decoding multiplies with a few rows, as panels. */
-TRF__FN void trf__pack_weights(trf_translator *t)
-{
-    const trf_model *m = t->model;
-    int32_t i;
-    for (i = 0; i < m->layout.n_params; i++) {
-        const trf__param *p = &m->layout.params[i];
-        if (p->start == TRF__START_MATRIX || p->start == TRF__START_QKV || p->offset == m->layout.outer.generator_w)
-            trf__pack_weight(t->packed + p->offset, m->weights + p->offset, p->shape[0], p->shape[1]);
-    }
 }
 
 /* What a new translator is made for: a few short sentences. */
@@ -6771,6 +7589,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_translator *t;
     trf__limits limits;
     trf_status status;
+    const trf__run *run;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
     if (!model) return trf__fail_null(err, "model");
@@ -6781,47 +7600,92 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->model = model;
     t->search = *search;
     limits = trf__translator_limits(&model->config, search);
-    t->packed = (trf_real *)trf__alloc(&search->hooks, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
-    status = TRF_OK;
-    if (!t->packed) status = trf__fail(err, TRF_E_NOMEM, -1, "packed", "no memory for packed weights");
-    if (status == TRF_OK)
-        status = trf__pass_open(&t->pass, model, &limits, 0, search->threads, &search->hooks, err);
+    status = trf__pass_open(&t->pass, model, &limits, NULL, search->threads, &search->hooks, err);
+    run = &t->pass.run;
+    if (status == TRF_OK) {
+        t->copy_bytes = run->backend->copy_bytes(&run->device, model->layout.n_weights, 0);
+        if (t->copy_bytes) t->pass.copies = run->backend->alloc(run, t->copy_bytes);
+        if (t->copy_bytes && !t->pass.copies)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    }
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
-    trf__pack_weights(t);
-    t->pass.packed = t->packed;
+    trf__pack_weights(&t->pass);
     *translator = t;
     return TRF_OK;
 }
 
 // >>decode         one token for all live rows
 
-/* Logits of the next token of every row from the pass's target ids, which are the tokens read now; `at` others have
-   been read before them. Each row is a sequence of one query, its keys are its ancestors. */
-TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, trf_error *err)
+/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows they
+   continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask the rows
+   of its source. Returns how many candidates are wanted of each row. */
+TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, int32_t n_live)
 {
-    trf__decoder *d = &t->decoder;
-    trf__side *side = &t->pass.target;
-    trf__dropouts none;
-    trf_status status;
-    int64_t r;
-    TRF__ZERO(none);
+    trf__hypotheses *h = &t->hypotheses;
+    trf__stack *stack = &t->pass.decoder;
+    const trf__lists *l = &stack->host;
+    int64_t r, row = 0, wanted = 1;
+    int32_t k;
+    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
+    stack->rows = stack->n_self = rows;
+    stack->n_cross = trf__has_source(&t->model->config) ? n_live : 0;
+    stack->most_keys = at + 1;
+    stack->most_memory = 0;
+    trf__block_cut(&t->pass, t->pass.host_block, 0);
     for (r = 0; r < rows; r++) {
-        trf__span *span = &side->self[r];
-        side->positions[r] = (int32_t)at;
-        d->ancestors[0][r * d->length + at] = (int32_t)(at * d->n_rows + r);
+        trf__span *span = &l->self[r];
         TRF__ZERO(*span);
-        span->query = r;
+        span->query = (int32_t)r;
         span->n_query = 1;
-        span->n_key = at + 1;
-        span->key_rows = d->ancestors[0] + r * d->length;
+        span->n_key = (int32_t)at + 1;
+        l->ids[r] = h->ids[r];
+        l->parents[r] = h->parents[r];
+        l->position[r] = (int32_t)at;
     }
-    side->rows = side->n_self = rows;
-    d->cache.fresh = at * d->n_rows * 2 * t->model->config.d_model;
-    t->pass.cache = &d->cache;
-    status = trf__side_forward(&t->pass, 1, &none, err);
-    t->pass.cache = NULL;
-    if (status == TRF_OK) trf__generate(&t->pass, d->logits, t->pass.decoder.out, rows);
-    return status;
+    for (k = 0; k < n_live; k++) {
+        const trf__beam *beam = &h->beams[h->live[k]];
+        trf__beam_request request = trf__beam_wanted(beam);
+        wanted = trf__max64(wanted, request.count);
+        if (stack->n_cross) {
+            l->cross[k] = h->sources[h->live[k]];
+            l->cross[k].query = (int32_t)row;
+            l->cross[k].n_query = beam->live;
+            stack->most_memory = trf__max64(stack->most_memory, l->cross[k].n_key);
+        }
+        for (r = 0; r < beam->live; r++) l->only[row++] = request.forced;
+    }
+    trf__block_upload(&t->pass, trf__block_cut(&t->pass, t->pass.device_block, 1));
+    return wanted;
+}
+
+/* The best continuations of every row, into h->candidates: (rows, wanted) log-probabilities, then ids. */
+TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, int64_t wanted, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    trf__ancestors a;
+    trf__top top;
+    a.to = h->ancestors[at & 1]; a.from = h->ancestors[~at & 1];
+    a.parents = t->pass.decoder.device.parents;
+    a.rows = rows; a.stride = h->length; a.at = at; a.first_slot = at * h->n_rows;
+    run->backend->ancestors(run, &a);
+    h->cache.ancestors = a.to;
+    h->cache.stride = h->length;
+    h->cache.fresh = a.first_slot * 2 * c->d_model;
+    TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
+    top.log_probabilities = (double *)(void *)h->found;
+    top.ids = (int32_t *)(void *)(top.log_probabilities + rows * wanted);
+    top.room = h->top_room;
+    top.x = t->pass.decoder.out;
+    top.w = trf__weight(&t->pass, t->pass.layout->whole.generator_w);
+    top.bias = trf__generator_bias(&t->pass);
+    top.rows = rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
+    top.banned[0] = c->pad; top.banned[1] = c->bos;
+    top.only = t->pass.decoder.device.only; top.eos = c->eos;
+    run->backend->top(run, &top);
+    run->backend->download(run, h->candidates, h->found, trf__bytes(rows * wanted, sizeof(double) + sizeof(int32_t)));
+    return run->backend->sync(run, err);
 }
 
 // >>rounds         sentences searched together
@@ -6858,27 +7722,26 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     return need;
 }
 
-/* Makes room for the round, encodes its sources, and projects the keys and values that every step will read. */
+/* Makes room for the round, encodes its sources, and projects the keys and values that every token will read. */
 TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     trf__limits need = trf__round_limits(round, &t->search);
+    trf__pass *pass = &t->pass;
     trf_batch batch;
-    trf__dropouts none;
     int32_t i;
-    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
-    TRF__TRY(trf__decoder_reserve(t, round->n, round->longest + 1, need.source_rows, err));
+    TRF__TRY(trf__pass_reserve(pass, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, need.source_rows, err));
     if (!trf__has_source(c)) return TRF_OK;
-    TRF__ZERO(none);
     TRF__ZERO(batch);
     batch.source = round->sources;
-    TRF__TRY(trf__pass_sides(&t->pass, &batch, 1, 0, 0, err));
-    TRF__TRY(trf__side_forward(&t->pass, 0, &none, err));
+    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
+    memcpy(t->hypotheses.sources, pass->encoder.host.self, trf__bytes(round->n, sizeof(trf__span)));
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < c->decoder_layers; i++) {
-        trf__sub_weights w = trf__step_weights(&t->pass, &t->pass.decoder.steps[3 * i + 1]);
-        t->pass.run.ops->linear(&t->pass.run, t->decoder.cache.cross + i * t->decoder.cache.cross_layer,
-                                t->pass.encoder.out, trf__mat_from(w.in_w, c->d_model, c->d_model),
-                                w.in_b + c->d_model, t->pass.source.rows, 2 * c->d_model, c->d_model);
+        trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
+        sub.fresh = trf__act_at(&pass->run, t->hypotheses.cache.cross, i * t->hypotheses.cache.cross_layer);
+        trf__project_memory(&pass->run, &sub, pass->encoder.out);
     }
     return TRF_OK;
 }
@@ -6887,93 +7750,62 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
 TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int32_t *n_live)
 {
     const trf_config *c = &t->model->config;
-    trf__decoder *d = &t->decoder;
+    trf__hypotheses *h = &t->hypotheses;
     const int32_t *prefix = round->prefixes.ids;
     int64_t rows = 0;
     int32_t i;
     for (*n_live = i = 0; i < round->n; i++) {
         int32_t n_prefix = trf__length_of(&round->prefixes, i);
         int64_t limit = trf__answer_limit(c, &t->search, trf__length_of(&round->sources, i), n_prefix);
-        trf__beam_start(&d->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
+        trf__beam_start(&h->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
                         c->target_vocab - 2);       /* pad and bos are never chosen */
         if (!trf__has_source(c))
-            d->beams[i].least = (int32_t)trf__min64((int64_t)d->beams[i].least + n_prefix, INT32_MAX);
+            h->beams[i].least = (int32_t)trf__min64((int64_t)h->beams[i].least + n_prefix, INT32_MAX);
         if (n_prefix) prefix += n_prefix;
-        if (d->beams[i].live == 0) continue;
-        d->live[(*n_live)++] = i;
-        t->pass.target.ids[rows++] = trf__start_id(c);
+        if (h->beams[i].live == 0) continue;
+        h->live[(*n_live)++] = i;
+        h->parents[rows] = 0;
+        h->ids[rows++] = trf__start_id(c);
     }
     return rows;
 }
 
-/* The spans of cross-attention: all rows of a sentence ask the rows of its source. */
-TRF__FN void trf__round_spans(trf_translator *t, int32_t n_live)
+/* Lets every sentence choose among its candidates, and lines up the rows of the next token. Returns their number. */
+TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t wanted, int32_t *n_live)
 {
-    trf__decoder *d = &t->decoder;
-    int64_t row = 0;
-    int32_t k;
-    for (k = 0; trf__has_source(&t->model->config) && k < n_live; k++) {
-        trf__span *span = &t->pass.target.cross[k];
-        const trf__span *source = &t->pass.source.self[d->live[k]];
-        TRF__ZERO(*span);
-        span->query = row;
-        span->n_query = d->beams[d->live[k]].live;
-        span->key = source->query;
-        span->n_key = source->n_query;
-        row += span->n_query;
-    }
-    t->pass.target.n_cross = n_live;
-}
-
-/* Asks for each row's candidates, lets every sentence choose, and lines up the rows of the next step. Returns
-   their number. */
-TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t at, int32_t *n_live)
-{
-    trf__decoder *d = &t->decoder;
-    trf__top top;
-    int64_t row = 0, next = 0, r, stride = 1;
-    int32_t k, kept = 0, *swap;
+    trf__hypotheses *h = &t->hypotheses;
+    const double *log_probabilities = (const double *)(const void *)h->candidates;
+    const int32_t *ids = (const int32_t *)(const void *)(log_probabilities + rows * wanted);
+    int64_t row = 0, next = 0;
+    int32_t k, j, kept = 0;
     for (k = 0; k < *n_live; k++) {
-        const trf__beam *beam = &d->beams[d->live[k]];
-        trf__beam_request request = trf__beam_wanted(beam);
-        stride = trf__max64(stride, request.count);
-        for (r = 0; r < beam->live; r++) d->only[row++] = request.forced;
-    }
-    TRF__ZERO(top);
-    top.best = d->candidates;
-    top.logits = d->logits;
-    top.rows = rows; top.vocab = top.ld = t->model->config.target_vocab; top.n = stride;
-    top.banned[0] = t->model->config.pad; top.banned[1] = t->model->config.bos;
-    top.only = d->only; top.eos = t->model->config.eos;
-    t->pass.run.ops->top(&t->pass.run, &top);
-    for (row = 0, k = 0; k < *n_live; k++) {
-        trf__beam *beam = &d->beams[d->live[k]];
-        int32_t before = beam->live,
-                now = trf__beam_advance(beam, d->candidates + row * stride, stride, trf__beam_wanted(beam).count), j;
+        trf__beam *beam = &h->beams[h->live[k]];
+        int32_t before = beam->live, count = trf__beam_wanted(beam).count;
+        int32_t now = trf__beam_advance(beam, log_probabilities + row * wanted, ids + row * wanted, wanted, count);
         for (j = 0; j < now; j++, next++) {
-            t->pass.target.ids[next] = trf__beam_tokens(beam)[j];
-            memcpy(d->ancestors[1] + next * d->length,
-                   d->ancestors[0] + (row + trf__beam_parents(beam)[j]) * d->length,
-                   (size_t)(at + 1) * sizeof(int32_t));
+            h->ids[next] = trf__beam_tokens(beam)[j];
+            h->parents[next] = (int32_t)row + trf__beam_parents(beam)[j];
         }
         row += before;
-        if (now > 0) d->live[kept++] = d->live[k];
+        if (now > 0) h->live[kept++] = h->live[k];
     }
     *n_live = kept;
-    swap = d->ancestors[0]; d->ancestors[0] = d->ancestors[1]; d->ancestors[1] = swap;
     return next;
 }
 
 TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
 {
     int32_t n_live;
-    int64_t rows = trf__round_begin(t, round, &n_live), at;
-    for (at = 0; rows > 0; at++) {
-        trf__round_spans(t, n_live);
-        TRF__TRY(trf__decode(t, rows, at, err));
-        rows = trf__round_advance(t, rows, at, &n_live);
+    int64_t rows = trf__round_begin(t, round, &n_live), at, wanted;
+    trf_status status = TRF_OK;
+    t->pass.cache = &t->hypotheses.cache;
+    for (at = 0; rows > 0 && status == TRF_OK; at++) {
+        wanted = trf__decode_upload(t, rows, at, n_live);
+        status = trf__decode(t, rows, at, wanted, err);
+        if (status == TRF_OK) rows = trf__round_advance(t, rows, wanted, &n_live);
     }
-    return TRF_OK;
+    t->pass.cache = NULL;
+    return status;
 }
 
 /* Stores the answers of all sentences of a round that is over. */
@@ -6981,7 +7813,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, 
 {
     int32_t i;
     for (i = 0; i < round->n; i++) {
-        const trf__beam *beam = &t->decoder.beams[i];
+        const trf__beam *beam = &t->hypotheses.beams[i];
         int64_t room = trf__beam_ids(beam);
         TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
         t->first_id[round->first + i] = t->n_ids;
@@ -7127,8 +7959,10 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 {
     trf_search defaults = trf_search_defaults();
     int64_t eos, answers, low = 1, high = sentences;
+    trf_device device;
+    trf__run run;
     trf__layout layout;
-    trf__decoder decoder;
+    trf__hypotheses h;
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, cache, ids;
@@ -7137,6 +7971,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     eos = trf__has_source(config) ? config->source_eos : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
         return 0;
+    device = config->device;
+    device.threads = search->threads;
+    run = trf__run_on(&device, &search->hooks);
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
@@ -7148,24 +7985,23 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
     round.source_rows = low * round.longest_source;
     TRF__ZERO(layout);
-    trf__place_all(&layout, config);
+    trf__lay_out(&layout, config);
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
-    if (memcmp(&have, &grown, sizeof have)) growing = trf__pass_memory(config, &have, 0, search->threads);
-    TRF__ZERO(decoder);
-    decoder.n_sentences = low;
-    decoder.length = round.longest + 1;
-    decoder.source_rows = round.source_rows;
-    cache = trf__decoder_layout(&decoder, config, search, NULL);
+    if (memcmp(&have, &grown, sizeof have)) growing = trf__pass_memory(config, &have, NULL, &device);
+    TRF__ZERO(h);
+    h.n_sentences = low;
+    h.length = round.longest + 1;
+    h.source_rows = round.source_rows;
+    trf__hypotheses_layout(&h, config, search, &run);
     answers = (int64_t)sentences * search->n_best;
     ids = trf__bytes(trf__capacity(16, answers * round.longest), sizeof(int32_t));
-    ids = trf__add_size(ids, ids / 2);
-    fixed = trf__add_size(sizeof(trf_translator), trf__bytes(layout.n_weights, sizeof(trf_real)));
+    cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
+    fixed = trf__add_size(sizeof(trf_translator), run.backend->copy_bytes(&device, layout.n_weights, 0));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t)));
-    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, 0, search->threads));
-    cache = trf__add_size(cache, ids);
+    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &device));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
@@ -7238,8 +8074,8 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
-// The translator's own pass computes a whole batch as in training, without dropout, and one of its results is copied
-// out.
+// The translator's own pass computes a whole batch as in training, without dropout, and one of its results is brought
+// to the host.
 
 /* Rows of sequences to each of which `extra` tokens are added. */
 TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
@@ -7270,31 +8106,30 @@ TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
-/* Teacher-forced, without dropout, the batch that the pass holds. */
-TRF__FN trf_status trf__look(trf__pass *pass, trf_error *err)
-{
-    trf__dropouts none;
-    TRF__ZERO(none);
-    return trf__pass_forward(pass, &none, err);
-}
-
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
                              trf_error *err)
 {
+    trf__pass *pass;
+    const trf__backend *on;
     trf__loss loss;
     int64_t i, r;
     TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    on = pass->run.backend;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__pass_batch(&translator->pass, batch, 0, err));
-    TRF__TRY(trf__look(&translator->pass, err));
-    loss = trf__pass_loss(&translator->pass, 0, TRF_SMOOTH_UNIFORM);
-    translator->pass.run.ops->cross_entropy(&translator->pass.run, &loss);
-    for (i = 0; i < translator->pass.n_sentences; i++) {
-        const trf__span *span = &translator->pass.target.self[i];
+    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), 0, err));
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &translator->search.hooks);
+    TRF__TRY(trf__pass_forward(pass, err));
+    loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+    on->cross_entropy(&pass->run, &loss);
+    on->download(&pass->run, translator->numbers, pass->row_nll, trf__bytes(pass->decoder.rows, sizeof(double)));
+    TRF__TRY(on->sync(&pass->run, err));
+    for (i = 0; i < pass->n_sentences; i++) {
+        const trf__span *span = &pass->decoder.host.self[i];
         double sum = 0;
-        for (r = 0; r < span->n_query; r++) sum -= translator->pass.row_nll[span->query + r];
+        for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
         log_probabilities[i] = sum;
     }
     return TRF_OK;
@@ -7305,9 +8140,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 {
     trf__pass *pass;
     const trf_config *c;
-    int64_t rows;
     trf_batch batch;
-    trf__dropouts none;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
@@ -7315,29 +8148,51 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     if (!trf__has_source(c))
         return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder: use trf_logits");
     if (!sources) return trf__fail_null(err, "sources");
-    TRF__ZERO(none);
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__pass_sides(pass, &batch, 1, 0, 0, err));
-    rows = pass->source.rows;
-    TRF__TRY(trf__shape_check(out, "out", rows, c->d_model, err));
-    TRF__TRY(trf__side_forward(pass, 0, &none, err));
-    memcpy(out->data, pass->encoder.out, (size_t)(rows * c->d_model) * sizeof *out->data);
+    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
+    TRF__TRY(trf__shape_check(out, "out", pass->encoder.rows, c->d_model, err));
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    pass->run.backend->fetch(&pass->run, out->data, pass->encoder.out, pass->encoder.rows * c->d_model);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+/* Room on the device for what is looked at; it grows. */
+TRF__FN trf_status trf__look_room(trf_translator *t, size_t bytes, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    char *room;
+    if (bytes <= t->room_bytes) return TRF_OK;
+    room = (char *)run->backend->alloc(run, bytes);
+    if (!room)
+        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at", (unsigned long long)bytes);
+    run->backend->free(run, t->room, t->room_bytes);
+    t->room = room;
+    t->room_bytes = bytes;
     return TRF_OK;
 }
 
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
+    const trf_config *c;
+    trf__act *logits;
+    int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
+    c = pass->config;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__pass_batch(pass, batch, 0, err));
-    TRF__TRY(trf__shape_check(out, "out", pass->target.rows, pass->config->target_vocab, err));
-    TRF__TRY(trf__look(pass, err));
-    trf__generate(pass, out->data, pass->decoder.out, pass->target.rows);
-    return TRF_OK;
+    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    rows = pass->decoder.rows;
+    TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
+    TRF__TRY(trf__look_room(translator, trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element)), err));
+    TRF__TRY(trf__pass_forward(pass, err));
+    logits = (trf__act *)(void *)translator->room;
+    trf__project(&pass->run, logits, pass->decoder.out, trf__weight(pass, pass->layout->whole.generator_w),
+                 trf__generator_bias(pass), rows, c->target_vocab, c->d_model);
+    pass->run.backend->fetch(&pass->run, out->data, logits, rows * c->target_vocab);
+    return pass->run.backend->sync(&pass->run, err);
 }
 
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
@@ -7347,9 +8202,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     const trf_config *c;
     int decoder = kind != TRF_ENCODER_SELF;
     int64_t queries, keys;
-    size_t bytes;
-    trf_real *weights;
     trf_status status;
+    size_t bytes;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
@@ -7364,36 +8218,42 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
                          "attention weights are looked at one pair at a time, got %d",
                          trf__has_source(c) ? batch->source.count : batch->target.count);
-    TRF__TRY(trf__pass_batch(pass, batch, 0, err));
-    queries = decoder ? pass->target.rows : pass->source.rows;
-    keys = kind == TRF_DECODER_SELF ? queries : pass->source.rows;
+    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    queries = decoder ? pass->decoder.rows : pass->encoder.rows;
+    keys = kind == TRF_DECODER_SELF ? queries : pass->encoder.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
-    bytes = trf__bytes(queries * keys, sizeof *out->data);
-    weights = (trf_real *)trf__alloc(&translator->search.hooks, bytes);     /* if it is cancelled, out stays */
-    if (!weights) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for attention weights");
+    bytes = trf__bytes(queries, trf__bytes(keys, sizeof(trf_real)));
+    TRF__TRY(trf__look_room(translator, bytes, err));
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
-    pass->probed = weights;
-    status = trf__look(pass, err);
+    pass->probed = (trf_real *)(void *)translator->room;
+    status = trf__pass_forward(pass, err);
     pass->probed = NULL;
-    if (status == TRF_OK) memcpy(out->data, weights, bytes);
-    trf__free(&translator->search.hooks, weights, bytes);
-    return status;
+    TRF__TRY(status);
+    pass->run.backend->download(&pass->run, out->data, translator->room, bytes);
+    return pass->run.backend->sync(&pass->run, err);
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
-// fail. The context keeps what an op needs besides its arguments: spans, positions and room, which grow and are used
-// again. Forward and backward share their checks (trf__attention_args, trf__multi_head, trf__feed_forward_args).
+// fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
+// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions and
+// room, which grow and are used again. Forward and backward share their checks.
 // -----------------------------------------------------------------------------------------------
+
+/* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
+typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
+enum { TRF__GUESTS = 18 };
 
 struct trf_context {
     trf__run run;
-    int64_t longest, d_head;                /* of the attention that the scratch is made for */
+    trf__guest guests[TRF__GUESTS];
+    int n_guests, no_room;                  /* no_room: one found no memory */
     trf__span *spans; int64_t spans_capacity;
-    int32_t *ints; int64_t ints_capacity;   /* positions of rows */
-    trf_real *room; int64_t room_capacity;  /* what a block needs besides its arguments */
+    int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
+    trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
+    char *room; size_t room_bytes;          /* on the device: what a block needs besides its arguments */
 };
 
 TRF_API void trf_context_destroy(trf_context *context)
@@ -7401,10 +8261,11 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf_hooks hooks;
     if (!context) return;
     hooks = context->run.hooks;
+    context->run.backend->free(&context->run, context->room, context->room_bytes);
+    context->run.backend->close(&context->run);
     trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
     trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->room, trf__bytes(context->room_capacity, sizeof *context->room));
-    trf__run_close(&context->run);
+    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -7424,9 +8285,81 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    status = trf__run_open(&c->run, device->threads, TRF__GEMM_SCRATCH, hooks, err);
+    c->run = trf__run_on(device, hooks);
+    status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
+    status = c->run.backend->reserve(&c->run, 0, 1, err);
+    if (status != TRF_OK) { trf_context_destroy(c); return status; }
     *context = c;
+    return TRF_OK;
+}
+
+/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what it adds to. */
+TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
+{
+    const trf__run *run = &c->run;
+    trf__guest *guest = &c->guests[c->n_guests];
+    if (!host || run->backend->on_host) return host;
+    if (c->n_guests == TRF__GUESTS) { c->no_room = 1; return NULL; }
+    guest->host = host;
+    guest->bytes = bytes;
+    guest->back = use != 'i';
+    guest->device = run->backend->alloc(run, bytes);
+    if (!guest->device) { c->no_room = 1; return NULL; }
+    c->n_guests++;
+    if (use != 'o') run->backend->upload(run, guest->device, host, bytes);
+    return guest->device;
+}
+
+TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char use)
+{
+    size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
+    return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
+}
+
+TRF__FN trf__act *trf__act_guest(trf_context *c, const trf_tensor *tensor, char use)
+{
+    return (trf__act *)(void *)trf__guest_of(c, tensor, use);
+}
+
+/* The caller's ids, lengths and targets are const. */
+TRF__FN const int32_t *trf__list_guest(trf_context *c, const int32_t *list, int64_t n)
+{
+    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list), 'i');
+}
+
+/* After the op: outputs go home, if all went well, and all guests leave. */
+TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_error *err)
+{
+    const trf__run *run = &c->run;
+    int i;
+    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
+        if (c->guests[i].back)
+            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
+    if (status == TRF_OK) status = run->backend->sync(run, err);
+    for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes);
+    c->n_guests = c->no_room = 0;
+    return status;
+}
+
+/* Before the op: whether all guests are there. If not, those that are leave. */
+TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
+{
+    if (!c->no_room) return TRF_OK;
+    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory on the device for the tensors"),
+                             err);
+}
+
+/* Room on the device, of at least so many bytes. */
+TRF__FN trf_status trf__context_room(trf_context *c, size_t bytes, trf_error *err)
+{
+    char *room;
+    if (bytes <= c->room_bytes) return TRF_OK;
+    room = (char *)c->run.backend->alloc(&c->run, bytes);
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes", (unsigned long long)bytes);
+    c->run.backend->free(&c->run, c->room, c->room_bytes);
+    c->room = room;
+    c->room_bytes = bytes;
     return TRF_OK;
 }
 
@@ -7483,7 +8416,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
             return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
                              (long long)*longest + options->position_offset, (long long)d);
     }
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, *rows, &context->run.hooks);
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
     for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
     return TRF_OK;
 }
@@ -7491,8 +8424,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
                                  const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
 {
-    const trf_real *table = NULL;
-    trf__drop none;
+    trf__embed e;
     int64_t d, rows, longest, p;
     TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
@@ -7501,17 +8433,23 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
     TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
-    if (options->positions == TRF_POSITIONS_LEARNED) table = options->learned->data + options->position_offset * d;
+    TRF__ZERO(e);
+    if (options->positions == TRF_POSITIONS_LEARNED)
+        e.table = trf__guest_of(context, options->learned, 'i') + options->position_offset * d;
     else if (options->positions != TRF_POSITIONS_NONE) {
-        TRF__GROW(trf_real, context->room, context->room_capacity, longest * d, &context->run.hooks);
+        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d, &context->run.hooks);
         for (p = 0; p < longest; p++)
-            trf__position_row(context->room + p * d, p + options->position_offset, d, (int)options->positions);
-        table = context->room;
+            trf__position_row(context->table + p * d, p + options->position_offset, d, (int)options->positions);
+        e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
     }
-    TRF__ZERO(none);
-    context->run.ops->embed(&context->run, y->data, weight->data, table, x->ids, context->ints, rows, d,
-                            (trf_real)options->scale, &none);
-    return TRF_OK;
+    e.y = trf__act_guest(context, y, 'o');
+    e.weight = trf__guest_of(context, weight, 'i');
+    e.ids = trf__list_guest(context, x->ids, rows);
+    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->embed(&context->run, &e);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -7521,6 +8459,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 {
     int64_t d, rows, longest;
     trf_embedding_options plain;
+    trf__embed_gradient e;
     TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
@@ -7532,35 +8471,51 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
     TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
     TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    context->run.ops->embed_backward(&context->run, dweight->data,
-                                     dlearned ? dlearned->data + options->position_offset * d : NULL,
-                                     dy->data, x->ids, context->ints, rows, d, (trf_real)options->scale);
-    return TRF_OK;
+    TRF__ZERO(e);
+    e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
+    e.groups.rows = trf__list_guest(context, context->ints + rows, rows);
+    e.groups.first = trf__list_guest(context, context->ints + 2 * rows, rows + 1);
+    e.dweight = trf__guest_of(context, dweight, 'a');
+    if (dlearned) e.dtable = trf__guest_of(context, dlearned, 'a') + options->position_offset * d;
+    e.dy = trf__act_guest(context, dy, 'i');
+    e.ids = trf__list_guest(context, x->ids, rows);
+    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->embed_gradient(&context->run, &e);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
 // >>blocks-linear
 
-TRF__FN trf__mat trf__mat_of(const trf_tensor *w)
+TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 {
     trf__mat m;
-    m.plain = w->data;
-    m.packed = NULL;
+    m.plain = trf__guest_of(c, w, 'i');
+    m.copy = NULL;
+    m.row = 0;
     return m;
 }
 
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
+    trf__linear l;
     int64_t in, out;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
-    context->run.ops->linear(&context->run, y->data, x->data, trf__mat_of(weight), bias ? bias->data : NULL,
-                             x->shape[0], out, in);
-    return TRF_OK;
+    l.y = trf__act_guest(context, y, 'o');
+    l.x = trf__act_guest(context, x, 'i');
+    l.w = trf__mat_of(context, weight);
+    l.b = trf__guest_of(context, bias, 'i');
+    l.rows = x->shape[0]; l.out = out; l.in = in;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->linear(&context->run, &l);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -7569,7 +8524,8 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
                                        trf_error *err)
 {
     int64_t in, out, rows;
-    trf__dw product;
+    trf__linear_dw dw;
+    trf__linear_dx l;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__matrix(x, "x", -1, &in, err));
     rows = x->shape[0];
@@ -7578,10 +8534,16 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    product = trf__dw_of(dweight->data, dbias ? dbias->data : NULL, dy->data, x->data, rows, out, in);
-    context->run.ops->linear_dw(&context->run, &product, 1);
-    if (dx) context->run.ops->linear_dx(&context->run, dx->data, dy->data, trf__mat_of(weight), rows, out, in, 0);
-    return TRF_OK;
+    l.dx = trf__act_guest(context, dx, 'o');
+    l.dy = trf__act_guest(context, dy, 'i');
+    l.w = trf__mat_of(context, weight);
+    l.rows = rows; l.out = out; l.in = in; l.add = 0;
+    dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
+                    trf__act_guest(context, x, 'i'), rows, out, in, 0);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->linear_dw(&context->run, &dw, 1);
+    if (dx) context->run.backend->linear_dx(&context->run, &l);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7602,10 +8564,13 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
     TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.x = x->data; n.y = y->data; n.gain = gain->data; n.bias = bias->data; n.epsilon = epsilon;
-    n.stats = saved ? saved->data : NULL;
-    context->run.ops->add_norm(&context->run, &n);
-    return TRF_OK;
+    n.x = trf__act_guest(context, x, 'i'); n.y = trf__act_guest(context, y, 'o');
+    n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
+    n.stats = trf__guest_of(context, saved, 'o');
+    n.epsilon = epsilon;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->add_norm(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -7613,7 +8578,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
                                            const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err)
 {
-    trf__norm n;
+    trf__norm_gradient n;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
@@ -7624,10 +8589,13 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
     TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
     TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.s = x->data; n.stats = saved->data; n.gain = gain->data; n.epsilon = epsilon;
-    n.dy = dy->data; n.ds = dx->data; n.dgain = dgain->data; n.dbias = dbias->data;
-    context->run.ops->add_norm_backward(&context->run, &n);
-    return TRF_OK;
+    n.s = trf__act_guest(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
+    n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
+    n.dy = trf__act_guest(context, dy, 'i'); n.ds = trf__act_guest(context, dx, 'o');
+    n.dgain = trf__guest_of(context, dgain, 'a'); n.dbias = trf__guest_of(context, dbias, 'a');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->norm_gradient(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7635,12 +8603,12 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
 
-/* Turns lengths into spans, and gives every worker scratch for the longest of them. */
+/* Turns lengths into spans, checks them, and makes scratch for the longest; sets all but the tensors of `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
-                                          int64_t *queries, int64_t *keys, trf_error *err)
+                                          trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
 {
-    int64_t longest = 1, d_head;
     int32_t i;
+    TRF__ZERO(*a);
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
@@ -7649,52 +8617,56 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     if (shape->n_heads < 1 || d % shape->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
                          (long long)d, shape->n_heads);
-    d_head = d / shape->n_heads;
     TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
+        int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
-        TRF__ZERO(*span);
-        if (shape->query_lengths[i] < 0 || shape->key_lengths[i] < 0)
+        if (n_query < 0 || n_key < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
-        if (shape->mask == TRF_CAUSAL && shape->query_lengths[i] != shape->key_lengths[i])
+        if (shape->mask == TRF_CAUSAL && n_query != n_key)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i,
-                             shape->key_lengths[i], shape->query_lengths[i]);
-        span->query = *queries; span->n_query = shape->query_lengths[i];
-        span->key = *keys; span->n_key = shape->key_lengths[i];
+                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i, n_key,
+                             n_query);
+        if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
+            return trf__fail(err, TRF_E_LIMIT, i, "lengths", "all lengths together must stay below 2^31");
+        span->query = (int32_t)*queries; span->n_query = n_query;
+        span->key = (int32_t)*keys; span->n_key = n_key;
         span->sentence = i;
-        *queries += span->n_query;
-        *keys += span->n_key;
-        longest = trf__max64(longest, span->n_key);
+        *queries += n_query;
+        *keys += n_key;
+        a->most_keys = trf__max64(a->most_keys, n_key);
     }
-    if (longest > context->longest || d_head > context->d_head) {
-        longest = trf__max64(longest, context->longest);
-        d_head = trf__max64(d_head, context->d_head);
-        TRF__TRY(trf__run_reserve(&context->run, trf__attention_scratch(longest, d_head), err));
-        context->longest = longest;
-        context->d_head = d_head;
-    }
-    return TRF_OK;
+    a->n_spans = shape->count;
+    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
+    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, err);
 }
 
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention *a, const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
-                                       const trf_tensor *saved, int64_t *queries, int64_t *keys, trf_error *err)
+TRF__FN const trf__span *trf__spans_guest(trf_context *c, int64_t n)
 {
-    int64_t d;
+    return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
+}
+
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a, const trf_tensor *q,
+                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, queries, keys;
     TRF__TRY(trf__matrix(q, "q", -1, &d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, queries, keys, err));
-    TRF__TRY(trf__shape_check(q, "q", *queries, d, err));
-    TRF__TRY(trf__shape_check(k, "k", *keys, d, err));
-    TRF__TRY(trf__shape_check(v, "v", *keys, d, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(*queries, shape->n_heads), -1, err));
-    TRF__ZERO(*a);
-    a->q = q->data; a->k = k->data; a->v = v->data;
-    a->ldq = a->ldk = a->ldo = d;
-    a->stats = saved ? saved->data : NULL;
-    a->spans = context->spans; a->n_spans = shape->count;
-    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
-    return TRF_OK;
+    TRF__TRY(trf__attention_prepare(context, shape, d, a, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(q, "q", queries, d, err));
+    TRF__TRY(trf__shape_check(k, "k", keys, d, err));
+    TRF__TRY(trf__shape_check(v, "v", keys, d, err));
+    a->ldq = a->ldk = d;
+    return saved ? trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err) : TRF_OK;
+}
+
+TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
+                                   const trf_tensor *v)
+{
+    a->q = trf__act_guest(c, q, 'i');
+    a->k = trf__act_guest(c, k, 'i');
+    a->v = trf__act_guest(c, v, 'i');
+    a->spans = trf__spans_guest(c, a->n_spans);
 }
 
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
@@ -7702,33 +8674,44 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
                                  trf_error *err)
 {
     trf__attention a;
-    int64_t queries, keys;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(out, "out", queries, q->shape[1], err));
-    a.out = out->data;
-    context->run.ops->attention(&context->run, &a);
-    return TRF_OK;
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
+    TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
+    trf__attention_guests(context, &a.in, q, k, v);
+    a.out = trf__act_guest(context, out, 'o');
+    a.stats = trf__guest_of(context, saved, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->attention(&context->run, &a);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *q, const trf_tensor *k,
-                                          const trf_tensor *v, const trf_attention_shape *shape,
-                                          const trf_tensor *saved, trf_error *err)
+                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+                                          const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
 {
-    trf__attention a;
-    int64_t queries, keys;
+    trf__attention_gradient a;
+    int64_t queries, keys, d;
     TRF__TRY(trf__begin(context, "context", err));
     if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
-    TRF__TRY(trf__attention_args(context, &a, q, k, v, shape, saved, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(dq, "dq", queries, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dk, "dk", keys, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dv, "dv", keys, q->shape[1], err));
-    TRF__TRY(trf__shape_check(dout, "dout", queries, q->shape[1], err));
-    a.dq = dq->data; a.dk = dk->data; a.dv = dv->data; a.dout = dout->data;
-    context->run.ops->attention_backward(&context->run, &a);
-    return TRF_OK;
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
+    queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
+    TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
+    TRF__TRY(trf__shape_check(dk, "dk", keys, d, err));
+    TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
+    TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
+    TRF__TRY(trf__shape_check(out, "out", queries, d, err));
+    trf__attention_guests(context, &a.in, q, k, v);
+    a.dq = trf__act_guest(context, dq, 'o');
+    a.dk = trf__act_guest(context, dk, 'o');
+    a.dv = trf__act_guest(context, dv, 'o');
+    a.dout = trf__act_guest(context, dout, 'i');
+    a.out = trf__act_guest(context, out, 'i');
+    a.stats = trf__guest_of(context, saved, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->attention_gradient(&context->run, &a);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7748,49 +8731,81 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
     return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
 }
 
-/* Checks everything the two directions share, and lays `saved` out. */
-TRF__FN trf_status trf__multi_head(trf_context *context, trf__sub_weights *w, trf__sub_shape *s, trf__sub_acts *acts,
-                                   const trf_tensor *x, const trf_tensor *memory, const trf_attention_params *params,
-                                   const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+/* Checks everything the two directions share. */
+TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+                                         const trf_tensor *memory, const trf_attention_params *params,
+                                         const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
 {
-    int64_t d, queries, keys;
-    int self;
+    int64_t d, saved_numbers;
+    TRF__ZERO(*sub);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    self = !memory || (memory->data == x->data && memory->shape[0] == x->shape[0]);
     TRF__TRY(trf__params_check(params, d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(x, "x", queries, d, err));
-    TRF__TRY(trf__shape_check(self ? x : memory, "memory", keys, d, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_multi_head_attention_saved(queries, keys, d, shape->n_heads), -1,
-                              err));
-    w->in_w = trf__mat_of(&params->in_weight); w->out_w = trf__mat_of(&params->out_weight);
-    w->in_b = params->in_bias.data; w->out_b = params->out_bias.data;
-    TRF__ZERO(*s);
-    s->rows = queries; s->memory_rows = keys; s->d = d;
-    s->heads = shape->n_heads; s->causal = shape->mask == TRF_CAUSAL;
-    s->spans = context->spans; s->n_spans = shape->count;
-    acts->wide = saved->data;
-    acts->inner = acts->wide + 3 * queries * d;
-    acts->stats = acts->inner + queries * d;
-    acts->memory = acts->fresh = self ? NULL : acts->stats + trf_attention_saved(queries, shape->n_heads);
-    return TRF_OK;
+    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows, &sub->memory_rows, err));
+    TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
+    TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
+    sub->d = d;
+    saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
+    return trf__shape_check(saved, "saved", saved_numbers, -1, err);
+}
+
+/* Brings weights and spans, and lays `saved` out. */
+TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self, const trf_attention_params *params,
+                                    const trf_tensor *saved, char use)
+{
+    int64_t numbers = sub->rows * sub->d;
+    trf_real *kept = trf__guest_of(context, saved, use);
+    sub->in_w = trf__mat_of(context, &params->in_weight);
+    sub->out_w = trf__mat_of(context, &params->out_weight);
+    sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
+    sub->out_b = trf__guest_of(context, &params->out_bias, 'i');
+    sub->attention.spans = trf__spans_guest(context, sub->attention.n_spans);
+    if (!kept) return;
+    sub->stats = kept + 4 * numbers;
+    sub->wide = (trf__act *)(void *)kept;
+    sub->inner = (trf__act *)(void *)(kept + 3 * numbers);
+    if (!self)
+        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows, sub->attention.heads));
+    sub->fresh = sub->memory;
+}
+
+/* Self-attention, in whichever way it is said: then there is no memory. */
+TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
+{
+    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL : memory;
 }
 
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                             const trf_tensor *memory, const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
 {
-    trf__sub_weights w;
-    trf__sub_shape s;
-    trf__sub_acts acts;
+    trf__work sub;
+    trf__act *out;
+    const trf__act *in, *m;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
-    TRF__TRY(trf__shape_check(y, "y", s.rows, s.d, err));
-    trf__attention_forward(&context->run, y->data, x->data, memory ? memory->data : NULL, &w, &s, &acts);
-    return TRF_OK;
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    trf__multi_head_guests(context, &sub, !memory, params, saved, 'o');
+    out = trf__act_guest(context, y, 'o');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_forward(&context->run, &sub, out, in, m);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
+/* Room for the gradients of wide, inner and memory. */
+TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t wide, int64_t inner, int64_t memory,
+                                 trf_error *err)
+{
+    TRF__TRY(trf__context_room(context, trf__bytes(wide + inner + memory, context->run.element), err));
+    sub->dwide = (trf__act *)(void *)context->room;
+    sub->dinner = trf__act_at(&context->run, sub->dwide, wide);
+    sub->dmemory = trf__act_at(&context->run, sub->dinner, inner);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
                                                      trf_attention_params *dparams, const trf_tensor *dy,
                                                      const trf_tensor *x, const trf_tensor *memory,
@@ -7798,28 +8813,31 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
                                                      const trf_attention_shape *shape, const trf_tensor *saved,
                                                      trf_error *err)
 {
-    trf__sub_weights w;
-    trf__sub_shape s;
-    trf__sub_acts acts;
-    trf__sub_gradients g;
-    trf__sub_room room;
-    int64_t keys;
+    trf__work sub;
+    trf__act *out, *dm;
+    const trf__act *in, *m, *dout;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__multi_head(context, &w, &s, &acts, x, memory, params, shape, saved, err));
-    keys = acts.memory ? s.memory_rows : 0;
-    TRF__TRY(trf__params_check(dparams, s.d, err));
-    TRF__TRY(trf__shape_check(dx, "dx", s.rows, s.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", s.rows, s.d, err));
-    if (keys > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", keys, s.d, err));
-    TRF__GROW(trf_real, context->room, context->room_capacity, (4 * s.rows + 2 * keys) * s.d, &context->run.hooks);
-    room.dwide = context->room;
-    room.dinner = room.dwide + 3 * s.rows * s.d;
-    room.dmemory_kv = room.dinner + s.rows * s.d;
-    g.in_w = dparams->in_weight.data; g.in_b = dparams->in_bias.data;
-    g.out_w = dparams->out_weight.data; g.out_b = dparams->out_bias.data;
-    trf__attention_backward_all(&context->run, dx->data, keys > 0 ? dmemory->data : NULL, 0, &g, dy->data, x->data,
-                                memory ? memory->data : NULL, &w, &s, &acts, &room);
-    return TRF_OK;
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__params_check(dparams, sub.d, err));
+    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
+    if (memory && sub.memory_rows > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
+    TRF__TRY(trf__work_room(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
+                           memory ? 2 * sub.memory_rows * sub.d : 0, err));
+    trf__multi_head_guests(context, &sub, !memory, params, saved, 'i');
+    sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
+    sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
+    sub.d_out_w = trf__guest_of(context, &dparams->out_weight, 'a');
+    sub.d_out_b = trf__guest_of(context, &dparams->out_bias, 'a');
+    out = trf__act_guest(context, dx, 'o');
+    dm = trf__act_guest(context, memory ? dmemory : NULL, 'o');
+    dout = trf__act_guest(context, dy, 'i');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7828,43 +8846,47 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 /* saved: wide, then inner. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
 
-TRF__FN trf_status trf__feed_forward_args(trf__sub_weights *w, trf__sub_acts *acts, int64_t *f, const trf_tensor *x,
-                                          const trf_feed_forward_params *p, trf_activation activation,
-                                          const trf_tensor *saved, trf_error *err)
+TRF__FN trf_status trf__feed_forward_check(trf__work *sub, const trf_tensor *x, const trf_feed_forward_params *p,
+                                           trf_activation activation, const trf_tensor *saved, trf_error *err)
 {
-    int64_t d;
-    *f = 0;
-    TRF__ZERO(*w);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__ZERO(*sub);
+    TRF__TRY(trf__matrix(x, "x", -1, &sub->d, err));
+    sub->rows = x->shape[0];
+    sub->activation = (int)activation;
     if (!p) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
-    TRF__TRY(trf__weight_check(&p->w1, "w1", f, d, err));
-    TRF__TRY(trf__shape_check(&p->b1, "b1", *f, -1, err));
-    TRF__TRY(trf__shape_check(&p->w2, "w2", d, *f, err));
-    TRF__TRY(trf__shape_check(&p->b2, "b2", d, -1, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_feed_forward_saved(x->shape[0], *f), -1, err));
-    w->in_w = trf__mat_of(&p->w1); w->out_w = trf__mat_of(&p->w2); w->in_b = p->b1.data; w->out_b = p->b2.data;
-    TRF__ZERO(*acts);
-    acts->wide = saved->data;
-    acts->inner = saved->data + x->shape[0] * *f;
-    return TRF_OK;
+    TRF__TRY(trf__weight_check(&p->w1, "w1", &sub->f, sub->d, err));
+    TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
+    TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
+    TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
+    return trf__shape_check(saved, "saved", trf_feed_forward_saved(sub->rows, sub->f), -1, err);
+}
+
+TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, const trf_feed_forward_params *p,
+                                      const trf_tensor *saved, char use)
+{
+    sub->wide = trf__act_guest(context, saved, use);
+    sub->inner = trf__act_at(&context->run, sub->wide, sub->rows * sub->f);
+    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
+    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
 }
 
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params, trf_activation activation,
                                     trf_tensor *saved, trf_error *err)
 {
-    trf__sub_weights w;
-    trf__sub_acts acts;
-    trf__drop none;
-    int64_t f;
+    trf__work sub;
+    trf__act *out;
+    const trf__act *in;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], x->shape[1], err));
-    TRF__ZERO(none);
-    trf__feed_forward_forward(&context->run, y->data, x->data, &w, x->shape[0], x->shape[1], f, (int)activation,
-                              &none, &acts);
-    return TRF_OK;
+    TRF__TRY(trf__feed_forward_check(&sub, x, params, activation, saved, err));
+    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    trf__feed_forward_guests(context, &sub, params, saved, 'o');
+    out = trf__act_guest(context, y, 'o');
+    in = trf__act_guest(context, x, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__feed_forward(&context->run, &sub, out, in);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -7873,30 +8895,24 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              const trf_feed_forward_params *params, trf_activation activation,
                                              const trf_tensor *saved, trf_error *err)
 {
-    trf__sub_weights w;
-    trf__sub_acts acts, same;
-    trf__sub_gradients g;
-    trf__sub_room room;
-    trf__drop none;
-    int64_t f, df, rows, d;
+    trf__work sub, same;
+    trf__act *out;
+    const trf__act *in, *dout;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_args(&w, &acts, &f, x, params, activation, saved, err));
-    rows = x->shape[0]; d = x->shape[1];
-    TRF__TRY(trf__shape_check(dx, "dx", rows, d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    {
-        trf__sub_weights unused;        /* gradients have the shapes of the parameters */
-        TRF__TRY(trf__feed_forward_args(&unused, &same, &df, x, dparams, activation, saved, err));
-    }
-    TRF__GROW(trf_real, context->room, context->room_capacity, 2 * rows * f, &context->run.hooks);
-    room.dwide = context->room;
-    room.dinner = room.dwide + rows * f;
-    room.dmemory_kv = NULL;
-    g.in_w = dparams->w1.data; g.in_b = dparams->b1.data; g.out_w = dparams->w2.data; g.out_b = dparams->b2.data;
-    TRF__ZERO(none);
-    trf__feed_forward_backward_all(&context->run, dx->data, &g, dy->data, x->data, &w, rows, d, f, (int)activation,
-                                   &none, &acts, &room);
-    return TRF_OK;
+    TRF__TRY(trf__feed_forward_check(&sub, x, params, activation, saved, err));
+    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
+    TRF__TRY(trf__feed_forward_check(&same, x, dparams, activation, saved, err));  /* gradients have those shapes */
+    TRF__TRY(trf__work_room(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
+    trf__feed_forward_guests(context, &sub, params, saved, 'i');
+    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
+    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a'); sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
+    out = trf__act_guest(context, dx, 'o');
+    dout = trf__act_guest(context, dy, 'i');
+    in = trf__act_guest(context, x, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__feed_forward_backward(&context->run, &sub, out, dout, in);
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7907,10 +8923,23 @@ TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err
     return dropout ? trf__check_below_one("p", dropout->p, err) : TRF_OK;
 }
 
+/* The dropout of one op; `now` is the caller's, until it is over. */
+TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout, trf__now *now)
+{
+    TRF__ZERO(*now);
+    if (!dropout) return trf__drop_of(0, 0);
+    now->key0 = (uint32_t)dropout->seed;
+    now->key1 = (uint32_t)(dropout->seed >> 32);
+    now->step = (uint32_t)dropout->step;
+    c->run.now = (const trf__now *)trf__bring(c, now, sizeof *now, 'i');
+    return trf__drop_of(dropout->p, (uint32_t)dropout->site);
+}
+
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
+    trf__now now;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
@@ -7918,17 +8947,22 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
     n.rows = x->shape[0];
     TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    n.s = y->data; n.x = x->data; n.sub = sub->data;
-    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
-    context->run.ops->add_norm(&context->run, &n);
-    return TRF_OK;
+    n.s = trf__act_guest(context, y, 'o');
+    n.x = trf__act_guest(context, x, 'i');
+    n.sub = trf__act_guest(context, sub, 'i');
+    n.drop = trf__dropout_guest(context, dropout, &now);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->add_norm(&context->run, &n);
+    context->run.now = NULL;
+    return trf__guests_leave(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err)
 {
-    trf__norm n;
+    trf__norm_gradient n;
+    trf__now now;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__ZERO(n);
     TRF__TRY(trf__dropout_check(dropout, err));
@@ -7936,10 +8970,14 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
     n.rows = dy->shape[0];
     TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
-    n.ds = dx->data; n.ds_in = dy->data; n.dsub = dsub->data;
-    if (dropout) n.drop = trf__drop_of(dropout->p, dropout->seed, dropout->step, (uint32_t)dropout->site, NULL);
-    context->run.ops->add_norm_backward(&context->run, &n);
-    return TRF_OK;
+    n.ds = trf__act_guest(context, dx, 'o');
+    n.dsub = trf__act_guest(context, dsub, 'o');
+    n.dy = trf__act_guest(context, dy, 'i');
+    n.drop = trf__dropout_guest(context, dropout, &now);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->norm_gradient(&context->run, &n);
+    context->run.now = NULL;
+    return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
 
@@ -7956,14 +8994,25 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     return TRF_OK;
 }
 
+/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its size. */
+TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
+{
+    trf__cursor cursor = trf__cursor_at(cut ? c->room : NULL);
+    l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
+    l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
+    l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab));
+    return cursor.used;
+}
+
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
                                      trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
     trf__loss l;
+    trf__sums sums;
     int64_t vocab, d, k, i;
-    int pass;
     if (loss) *loss = 0;
     TRF__TRY(trf__begin(context, "context", err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
@@ -7989,23 +9038,20 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
-    for (pass = 0; pass < 2; pass++) {          /* first the size, then the pieces */
-        trf__cursor cursor = trf__cursor_at(pass == 0 ? NULL : context->room);
-        int32_t *effective;
-        l.row_loss = (double *)trf__take(&cursor, l.rows, sizeof(double));
-        l.row_nll = (double *)trf__take(&cursor, l.rows, sizeof(double));
-        l.row_correct = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
-        effective = (int32_t *)trf__take(&cursor, l.rows, sizeof(int32_t));
-        l.logits = trf__take_reals(&cursor, trf__loss_group(l.rows), trf__round_up(vocab, 16));
-        l.targets = effective;
-        if (pass == 1) for (i = 0; i < l.rows; i++) effective[i] = targets[i] == options->pad ? -1 : targets[i];
-        else TRF__GROW(trf_real, context->room, context->room_capacity,
-                       (int64_t)(cursor.used / sizeof(trf_real)) + 1, &context->run.hooks);
-    }
-    l.dx = dx ? dx->data : NULL; l.dw = dweight ? dweight->data : NULL; l.db = dbias ? dbias->data : NULL;
-    l.x = x->data; l.w = trf__mat_of(weight); l.bias = bias ? bias->data : NULL;
-    context->run.ops->cross_entropy(&context->run, &l);
-    for (i = 0; i < l.rows; i++) *loss += l.row_loss[i];
+    TRF__TRY(trf__context_room(context, trf__loss_layout(context, &l, 0), err));
+    trf__loss_layout(context, &l, 1);
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, l.rows, &context->run.hooks);
+    for (i = 0; i < l.rows; i++) context->ints[i] = targets[i] == options->pad ? -1 : targets[i];
+    l.targets = trf__list_guest(context, context->ints, l.rows);
+    l.dx = trf__act_guest(context, dx, 'o');
+    l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
+    l.x = trf__act_guest(context, x, 'i');
+    l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->cross_entropy(&context->run, &l);
+    context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
+    TRF__TRY(trf__guests_leave(context, TRF_OK, err));
+    *loss = sums.loss;
     return TRF_OK;
 }
 
@@ -10184,7 +11230,7 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     TRF__TRY(trf__no_gradients(trainer, err));
     notes.n = 0;
     trf__note_int(&notes, "trf.step", trainer->step);
-    trf__note_int(&notes, "trf.updates", trainer->updates);
+    trf__note_int(&notes, "trf.updates", trainer->verdict->updates);
     if (corpus) {
         trf_place place = trf__resume_place(trainer, corpus);
         trf__note_int(&notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
@@ -10285,7 +11331,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     t->step = step;
-    t->updates = updates;
+    t->verdict->updates = updates;
     t->begin = t->behind = place;
     status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
