@@ -598,11 +598,11 @@ typedef enum trf_length_rule {
 } trf_length_rule;
 
 typedef enum trf_beam_stop {
-    TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more */
+    TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more: tensor2tensor */
     TRF_STOP_FINISHED = 1,      /* when `beam` hypotheses have finished: fairseq, CTranslate2 */
     TRF_STOP_NONE_ALIVE = 2,    /* when none is alive or the limit is reached: Marian */
     TRF_STOP_HEURISTIC = 3      /* when the best `beam` finished ones are all better than the best live one as it is:
-                                   Hugging Face, early_stopping=False */
+                                   Hugging Face; its early_stopping="never" is BOUND, its True is FINISHED */
 } trf_beam_stop;
 
 typedef enum trf_at_limit {
@@ -7384,7 +7384,8 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
    ours, further ranks may be better here. CTranslate2 with alpha 0 stops when its best continuation is an EOS: set
    stop = TRF_STOP_BOUND for the same answer. In the step behind a forced prefix it takes an EOS only if that is the
    best continuation; here min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here
-   is one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here there is none. */
+   is one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here there is none.
+   Marian never says UNK. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
 {
     int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;

@@ -77,6 +77,14 @@ xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ?
 length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) / 6.0, search->alpha); @@ return s / pow((5.0 + (double)length) / 5.0, search->alpha);
 EOS never counts in the length @@ search usage @@ (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0); @@ 0;
 shortest answer one too short @@ search usage @@ int eos_allowed = forced >= 0 || beam->n >= beam->least; @@ int eos_allowed = forced >= 0 || beam->n + 1 >= beam->least;
+EOS keeps its share of the softmax @@ search ops @@ without = only == TRF__NOT_EOS ? t->eos : -1; @@ without = -1;
+EOS is out of the softmax for ever @@ search usage @@ eos_out = eos_forbidden && beam->search.renormalise; @@ eos_out = beam->search.renormalise;
+CTranslate2's preset keeps EOS in the softmax @@ search @@ search->renormalise = ctranslate2; @@ search->renormalise = 0;
+forced tokens are never free @@ search @@ beam->n < beam->n_prefix && !beam->search.score_prefix @@ 0
+free tokens are lost @@ search @@ best->sum + beam->given; @@ best->sum;
+the heuristic looks at n best @@ search @@ beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : @@ beam->keep =
+the heuristic is the bound @@ search @@ hope = search->stop == TRF_STOP_BOUND ? @@ hope = search->stop != TRF_STOP_FINISHED ?
+an answer stands in, proven, for a lost one @@ search @@ proven = stands_in ? !beam->gave_up : @@ proven = stands_in ? beam->dropped == TRF__IMPOSSIBLE :
 the paper preset with PyTorch's epsilon rule @@ definitions @@ options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE; @@ options->epsilon_rule = TRF_EPSILON_OUTSIDE;
 an escape of two bytes @@ files @@ (0xF00 >> (extra + 1) & 0xFF) @@ (0xF00 >> extra & 0xFF)
 stops too early @@ search @@ double best = trf__search_score(search, sum, longest), score; @@ double best = trf__search_score(search, sum, n + 1), score;

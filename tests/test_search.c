@@ -1,5 +1,6 @@
-/* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what CTranslate2 itself
-   has answered, and exhaustive search as oracles; then the corners: limits, prefixes, ties, NaN, beams wider than the vocabulary. */
+/* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what CTranslate2
+   itself has answered, and exhaustive search as oracles; then the corners: limits, prefixes, ties, NaN, beams wider
+   than the vocabulary. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -505,14 +506,15 @@ static void test_goldens_of_ctranslate2(void **state)
         double alpha;
         struct { const char *text; double score; } best[4];
     } cases[] = {
-        { 1, 2, 6, 1.0, { { "cccccc", -0.905601 } } },
+        { 1, 2, 6, 1.0, { { "cccccc", -0.905600 } } },
         { 2, 0, 6, 1.0, { { "cb", -0.832475 }, { "", -1.802122 } } },
         { 2, 1, 6, 1.0, { { "cb", -0.772387 }, { "ccb", -0.856534 } } },
-        { 2, 2, 6, 1.0, { { "cb", -0.686646 }, { "ccb", -0.792229 } } },
-        { 2, 6, 6, 1.0, { { "cccccc", -0.734119 }, { "cccccb", -0.750526 } } },
+        { 2, 2, 6, 1.0, { { "cb", -0.686646 }, { "ccb", -0.792228 } } },
+        { 2, 6, 6, 1.0, { { "cccccc", -0.734118 }, { "cccccb", -0.750525 } } },
         { 3, 1, 6, 1.0, { { "cb", -0.772387 }, { "c", -0.814811 }, { "ccb", -0.856534 } } },
-        { 3, 3, 6, 0.6, { { "ccb", -1.267387 }, { "cccb", -1.530792 }, { "ccccb", -1.750638 } } },
-        { 4, 2, 4, 2.0, { { "ccb", -0.198057 }, { "cccc", -0.200979 }, { "cccb", -0.207131 }, { "cacc", -0.219943 } } }
+        { 3, 3, 6, 0.6, { { "ccb", -1.267386 }, { "cccb", -1.530790 }, { "ccccb", -1.750636 } } },
+        { 4, 2, 4, 2.0, { { "ccb", -0.198057 }, { "cccc", -0.200978 }, { "cccb", -0.207131 },
+                          { "cacc", -0.219943 } } }
     };
     toy lm = golden_toy();
     size_t c;
@@ -1061,7 +1063,7 @@ static void test_proof_at_the_edges(void **state)
     run_into(&a, &lm, &search, 1);
     assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(a.h[0].proven, 0);
-    search.length_rule = TRF_LENGTH_POWER;              /* so it does to an empty one, whose score is minus infinity */
+    search.length_rule = TRF_LENGTH_POWER;              /* so it does to an empty one, of score -inf */
     search.alpha = 1;
     search.count_eos = 0;
     search.candidates = 2;                              /* it is shown, and nothing else is given up */

@@ -1,19 +1,37 @@
-/* The C side of tools/parity.py, which compares this library with nn.Transformer. Public calls only.
+/* The C side of tools/parity.py, which compares this library with nn.Transformer and its searches with the programs
+   they are named after. Public calls only.
 
    cc -O2 -march=native -fopenmp -I. tools/parity.c -o build/parity -lopenblas -lm
-   python3 tools/parity.py FOLDER         prints a table and a verdict
+   python3 tools/parity.py FOLDER|search  prints a table and a verdict
 
    parity create CONFIG MODEL             makes a model and saves it
    parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
    parity train  CONFIG MODEL BATCHES     loads it, one update a batch, prints loss, norm of the gradient and rate
+   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes. Prints every answer:
+                                          sentence, 1 if it ended with EOS, score, log-probability, tokens
 
-   CONFIG: lines "field value". BATCHES: for each batch its number of pairs, then every pair as the number of source
-   tokens, the source, the number of target tokens, the target. */
+   CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
+   batch its number of pairs, then every pair as the number of source tokens, the source, the number of target tokens,
+   the target. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <inttypes.h>
 
-typedef struct settings { trf_config config; trf_train_options training; } settings;
+typedef struct settings { trf_config config; trf_train_options training; trf_search search; } settings;
+
+static int set_search(trf_search *search, const char *field, double value)
+{
+    int32_t n = (int32_t)value;
+    if (!strcmp(field, "rule")) trf_search_set_rule(search, (trf_search_rule)n);
+    else if (!strcmp(field, "beam")) search->beam = n;
+    else if (!strcmp(field, "n_best")) search->n_best = n;
+    else if (!strcmp(field, "alpha")) search->alpha = value;
+    else if (!strcmp(field, "stop")) search->stop = (trf_beam_stop)n;
+    else if (!strcmp(field, "min_length")) search->min_length = n;
+    else if (!strcmp(field, "max_length_b")) { search->max_length_a = 0; search->max_length_b = n; }
+    else return 0;
+    return 1;
+}
 
 static int read_settings(settings *s, const char *path)
 {
@@ -22,6 +40,7 @@ static int read_settings(settings *s, const char *path)
     double value;
     s->config = trf_config_tiny();
     s->training = trf_train_defaults();
+    s->search = trf_search_defaults();
     trf_train_set_dropout(&s->training, 0.0);
     if (!f) return 0;
     while (fscanf(f, "%63s %lf", field, &value) == 2) {
@@ -38,11 +57,18 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "norm_epsilon")) s->config.norm_epsilon = value;
         else if (!strcmp(field, "tying")) s->config.tying = (trf_tying)n;
         else if (!strcmp(field, "generator_bias")) s->config.generator_bias = n;
+        else if (!strcmp(field, "positions")) s->config.positions = (trf_positions)n;
+        else if (!strcmp(field, "final_norm")) s->config.final_norm = n;
+        else if (!strcmp(field, "decoder_start")) s->config.decoder_start = (trf_decoder_start)n;
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
-        else if (!strcmp(field, "threads")) s->config.device.threads = s->training.threads = n;
+        else if (!strcmp(field, "threads")) s->config.device.threads = s->training.threads = s->search.threads = n;
         else if (!strcmp(field, "warmup")) s->training.warmup = n;
         else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
-        else { fprintf(stderr, "unknown field %s\n", field); fclose(f); return 0; }
+        else if (!set_search(&s->search, field, value)) {
+            fprintf(stderr, "unknown field %s\n", field);
+            fclose(f);
+            return 0;
+        }
     }
     fclose(f);
     return 1;
@@ -108,6 +134,26 @@ static int train(trf_model *model, const trf_train_options *training, batch_read
     return (int)status;
 }
 
+static int search_all(const trf_model *model, const trf_search *search, batch_reader *reader, trf_error *err)
+{
+    trf_translator *translator = NULL;
+    trf_batch batch;
+    trf_status status = trf_translator_create(&translator, model, search, err);
+    int32_t first = 0, i, k, t;
+    for (; !status && next_batch(reader, &batch); first += batch.source.count) {
+        status = trf_translate_prefixed(translator, &batch.source, &batch.target, err);
+        for (i = 0; i < batch.source.count && !status; i++)
+            for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
+                const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
+                printf("%d %d %.9g %.9g", (int)(first + i), h->ended == TRF_ENDED_EOS, h->score, h->log_probability);
+                for (t = 0; t < h->n; t++) printf(" %d", (int)h->ids[t]);
+                printf("\n");
+            }
+    }
+    trf_translator_destroy(translator);
+    return (int)status;
+}
+
 int main(int argc, char **argv)
 {
     settings s;
@@ -118,7 +164,7 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|train CONFIG MODEL BATCHES\n");
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|train|search CONFIG MODEL BATCHES\n");
         free(reader);
         return 2;
     }
@@ -130,7 +176,8 @@ int main(int argc, char **argv)
         reader->f = fopen(argv[4], "r");
         if (reader->f && !trf_model_load(&model, argv[3], &options, &err))
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
-                                               : print_logits(model, reader, &err);
+                   : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
+                   : print_logits(model, reader, &err);
         if (reader->f) fclose(reader->f);
     }
     if (failed) fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err.status), err.message);
