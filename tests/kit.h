@@ -97,6 +97,7 @@ static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int
     part.source = kit_part(&batch->source, first, count);
     part.target = kit_part(&batch->target, first, count);
     part.ordinal = first;
+    part.place = batch->place;
     return part;
 }
 

@@ -363,6 +363,7 @@ static trf_batch pairs(const int32_t *source, const int32_t *source_lengths, con
     b.source = sequences(source, source_lengths, count);
     b.target = sequences(target, target_lengths, count);
     b.ordinal = 0;
+    memset(&b.place, 0, sizeof b.place);
     return b;
 }
 

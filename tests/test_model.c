@@ -492,7 +492,7 @@ static void empty_sources(int source_eos, int all)
     static const int32_t some[] = { 2, 0, 3 }, none[] = { 0, 0, 0 };
     trf_config c = small_config();
     trf_train_options o = small_options();
-    trf_batch batch = { { ids, all ? none : some, 3 }, { ids, target_lengths, 3 }, 0 };
+    trf_batch batch = { { ids, all ? none : some, 3 }, { ids, target_lengths, 3 }, 0, { 0, 0, 0 } };
     trf_step_report report;
     trf_real logits[8 * VOCAB];
     double score[3];
@@ -542,7 +542,7 @@ static void test_length_one(void **state)
     (void)state;
     for (which = 0; which < TRAINED; which++) {
         lab l = lab_of(&variants[trained[which]], 8, 2, 12, 2);
-        trf_batch batch = { { id, one, 1 }, { id, one, 1 }, 0 };
+        trf_batch batch = { { id, one, 1 }, { id, one, 1 }, 0, { 0, 0, 0 } };
         trf_step_report report;
         double before;
         int step;
@@ -1621,7 +1621,7 @@ static void test_bad_batches(void **state)
     lab l = lab_of(&variants[1], 8, 2, 12, 2);
     int32_t ids[6] = { 4, 5, 3, 7, 8, 9 }, good[6] = { 4, 5, 3, 7, 8, 9 }, n;
     int32_t lengths[2] = { 2, 4 }, wrong[2] = { 2, 4 };
-    trf_batch batch = { { good, lengths, 2 }, { good, lengths, 2 }, 0 };
+    trf_batch batch = { { good, lengths, 2 }, { good, lengths, 2 }, 0, { 0, 0, 0 } };
     trf_step_report report;
     trf_error err;
     int side, at;
@@ -1759,9 +1759,153 @@ static void test_huge_gradient(void **state)
     lab_close(&l);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Adam at the ends of its options: three updates with gradients of one size, against the formulas in double. */
+
+typedef struct moments { double m, v, size; } moments;      /* size: the mean of |g|, which says what m may be off */
+
+/* One weight. Returns 0 where only finiteness is asked for. */
+static int adam_weight(const trf_train_options *o, moments *w, double before, double after, double g, double rate,
+                       int step)
+{
+    const int single = sizeof(trf_real) == 4;
+    double c1 = -expm1(step * log(o->beta1)), c2 = -expm1(step * log(o->beta2)), root, below, move, most, want, keep;
+    double noise = single ? 3e-44 : 0, v_scale = o->epsilon_rule == TRF_EPSILON_FAIRSEQ ? 1 : 1 / c2;
+    assert_true(trf__is_finite(after));
+    if (o->optimizer == TRF_ADAM) g += o->weight_decay * before;
+    keep = o->optimizer == TRF_ADAMW ? 1 - rate * o->weight_decay : 1;
+    w->m = o->beta1 * w->m + (1 - o->beta1) * g;
+    w->v = o->beta2 * w->v + (1 - o->beta2) * g * g;
+    w->size = o->beta1 * w->size + (1 - o->beta1) * fabs(g);
+    if (!(fabs(g) < (single ? 1e18 : 1e150))) return 0;
+    root = sqrt(w->v * v_scale + (o->epsilon_rule == TRF_EPSILON_INSIDE ? o->epsilon : 0));
+    below = root + (o->epsilon_rule == TRF_EPSILON_INSIDE ? 0 : o->epsilon);
+    rate *= (o->epsilon_rule == TRF_EPSILON_FAIRSEQ ? sqrt(c2) : 1) / c1;
+    move = rate * w->m / below;
+    most = fabs(before) + fabs(keep * before) + rate * w->size / below;
+    want = keep * before - move;
+    if (!(most < (single ? 1e38 : 1e300))) return 0;
+    if (noise * v_scale < 1e-4 * root * below && (!single || w->size > 1e-34)) {        /* all digits are there */
+        if (fabs(after - want) <= 2e-4 * most + noise) return 1;
+    } else if (fabs(after - keep * before) <= 1.01 * rate * (w->size + noise) / below + 1e-6 * most + noise) return 1;
+    fail_msg("beta %g %g epsilon %g rule %d decay %g clip %g rate %g, step %d: %g became %.9g, not %.9g; g %g m %g "
+             "v %g", o->beta1, o->beta2, o->epsilon, (int)o->epsilon_rule, o->weight_decay, o->clip_norm,
+             o->learning_rate, step, before, after, want, g, w->m, w->v);
+    return 0;
+}
+
+static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch *batch, double size)
+{
+    static trf_real good[MAX_WEIGHTS], before[MAX_WEIGHTS];
+    static moments all[MAX_WEIGHTS];
+    int64_t n = l->model->layout.n_weights, i;
+    int32_t t;
+    int step, go_on = 1;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    assert_true(n <= MAX_WEIGHTS);
+    assert_int_equal(trf_trainer_create(&trainer, l->model, o, NULL), TRF_OK);
+    memset(all, 0, sizeof all);
+    memcpy(good, l->model->weights, (size_t)n * sizeof *good);
+    memcpy(before, good, (size_t)n * sizeof *good);
+    for (step = 1; step <= 3 && go_on; step++) {
+        double norm = 0, scale;
+        memcpy(l->model->weights, good, (size_t)n * sizeof *good);          /* so that the loss is a number */
+        assert_int_equal(trf_forward_backward(trainer, batch, &report, NULL), TRF_OK);
+        memcpy(l->model->weights, before, (size_t)n * sizeof *good);
+        for (t = 0; t < trf_parameter_count(l->model); t++) {
+            trf_tensor g = trf_gradient(trainer, t);
+            for (i = 0; i < trf_tensor_count(&g); i++) {
+                double draw = 2 * trf__uniform(7, (uint32_t)(t + 100 * step), (uint64_t)i) - 1;
+                g.data[i] = (trf_real)(size * (draw + (draw < 0 ? -0.1 : 0.1)) / 1.1);
+                norm += (double)g.data[i] * (double)g.data[i];
+            }
+        }
+        norm = sqrt(norm) / (double)report.target_tokens;
+        scale = fmin(1, o->clip_norm / (norm + 1e-6)) / (double)report.target_tokens;
+        assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
+        assert_int_equal(report.skipped, !(norm * scale * (double)report.target_tokens < TRF__MOST_GRADIENT));
+        if (report.skipped) break;
+        for (t = 0; t < trf_parameter_count(l->model); t++) {
+            trf_tensor w = trf_parameter(l->model, t), g = trf_gradient(trainer, t);
+            int64_t at = w.data - l->model->weights;
+            for (i = 0; i < trf_tensor_count(&w); i++)
+                go_on &= adam_weight(o, &all[at + i], (double)before[at + i], (double)w.data[i],
+                                     scale * (double)g.data[i], o->learning_rate, step);
+        }
+        memcpy(before, l->model->weights, (size_t)n * sizeof *before);
+    }
+    memcpy(l->model->weights, good, (size_t)n * sizeof *good);
+    trf_trainer_destroy(trainer);
+}
+
+static void test_adam_at_the_ends(void **state)
+{
+    static const double sizes[] = { 1e-38, 1e-30, 1e-23, 1e-20, 1e-10, 1, 1e10, 1e17, 1e19, 1e38 };
+    static const double betas[][2] = { { 0, 0 }, { 0.9, 0.98 }, { 0, 0.999 }, { 0.9, 0 }, { 0.3, 0.6 },
+                                       { 1 - 1e-12, 1 - 1e-12 }, { 0.9, 1 - 1e-12 }, { 1 - 1e-12, 0 } };
+    static const double epsilons[] = { 1e-30, 1e-9, 1 }, rates[] = { 1e-30, 1e-3, 1e6 }, decays[] = { 0, 0.1, 1e6 };
+    static const double clips[] = { 1e-12, 1, TRF_NO_CLIPPING };
+    static kit_pairs data;
+    lab l = lab_of(&variants[9], 2, 1, 2, 1);
+    trf_batch batch = kit_fill(&data, 2, 1, 3, VOCAB, 78);
+    trf_train_options o = small_options();
+    int k, n = 10 * 8 * 3 * 3 * 3 * 3 * 3 * 2;
+    (void)state;
+    o.schedule = TRF_CONSTANT;
+    o.warmup = 1;
+    o.decay_all = 1;
+    o.source_tokens = o.target_tokens = 16; o.sequences = 2; o.longest = 8;
+    for (k = 0; k < n; k += 7) {                /* every seventh of all combinations */
+        int at = k;
+        double size = sizes[at % 10]; at /= 10;
+        o.beta1 = betas[at % 8][0]; o.beta2 = betas[at % 8][1]; at /= 8;
+        o.epsilon = epsilons[at % 3]; at /= 3;
+        o.epsilon_rule = (trf_adam_epsilon)(at % 3); at /= 3;
+        o.learning_rate = rates[at % 3]; at /= 3;
+        o.weight_decay = decays[at % 3]; at /= 3;
+        o.clip_norm = clips[at % 3]; at /= 3;
+        o.optimizer = (trf_optimizer)at;
+        adam_at_the_end(&l, &o, &batch, size);
+    }
+    lab_close(&l);
+}
+
+/* Bias correction counts the updates of the moments: a step that was skipped in front changes nothing of it, and
+   neither does one that the caller ended. The number of the step counts both. */
+static void test_skipped_in_front(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 2, 3, 5, VOCAB, 79);
+    trf_step_report report;
+    uint64_t want = 0;
+    int kind, step;
+    (void)state;
+    for (kind = 0; kind < 3; kind++) {
+        lab l = lab_of(&variants[0], 8, 2, 12, 2);
+        l.trainer->options.schedule = TRF_CONSTANT;
+        l.trainer->options.warmup = 1;
+        l.trainer->options.learning_rate = 0.01;
+        if (kind) assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+        if (kind == 1) {
+            trf_gradient(l.trainer, 0).data[0] = (trf_real)HUGE_VAL;
+            assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
+            assert_int_equal(report.skipped, 1);
+        }
+        if (kind == 2) trf_end_step(l.trainer);
+        for (step = 1; step <= 3; step++) assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        assert_int_equal(report.step, 3 + (kind > 0));
+        if (kind == 0) want = hash_weights(HASH_START, l.model);
+        assert_true(hash_weights(HASH_START, l.model) == want);
+        lab_close(&l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_adam_at_the_ends),
+        cmocka_unit_test(test_skipped_in_front),
         cmocka_unit_test(test_huge_gradient),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_gradients_wide),

@@ -470,8 +470,14 @@ static void test_sqrt(void **state)
     assert_true(worst < (sizeof(trf_real) == 4 ? 1e-7 : 1e-15));
     lanes(y, trf__sqrt(trf__set(0))); for (i = 0; i < 16; i++) assert_true(y[i] == 0);
     lanes(y, trf__sqrt(trf__set(1))); for (i = 0; i < 16; i++) assert_true(y[i] == 1);
-    lanes(y, trf__sqrt(trf__set((trf_real)1e-42)));         /* below the normal numbers of float */
-    for (i = 0; i < 16; i++) assert_true(y[i] >= 0 && y[i] < (trf_real)1e-20);
+    for (k = sizeof(trf_real) == 4 ? -149 : -1074; k < (sizeof(trf_real) == 4 ? 128 : 1024); k++) {
+        for (i = 0; i < 16; i++) x[i] = (trf_real)ldexp(1 + i / 16.0, k);   /* every exponent, denormal ones too */
+        lanes(y, trf__sqrt(trf__load(x)));
+        for (i = 0; i < 16; i++) {
+            double root = sqrt((double)x[i]);
+            assert_true(fabs((double)y[i] - root) < (sizeof(trf_real) == 4 ? 1e-7 : 1e-15) * root);
+        }
+    }
     lanes(y, trf__sqrt(trf__set((trf_real)HUGE_VAL)));
     for (i = 0; i < 16; i++) assert_false(trf__is_finite((double)y[i]));
     lanes(y, trf__sqrt(trf__set((trf_real)NAN)));

@@ -166,6 +166,7 @@ static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const i
     batch.source = sequences_of(source, n_source, 1);
     batch.target = sequences_of(target, n_target, 1);
     batch.ordinal = 0;
+    memset(&batch.place, 0, sizeof batch.place);
     return batch;
 }
 
@@ -319,6 +320,7 @@ static void strings(void **state)
         batch.source = sequences_of(ids[0], lengths, 32);
         batch.target = sequences_of(ids[1], lengths, 32);
         batch.ordinal = 0;
+        memset(&batch.place, 0, sizeof batch.place);
         OK(trf_train_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
@@ -1578,6 +1580,7 @@ static void wide_beam_is_exhaustive(void **state)
         batch.source = sequences_of(ids, lengths, 32);
         batch.target = sequences_of(targets, longer, 32);
         batch.ordinal = 0;
+        memset(&batch.place, 0, sizeof batch.place);
         OK(trf_train_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
