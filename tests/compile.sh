@@ -198,6 +198,12 @@ n=0
 grep -v -e column <page/lines >page/plain
 while read -r line; do n=$((n + 1)); page_line "$line" "in$n"; done <page/plain
 [ -z "$can_avx2" ] || page_line "$(grep -e column page/lines | paste -s -d '&' - | sed 's/&/ \&\& /')" columns
+[ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
+    sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
+    cp page/column.c stale && $gcc_like -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&
+    $gcc_like $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o && $gcc_like $alone -c caller.c -o stale/caller.o &&
+    no $gcc_like -no-pie stale/caller.o stale/all.o stale/column.o -lm -o stale/program 2>stale/said &&
+    grep -q 'trf_column_v[1-9][0-9]*_avx2' stale/said"
 
 # --- what the object file shows ------------------------------------------------------------------------------------
 seen()
@@ -210,7 +216,7 @@ seen()
 seen "C" "$gcc_like $alone" all.c seen_c trf_
 seen "C, double" "$gcc_like $alone -DTRF_DOUBLE" all.c seen_double trf_
 seen "C, no training" "$gcc_like $alone -DTRF_NO_TRAIN" all.c seen_run trf_
-seen "C, a column" "$gcc_like $alone" column.c seen_column trf_column_wide
+seen "C, a column" "$gcc_like $alone" column.c seen_column 'trf_column_v[0-9]+_wide'
 seen "C, static" "$gcc_like $alone -DTRF_STATIC" all.c seen_static 'nothing'
 seen_cxx() { seen "$compiler" "$compiler $alone" all.c "seen_$(echo "$compiler" | tr -dc 'a-z')" trf_; }
 for_cxx seen_cxx

@@ -20,6 +20,16 @@ bias forgotten @@ ops blocks model @@ if (j->b) trf__add_bias( @@ if (0) trf__ad
 bias gradient forgotten @@ ops blocks model @@ if (i == 0 && p->db) trf__column_sums( @@ if (0) trf__column_sums(
 weight gradient set, not added @@ ops blocks model @@ panels, p->add || t > 0)); @@ panels, t > 0));
 CBLAS sets, does not add @@ ops blocks model @@ (trf_real)(p.add != 0), p.c @@ 0, p.c
+OpenBLAS keeps its own threads @@ host @@ if (o->number != 1) openblas_set_num_threads(1); @@ (void)0;
+OpenBLAS's thread number not given back @@ host @@ && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number); @@ && openblas_get_num_threads() == 0) openblas_set_num_threads(o->number);
+the thread number given back over the host's @@ host @@ o->number != 1 && openblas_get_num_threads() == 1) @@ o->number != 1)
+any number of callers of OpenBLAS @@ host @@ while (ticket != o->next || o->inside + wanted > o->places) @@ while (ticket != o->next)
+products past the gate @@ host @@ gated = blas && run->gate && n_tiles > 0; @@ gated = 0;
+OpenBLAS makes its buffers in a step @@ host @@ if (wanted <= made) return TRF_OK; @@ return TRF_OK;
+address space of buffers not asked for first @@ host @@ fits = probe != NULL; @@ fits = 1;
+the serial OpenBLAS is called @@ host @@ (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && @@ 1 &&
+OpenMP's threads not tried first @@ host @@ trf__thread_chain(&missing); @@ missing = 0;
+a closed run still counts as callers @@ host @@ trf__openblas.threads -= threads; @@ (void)0;
 product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < columns ? from @@ panel[16 * t + j] = j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))
