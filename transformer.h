@@ -276,7 +276,7 @@ typedef struct trf_tensor {
 
 /* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* number of elements */
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* elements; 0 if the shape makes no sense */
 /* Copies all `count` numbers of a tensor (else TRF_E_SHAPE) into the caller's memory, or back. */
 TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err);
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
@@ -743,7 +743,7 @@ TRF_API void trf_context_destroy(trf_context *context);
    may change between versions; layer norm takes NULL where no backward follows. All tensors are in the host's memory:
    where the context's device has another, they are copied there and back at every call.
    Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
-   no features, a weight's outputs included. Wrong shapes: TRF_E_SHAPE. */
+   no features, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
 typedef struct trf_embedding_options {
@@ -1305,6 +1305,13 @@ TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
 TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t columns)
 {
     return (trf_real *)trf__take(cursor, rows, trf__bytes(columns, sizeof(trf_real)));
+}
+
+/* A product of counts: 0 if one is negative, INT64_MAX if it is beyond that. */
+TRF__FN int64_t trf__times(int64_t a, int64_t b)
+{
+    if (a <= 0 || b <= 0) return 0;
+    return a > INT64_MAX / b ? INT64_MAX : a * b;
 }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -3748,8 +3755,8 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
     int32_t i;
-    if (!tensor) return 0;
-    for (i = 0; i < tensor->rank; i++) n *= tensor->shape[i];
+    if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
+    for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
     return n;
 }
 
@@ -8373,6 +8380,9 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
     if (x->shape[0] < 0 || x->shape[1] < 1)
         return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
                          name, (long long)x->shape[0], (long long)x->shape[1]);
+    if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
+        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d", name,
+                         (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
 }
@@ -8550,7 +8560,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 // >>blocks-norm
 
-TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return 2 * rows; }
+TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
@@ -8602,9 +8612,12 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 
 // >>blocks-attention
 
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads) { return 2 * query_rows * n_heads; }
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
+{
+    return trf__times(trf__times(2, query_rows), n_heads);
+}
 
-/* Turns lengths into spans, checks them, and makes scratch for the longest; sets all but the tensors of `a`. */
+/* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
 {
@@ -8639,7 +8652,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     }
     a->n_spans = shape->count;
     a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
-    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, err);
+    return TRF_OK;
 }
 
 TRF__FN const trf__span *trf__spans_guest(trf_context *c, int64_t n)
@@ -8658,7 +8671,8 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     TRF__TRY(trf__shape_check(k, "k", keys, d, err));
     TRF__TRY(trf__shape_check(v, "v", keys, d, err));
     a->ldq = a->ldk = d;
-    return saved ? trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err) : TRF_OK;
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
+    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, err);
 }
 
 TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
@@ -8720,7 +8734,10 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
    for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
-    return 4 * query_rows * d_model + 2 * key_rows * d_model + trf_attention_saved(query_rows, n_heads);
+    int64_t queries = trf__times(trf__times(4, query_rows), d_model);
+    int64_t keys = trf__times(trf__times(2, key_rows), d_model), stats = trf_attention_saved(query_rows, n_heads);
+    if (keys > INT64_MAX - queries || stats > INT64_MAX - queries - keys) return INT64_MAX;
+    return queries + keys + stats;
 }
 
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
@@ -8746,7 +8763,8 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
     TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
     sub->d = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
-    return trf__shape_check(saved, "saved", saved_numbers, -1, err);
+    TRF__TRY(trf__shape_check(saved, "saved", saved_numbers, -1, err));
+    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, err);
 }
 
 /* Brings weights and spans, and lays `saved` out. */
@@ -8845,7 +8863,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 // >>blocks-feed-forward
 
 /* saved: wide, then inner. */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return 2 * rows * d_ff; }
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
 
 TRF__FN trf_status trf__feed_forward_check(trf__work *sub, const trf_tensor *x, const trf_feed_forward_params *p,
                                            trf_activation activation, const trf_tensor *saved, trf_error *err)

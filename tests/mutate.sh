@@ -125,6 +125,17 @@ second moments of the first @@ store usage @@ trf__read_arena(file, model, "opti
 a checkpoint in the middle of a step @@ store @@ if (trainer->micro > 0) @@ if (trainer->micro > 1000)
 every epoch in the same order @@ corpus @@ TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ if (i == 0 || over || i - begin >= o->batch_sentences) { @@ if (i == 0 || over || i - begin > o->batch_sentences) {
+a round beyond the slots of the cache @@ usage @@ && n * s->beam * (longest + 1) <= INT32_MAX); @@ );
+a cancelled look has written @@ usage @@     pass->probed = weights; @@     pass->probed = out->data;
+rows wrap at 32 bits @@ usage @@ rows += (int64_t)x->lengths[i] + extra; @@ rows += (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra);
+a weight without outputs @@ blocks @@ if (*out < 1) return @@ if (*out < 0) return
+a translator's memory without its sources @@ memory @@ decoder.source_rows = round.source_rows; @@ decoder.source_rows = 0;
+a translator's memory without its answers @@ memory @@     cache = trf__add_size(cache, ids); @@     (void)ids;
+a dropout of one @@ blocks @@ (p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535) @@ (p * 65536 + 0.5)
+a failed delivery keeps the last batch @@ corpus @@ if (batch) TRF__ZERO(*batch); @@ (void)0;
+controls of two bytes reach the terminal @@ files @@ (c == 0xC2 && (unsigned char)from[1] < 0xA0) @@ 0
+a character cut in two @@ files @@ int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1; @@ int bytes = 1, taken = 1;
+an error does not name its file @@ files store @@ snprintf(text, sizeof text, "%s: %s", name, err->message); @@ snprintf(text, sizeof text, "%s", err->message);
 the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y->count; @@ if (x->count != y->count) return x->count < y->count;
 END
 

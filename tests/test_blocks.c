@@ -1267,6 +1267,100 @@ static void test_no_rows(void **state)
     }
 }
 
+/* No rows are nothing to do. No outputs are refused in both directions: their tensors would have no columns. */
+static void test_no_outputs(void **state)
+{
+    enum { D = 4, ROWS = 40 };
+    trf_tensor *x = random_tensor(ROWS, D), *dy = random_tensor(ROWS, 3), *w = random_tensor(3, D), *b = random_tensor(3, 0);
+    trf_tensor *y = random_tensor(ROWS, 3), *dx = random_tensor(ROWS, D), *saved = random_tensor(2 * ROWS * 3, 0);
+    trf_feed_forward_params p, dp;
+    trf_error err;
+    trf_real first = w->data[0];
+    (void)state;
+    w->shape[0] = b->shape[0] = y->shape[1] = dy->shape[1] = saved->shape[0] = 0;
+    assert_int_equal(trf_linear(shared, y, x, w, NULL, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "weight");
+    assert_int_equal(trf_linear(shared, y, x, w, b, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_linear_backward(shared, dx, w, NULL, dy, x, w, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "dy");
+    p.w1 = *w; p.b1 = *b; p.w2 = *random_tensor(D, 1); p.b2 = *random_tensor(D, 0);
+    p.w2.shape[1] = 0;
+    dp = p;
+    assert_int_equal(trf_feed_forward(shared, dx, x, &p, TRF_RELU, saved, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "w1");
+    assert_int_equal(trf_feed_forward_backward(shared, dx, &dp, x, x, &p, TRF_RELU, saved, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "w1");
+    w->shape[0] = b->shape[0] = y->shape[1] = dy->shape[1] = 3;
+    x->shape[0] = y->shape[0] = dy->shape[0] = dx->shape[0] = 0;
+    assert_int_equal(trf_linear(shared, y, x, w, b, &err), TRF_OK);
+    assert_int_equal(trf_linear_backward(shared, dx, w, b, dy, x, w, &err), TRF_OK);
+    assert_true(w->data[0] == first);
+}
+
+/* Sizes that no memory has: products do not wrap, and a call is refused before its scratch is made. */
+static void test_sizes_beyond_memory(void **state)
+{
+    static const int64_t sizes[] = {0, 1, -1, INT32_MAX, (int64_t)1 << 62, INT64_MAX, INT64_MIN};
+    int32_t most = INT32_MAX, none = 0, scratch = (int32_t)shared->longest;
+    trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL};
+    trf_tensor empty = *empty_tensor(1, 4), count = empty;
+    trf_error err;
+    size_t i, k;
+    (void)state;
+    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            int64_t a = sizes[i], b = sizes[k];
+            double product = a > 0 && b > 0 ? (double)a * (double)b : 0;
+            count.shape[0] = a; count.shape[1] = b;
+            assert_true((double)trf_tensor_count(&count) == (product < 9.22337203e18 ? product : (double)INT64_MAX));
+            assert_true((double)trf_feed_forward_saved(a, b) == (2 * product < 9.22337203e18 ? 2 * product : (double)INT64_MAX));
+            assert_true(trf_layer_norm_saved(a) >= 0 && trf_attention_saved(a, INT32_MAX) >= 0);
+            assert_true(trf_multi_head_attention_saved(a, b, b, 1) >= trf_feed_forward_saved(a, b));
+            assert_true(trf_multi_head_attention_saved(a, b, INT64_MAX, INT32_MAX) >= 0);
+        }
+    count.rank = TRF_MAX_RANK + 1;
+    assert_true(trf_tensor_count(&count) == 0);
+    count.rank = -1;
+    assert_true(trf_tensor_count(&count) == 0);
+    empty.shape[0] = 0;
+    empty.shape[1] = INT32_MAX;
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
+    s.query_lengths = &none;
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "k");
+    assert_true(shared->longest == scratch);
+    empty.shape[1] = (int64_t)INT32_MAX + 1;
+    assert_int_equal(trf_residual(shared, &empty, &empty, &empty, NULL, &err), TRF_E_LIMIT);
+    assert_string_equal(err.what, "x");
+}
+
+/* Probabilities beyond the last multiple of 1/65536 count as that one: nothing is divided by zero, something lives. */
+static void test_nearly_one(void **state)
+{
+    enum { ROWS = 400, D = 512 };
+    static const double ps[] = {0.99999, 65535.0 / 65536, 1 - 1e-9, 1 - DBL_EPSILON / 2};
+    trf_tensor *x = empty_tensor(ROWS, D), *part = empty_tensor(ROWS, D);
+    size_t k;
+    int i;
+    (void)state;
+    for (i = 0; i < ROWS * D; i++) { x->data[i] = 0; part->data[i] = 1; }
+    for (k = 0; k < sizeof ps / sizeof ps[0]; k++) {
+        trf_dropout drop = {0, 3, 1, 1};
+        job j, loss = loss_job(TRF_SMOOTH_OTHERS_KL, ps[k], 1);
+        int alive = 0;
+        drop.p = ps[k];
+        j = residual_job(x, part, &drop);
+        runs(&j);
+        for (i = 0; i < ROWS * D; i++) {
+            assert_true(j.arg[0]->data[i] == 0 || j.arg[0]->data[i] == 65536);
+            alive += j.arg[0]->data[i] != 0;
+        }
+        assert_true(alive > 0 && alive < 20);
+        runs(&loss);
+        assert_true(loss.loss - loss.loss == 0);
+    }
+}
+
 /* -----------------------------------------------------------------------------------------------
    A layer made of blocks: the pre-norm encoder layer that a user would write.
 
@@ -1397,6 +1491,7 @@ int main(void)
         TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors), TEST(test_feed_forward),
         TEST(test_feed_forward_errors), TEST(test_residual), TEST(test_residual_gradients), TEST(test_residual_masks),
         TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_cross_entropy_errors), TEST(test_no_rows),
+        TEST(test_no_outputs), TEST(test_nearly_one), TEST(test_sizes_beyond_memory),
         TEST(test_encoder_layer_of_blocks), TEST(test_same_bits_for_any_threads)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

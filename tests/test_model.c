@@ -1527,6 +1527,12 @@ static void test_bad_options(void **state)
     BAD_REAL(attention_dropout); BAD_OPTION(attention_dropout, 1);
     BAD_REAL(activation_dropout); BAD_OPTION(activation_dropout, 1);
     BAD_REAL(residual_dropout); BAD_OPTION(residual_dropout, 1);
+    bad = good;                         /* all that is below 1 is legal, though it is rounded to a multiple of 1/65536 */
+    trf_train_set_dropout(&bad, 1 - DBL_EPSILON / 2);
+    bad.label_smoothing = 1 - DBL_EPSILON / 2;
+    assert_int_equal(trf_trainer_create(&trainer, l.model, &bad, &err), TRF_OK);
+    trf_trainer_destroy(trainer);
+    trainer = NULL;
     BAD_REAL(clip_norm); BAD_OPTION(clip_norm, 0);
     BAD_OPTION(source_tokens, 0); BAD_OPTION(source_tokens, INT32_MAX);
     BAD_OPTION(target_tokens, 0); BAD_OPTION(target_tokens, INT32_MIN);
