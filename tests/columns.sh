@@ -72,7 +72,7 @@ $cc $objects -o $output -lm"
 }
 
 if [ -n "$avx2" ]; then
-    run "$cc -O2 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
+    run "$cc -O1 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
         column "avx2-$tag" avx2 "$compiler" $avx2_flags
@@ -91,7 +91,7 @@ if [ -n "$avx2" ]; then
         fi
     done
     [ -z "$avx512" ] ||
-        run "$cc -O2 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
+        run "$cc -O1 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole separate "whole-baseline-$(tag_of "$cc")" "$cc"       # SSE2 has nothing to fuse

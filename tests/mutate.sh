@@ -161,7 +161,7 @@ mkdir "$work/sound"
 build_and_run()
 {
     make -s -C "$work/$1" BUILD=build CFLAGS="${CFLAGS:--O1 -march=native}" CPPFLAGS="$CPPFLAGS" "build/$2" >"$3" 2>&1 || return 2
-    (cd "$work/$1" && limit 90 "./build/$2") >"$3" 2>&1
+    (cd "$work/$1" && limit 300 "./build/$2") >"$3" 2>&1
     sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$3" | sort -u >"$3.failed"
     grep -q '^\[  PASSED  \] [1-9]' "$3"
 }
