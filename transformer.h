@@ -5335,6 +5335,7 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 #if !defined(TRF_NO_TRAIN)
 
+/* below_one, cosine: see trf__train_check. */
 #define TRF__TRAIN_FIELDS(X) \
     X(trf_optimizer,    optimizer,          0, 1, 1) \
     X(double,           beta1,              0, 1 - 1e-12, 1) \
@@ -9148,6 +9149,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 // allocated for weights before the whole header has been proven to fit the configuration.
 // -----------------------------------------------------------------------------------------------
 
+/* The format moves with every change that a reader of another one would not understand. */
 enum { TRF__FORMAT = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[2] = {"words", "characters"};
@@ -9166,37 +9168,36 @@ TRF__FN void trf__note_real(trf__text *notes, const char *key, double value)
     trf__note(notes, key, text);
 }
 
-/* Number `key` of the metadata, whole or real: missing or malformed is an error. */
-TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, int64_t *integer, double *real,
+/* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an error. */
+TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real, int64_t *whole, size_t bytes,
                                     trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (real ? trf__parse_real(text, real) : trf__parse_int(text, integer)) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key, real ? "" : "whole ",
-                     text);
+    if (real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole))
+        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key,
+                         real ? "" : "whole ", text);
+    if (real || bytes != 4 || *whole == (int64_t)(int32_t)*whole) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key, (long long)*whole);
 }
 
 TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value, trf_error *err)
 {
-    return trf__read_number(file, key, value, NULL, err);
+    return trf__read_number(file, key, NULL, value, sizeof *value, err);
 }
 
-/* A field of a table as a note, and back into its own type, refusing what does not fit. Half of one is 0 in every
-   type but double. */
+/* A field of a table as a note, and back into its own type. Half of one is 0 in every type but double. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
     if ((stored) && TRF__IS_REAL(type)) trf__note_real(notes, prefix #field, (double)(object)->field); \
     else if (stored) trf__note_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
     if (stored) { \
-        int64_t integer = 0; \
         double real = 0; \
-        TRF__TRY(trf__read_number(file, prefix #field, &integer, TRF__IS_REAL(type) ? &real : NULL, err)); \
-        if (sizeof(type) == 4 && integer != (int64_t)(int32_t)integer) \
-            return trf__fail(err, TRF_E_FORMAT, integer, prefix #field, "%s must fit into 32 bits, got %lld", \
-                             prefix #field, (long long)integer); \
-        (object)->field = TRF__IS_REAL(type) ? (type)real : (type)integer; \
+        int64_t whole = 0; \
+        TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, sizeof(type), \
+                                  err)); \
+        (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
 /* What a configuration from a file does wrong is the file's fault, not an argument's. err is not NULL. */
