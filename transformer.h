@@ -86,7 +86,7 @@
 //   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table for this version's implementation
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
 //   TRF_STATIC            every function is static
-//   TRF_OS_HEADER         a header with your own TRF_OS_... file functions (see >>system)
+//   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
 //   compute on a GPU yet; learn subwords (tokenise before, or use words or characters); sample; speak to a network
@@ -153,7 +153,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRF_VERSION "0.1.0"
+#define TRF_VERSION "0.2.0"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -186,6 +186,7 @@ typedef double trf_real;
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_translator_create trf_translator_create_double
 #define trf_context_create    trf_context_create_double
+#define trf_file_open         trf_file_open_double
 #else
 typedef float trf_real;
 #endif
@@ -459,8 +460,7 @@ TRF_API const trf_config *trf_model_config(const trf_model *model);
 TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
 
 /* Vocabularies travel in the model file. The model keeps copies of finished ones; NULL: none on that side. Sizes must
-   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE); their texts must fit into the header of a
-   file, which has 16 MiB for everything (else TRF_E_LIMIT). Call it before sharing the model. */
+   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE). Call it before sharing the model. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
                                         trf_error *err);
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
@@ -544,9 +544,10 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
 //
 // The message of an error about a file begins with its path, or with the last hundred bytes of it.
 //
-// A model file is a safetensors file: the parameters under their names, configuration and vocabularies as metadata
-// (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the prefix `transformer.`; the
-// CRC-32 of the data is checked where the file has one. A checkpoint is another kind of file: TRF_E_STATE here.
+// A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
+// configuration as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the
+// prefix `transformer.`; the CRC-32 of the data is checked where the file has one. A checkpoint is another kind of
+// file: TRF_E_STATE here.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -565,8 +566,8 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
    should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* The container alone: which tensors and texts a file holds, not their numbers. Header and extents are proven before
-   anything is returned; the file stays open. Names and texts live until trf_file_close. dtype: "F32", "BF16", ... */
+/* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
+   stays open. Names and texts live until trf_file_close. dtype: "F32", "BF16", ... One thread at a time. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;
@@ -578,6 +579,11 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
+/* Numbers first .. first + count - 1 of tensor `index`, counted as they lie in the file: F32, F64, F16 or BF16, else
+   TRF_E_UNSUPPORTED; beyond its end: TRF_E_SHAPE. Infinite ones and NaN are TRF_E_NONFINITE, unless the load options
+   allow them; so is an F64 that is too large for a float. On failure `values` may be half written. */
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                 trf_error *err);
 TRF_API int32_t trf_file_metadata_count(const trf_file *file);
 TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value);
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
@@ -4191,8 +4197,9 @@ TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
     return -1;
 }
 
-/* Sorts pointers by compare(a, b) < 0. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *))
+/* Sorts pointers by compare(context, a, b) < 0. */
+TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *, const void *),
+                       const void *context)
 {
     size_t first = n / 2, end = n;
     while (end > 1) {
@@ -4205,16 +4212,14 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
         }
         hole = first;
         while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(items[child], items[child + 1]) < 0) child++;
-            if (compare(item, items[child]) >= 0) break;
+            if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
+            if (compare(context, item, items[child]) >= 0) break;
             items[hole] = items[child];
             hole = child;
         }
         items[hole] = item;
     }
 }
-
-enum { TRF__FILE_HEADER = 16 << 20 };   /* bytes a file's header may have (>>files), vocabularies and all */
 
 /* Text that is counted first (to = NULL) and written the second time. */
 typedef struct trf__text { char *to; size_t n; } trf__text;
@@ -4227,28 +4232,25 @@ TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
 
 TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
 
-TRF__FN void trf__put_number(trf__text *text, uint64_t value)
+/* Numbers and other short texts: at most 63 bytes. */
+TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
 {
-    char digits[24];
-    size_t i = sizeof digits - 1;
-    digits[i] = 0;
-    do digits[--i] = (char)('0' + (int)(value % 10)); while (value /= 10);
-    trf__put(text, digits + i);
+    char s[64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s, sizeof s, format, arguments);
+    va_end(arguments);
+    trf__put(text, s);
 }
 
 /* A string of JSON, in its quotes. */
 TRF__FN void trf__put_string(trf__text *text, const char *s)
 {
-    char escape[8];
     trf__put(text, "\"");
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') trf__put(text, "\\");
         if ((unsigned char)*s >= 32) trf__put_bytes(text, s, 1);
-        else if (*s == '\n') trf__put(text, "\\n");
-        else {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)*s);
-            trf__put(text, escape);
-        }
+        else trf__putf(text, "\\u%04x", (unsigned)(unsigned char)*s);
     }
     trf__put(text, "\"");
 }
@@ -4295,9 +4297,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // special id. Text is strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks
 // separate words, and are tokens like all others among characters. A token has at most 1 MiB.
 //
-// Stored form, in the metadata of model files: lines, each ended by one newline. The first is "words"
-// or "characters", the others are the tokens from id 4 on, with \\ for a backslash, \n for a newline and
-// \r for a carriage return. Reading it trusts nothing; errors tell the byte offset.
+// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on, each with a NUL
+// behind it. No token holds a NUL, so nothing needs an escape. Reading them trusts nothing; errors tell the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
@@ -4510,40 +4511,20 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
 }
 
 /* Order of ids: the higher count first, equal counts by their bytes, a beginning before its continuation. */
-TRF__FN int trf__vocab_before(const trf_vocab *v, int32_t a, int32_t b)
+TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
-    const trf__token *x = &v->tokens[a], *y = &v->tokens[b];
-    int difference;
-    if (x->count != y->count) return x->count > y->count;
-    difference = memcmp(v->bytes + x->begin, v->bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return difference ? difference < 0 : x->length < y->length;
-}
-
-/* Sorts n token numbers by merging runs of 1, 2, 4, ... from one half of `order` into the other and back.
-   Returns the half that holds the result. */
-TRF__FN const int32_t *trf__vocab_sort(const trf_vocab *v, int32_t *order, int64_t n)
-{
-    int32_t *from = order, *to = order + n, *swap;
-    int64_t run, begin, i;
-    for (run = 1; run < n; run *= 2) {
-        for (begin = 0; begin < n; begin += 2 * run) {
-            int64_t middle = trf__min64(begin + run, n), end = trf__min64(begin + 2 * run, n);
-            int64_t left = begin, right = middle;
-            for (i = begin; i < end; i++) {
-                int take_left = left < middle && (right == end || !trf__vocab_before(v, from[right], from[left]));
-                to[i] = take_left ? from[left++] : from[right++];
-            }
-        }
-        swap = from; from = to; to = swap;
-    }
-    return from;
+    const char *bytes = ((const trf_vocab *)vocab)->bytes;
+    const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
+    int order;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return order ? order : x->length - y->length;
 }
 
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
 {
     trf_vocab kept;
-    const int32_t *sorted;
-    int32_t *order;
+    const void **order;
     int64_t n = 0, i;
     size_t order_bytes;
     trf_status status = TRF_OK;
@@ -4552,16 +4533,17 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__bytes(n, 2 * sizeof *order);
-    order = (int32_t *)trf__alloc(&vocab->hooks, order_bytes);
+    order_bytes = trf__bytes(n, sizeof *order);
+    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
     if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
-    for (n = i = 0; i < vocab->n_tokens; i++) if (vocab->tokens[i].count >= min_count) order[n++] = (int32_t)i;
-    sorted = trf__vocab_sort(vocab, order, n);
+    for (n = i = 0; i < vocab->n_tokens; i++)
+        if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
+    trf__sort(order, (size_t)n, trf__by_count, vocab);
 
     trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
     kept.finished = 1;
     for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
-        const trf__token *t = &vocab->tokens[sorted[i]];
+        const trf__token *t = (const trf__token *)order[i];
         status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
     }
     trf__free(&vocab->hooks, order, order_bytes);
@@ -4657,89 +4639,13 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
-/* What a model keeps: the same tokens, memory of its own. */
-TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const trf_hooks *hooks, trf_error *err)
-{
-    trf_status status;
-    trf_vocab *made = NULL;
-    int64_t i;
-    *copy = NULL;
-    if (!v->finished) return trf__fail_learning(err);
-    status = trf_vocab_create(&made, v->kind, hooks, err);
-    for (i = 0; !status && i < v->n_tokens; i++) {
-        const trf__token *t = &v->tokens[i];
-        status = trf__vocab_insert(made, v->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
-    }
-    if (status) { trf_vocab_destroy(made); return status; }
-    made->finished = 1;
-    *copy = made;
-    return TRF_OK;
-}
-
-/* The letter that stands behind the backslash in the stored form, 0 if c is stored as it is. */
-TRF__FN char trf__escape(char c) { return (char)(c == '\\' ? '\\' : c == '\n' ? 'n' : c == '\r' ? 'r' : 0); }
-
-TRF__FN const char *trf__kind_line(trf_token_kind kind) { return kind == TRF_WORDS ? "words\n" : "characters\n"; }
-
-TRF__FN void trf__put_vocab(trf__text *text, const trf_vocab *v)
-{
-    int64_t i;
-    int32_t k;
-    trf__put(text, trf__kind_line(v->kind));
-    for (i = 0; i < v->n_tokens; i++) {
-        const char *token = v->bytes + v->tokens[i].begin;
-        for (k = 0; k < v->tokens[i].length; k++) {
-            char escape = trf__escape(token[k]);
-            if (escape) trf__put(text, "\\");
-            trf__put_bytes(text, escape ? &escape : token + k, 1);
-        }
-        trf__put(text, "\n");
-    }
-}
-
-/* The stored form of a finished vocabulary, with a NUL: *bytes of memory, or NULL if there is none. */
-TRF__FN char *trf__vocab_text(const trf_vocab *v, const trf_hooks *hooks, size_t *bytes)
-{
-    trf__text text;
-    TRF__ZERO(text);
-    trf__put_vocab(&text, v);
-    *bytes = text.n + 1;
-    text.to = (char *)trf__alloc(hooks, *bytes);
-    if (!text.to) return NULL;
-    text.n = 0;
-    trf__put_vocab(&text, v);
-    text.to[text.n] = 0;
-    return text.to;
-}
-
-/* One stored line, undone. *read: bytes of the line, newline included, or the offset of a fault in it.
-   Returns what was wrong, or NULL. token has room for min(strlen(line), 1 MiB). */
-TRF__FN const char *trf__read_line(const char *line, char *token, size_t *length, size_t *read)
-{
-    size_t n = 0, i;
-    for (i = 0; line[i] != '\n'; i++) {
-        char c = line[i];
-        *read = i;
-        if (!c) return "expected a newline at the end, got the end of the text";
-        if (c == '\r') return "expected \\r for a carriage return, got the byte itself";
-        if (n == TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-        if (c == '\\') {
-            c = line[++i];
-            if (c != '\\' && c != 'n' && c != 'r') return "expected \\\\, \\n or \\r, got another escape";
-            c = (char)(c == 'n' ? '\n' : c == 'r' ? '\r' : c);
-        }
-        token[n++] = c;
-    }
-    *length = n;
-    *read = i + 1;
-    return NULL;
-}
-
-/* What is wrong with a token from a file (it is UTF-8 and ends with a NUL), or NULL. */
+/* What is wrong with a token from a file, or NULL. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     size_t i;
-    if (!length) return "expected a token, got an empty line";
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf__utf8_fault(token, length) >= 0) return "expected UTF-8, got something else";
     if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
         return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
@@ -4747,54 +4653,38 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one again";
-    return v->n_tokens >= TRF__MAX_TOKENS ? "expected at most 2147483643 tokens, got more" : NULL;
+    return NULL;
 }
 
-/* The tokens of the stored form from `offset` on, into an empty vocabulary. `token`: room for one, and a NUL. */
-TRF__FN trf_status trf__vocab_read_tokens(trf_vocab *v, const char *text, size_t offset, char *token, trf_error *err)
+/* A finished vocabulary from its stored bytes, which may be hostile. */
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
+                                         const trf_hooks *hooks, trf_error *err)
 {
-    int64_t line = 2;
-    for (; text[offset]; line++) {      /* a wrong byte is told where it is, a wrong token where it begins */
-        size_t length = 0, read = 0;
-        const char *fault = trf__read_line(text + offset, token, &length, &read);
-        if (fault) offset += read;
-        else {
-            token[length] = 0;
-            fault = trf__token_fault(v, token, length);
-        }
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, (int64_t)offset, "vocabulary",
-                             "line %lld of the vocabulary, byte %lld: %s", (long long)line, (long long)offset, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
-        offset += read;
-    }
-    return TRF_OK;
-}
-
-/* The stored form, from a file that may be hostile, into a finished vocabulary. */
-TRF__FN trf_status trf__vocab_from_text(trf_vocab **v, const char *text, const trf_hooks *hooks, trf_error *err)
-{
-    trf_token_kind kind = text[0] == 'c' ? TRF_CHARACTERS : TRF_WORDS;
-    size_t offset = strlen(trf__kind_line(kind)), room;
     trf_vocab *made = NULL;
-    char *token;
-    trf_status status;
+    int64_t at = 0;
+    size_t length;
+    trf_status status = trf_vocab_create(&made, kind, hooks, err);
     *v = NULL;
-    if (strncmp(text, trf__kind_line(kind), offset))
-        return trf__fail(err, TRF_E_FORMAT, 0, "vocabulary",
-                         "line 1 of the vocabulary: expected \"words\" or \"characters\", got something else");
-    TRF__TRY(trf__check_utf8(text, "vocabulary", err));
-    TRF__TRY(trf_vocab_create(&made, kind, hooks, err));
-    room = strlen(text + offset) + 1;
-    if (room > TRF__MAX_TOKEN_BYTES) room = TRF__MAX_TOKEN_BYTES + 1;
-    token = (char *)trf__alloc(&made->hooks, room);
-    if (token) status = trf__vocab_read_tokens(made, text, offset, token, err);
-    else status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a token");
-    trf__free(&made->hooks, token, room);
+    for (; !status && at < n; at += (int64_t)length + 1) {
+        const char *token = bytes + at, *end = (const char *)memchr(token, 0, (size_t)(n - at)), *fault;
+        length = end ? (size_t)(end - token) : 0;
+        fault = end ? trf__token_fault(made, token, length) : "expected a NUL behind the token, got the end";
+        if (!fault) status = trf__vocab_insert(made, token, length, trf__hash_bytes(token, length), 0, err);
+        else status = trf__fail(err, TRF_E_FORMAT, at, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
+                                (long long)made->n_tokens + TRF__SPECIALS, (long long)at, fault);
+    }
     if (status) { trf_vocab_destroy(made); return status; }
     made->finished = 1;
     *v = made;
     return TRF_OK;
+}
+
+/* What a model keeps: the same tokens, memory of its own. */
+TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const trf_hooks *hooks, trf_error *err)
+{
+    *copy = NULL;
+    if (!v->finished) return trf__fail_learning(err);
+    return trf__vocab_from_bytes(copy, v->kind, v->bytes, v->n_bytes, hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -4803,6 +4693,9 @@ TRF__FN trf_status trf__vocab_from_text(trf_vocab **v, const char *text, const t
 // Presets fill every field; trf__config_check names the first field that makes no sense. Whoever takes a
 // configuration (create, load) checks it whole, so all later chapters may trust it. Also here: the helpers with which
 // checks are written.
+//
+// Options are checked, written to files and read from them by one table each, which has a line for every field that
+// is a number (a test compares the names with the struct): type, name, least and largest value, 1 if files have it.
 // -----------------------------------------------------------------------------------------------
 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
@@ -4845,19 +4738,16 @@ TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
 TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
 TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
+#define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
+
 /* One range check, with the field's name in err->what. */
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
+    if (high < 1 && high >= TRF__BELOW_ONE)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
                      high, value);
-}
-
-/* A probability that may be 0, but not 1. */
-TRF__FN trf_status trf__check_below_one(const char *field, double value, trf_error *err)
-{
-    if (value >= 0 && value < 1) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
 }
 
 enum { TRF__MAX_THREADS = 4096 };
@@ -4899,7 +4789,6 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
     int i, j;
-    TRF__TRY(trf__check_range(field, vocab, 5, 1 << 24, err));
     for (i = 0; i < 4; i++) {
         if (ids[i] < 0 || ids[i] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "%s must be an id below %s = %d, got %d",
@@ -4912,41 +4801,54 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__config_check(const trf_config *config, trf_error *err)
+/* source, target: 1 if the model has that side. */
+#define TRF__CONFIG_FIELDS(X) \
+    X(trf_kind,           kind,             0, 2, 1) \
+    X(int32_t,            d_model,          1, 65536, 1) \
+    X(int32_t,            n_heads,          1, c->d_model, 1) \
+    X(int32_t,            d_ff,             1, 1 << 20, 1) \
+    X(int32_t,            encoder_layers,   source, source * 256, 1) \
+    X(int32_t,            decoder_layers,   target, target * 256, 1) \
+    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 1) \
+    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 1) \
+    X(int32_t,            max_length,       2, 1 << 20, 1) \
+    X(int32_t,            pad,              INT32_MIN, INT32_MAX, 1) \
+    X(int32_t,            bos,              INT32_MIN, INT32_MAX, 1) \
+    X(int32_t,            eos,              INT32_MIN, INT32_MAX, 1) \
+    X(int32_t,            unk,              INT32_MIN, INT32_MAX, 1) \
+    X(trf_activation,     activation,       0, 2, 1) \
+    X(trf_positions,      positions,        0, 4, 1) \
+    X(int32_t,            position_offset,  0, 1 << 20, 1) \
+    X(trf_norm_place,     norm_place,       0, 1, 1) \
+    X(trf_norm_rule,      norm_rule,        0, 1, 1) \
+    X(double,             norm_epsilon,     1e-30, 1, 1) \
+    X(int32_t,            final_norm,       0, 1, 1) \
+    X(int32_t,            scale_embeddings, 0, 1, 1) \
+    X(trf_tying,          tying,            0, source && target ? 2 : target, 1) \
+    X(int32_t,            generator_bias,   0, 1, 1) \
+    X(trf_init,           init,             0, 1, 1) \
+    X(trf_embedding_init, embedding_init,   0, 3, 1) \
+    X(int32_t,            source_eos,       0, 1, 1) \
+    X(trf_decoder_start,  decoder_start,    0, 3, 1) \
+    X(uint64_t,           seed,             0, 2e19, 1)
+
+TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
-    int source = trf__has_source(config), target = trf__has_target(config);
-    TRF__RANGE(config, kind, 0, 2);
-    TRF__RANGE(config, d_model, 1, 65536);
-    TRF__RANGE(config, n_heads, 1, config->d_model);
-    if (config->d_model % config->n_heads)
+    int source = trf__has_source(c), target = trf__has_target(c);
+#define X(type, field, low, high, stored) TRF__RANGE(c, field, low, high);
+    TRF__CONFIG_FIELDS(X)
+#undef X
+    if (c->d_model % c->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d",
-                         config->d_model, config->n_heads);
-    TRF__RANGE(config, d_ff, 1, 1 << 20);
-    TRF__RANGE(config, encoder_layers, source, source ? 256 : 0);
-    TRF__RANGE(config, decoder_layers, target, target ? 256 : 0);
-    if (source) TRF__TRY(trf__special_check(config, config->source_vocab, "source_vocab", err));
-    if (target) TRF__TRY(trf__special_check(config, config->target_vocab, "target_vocab", err));
-    TRF__RANGE(config, max_length, 2, 1 << 20);
-    TRF__RANGE(config, activation, 0, 2);
-    TRF__RANGE(config, positions, 0, 4);
-    TRF__RANGE(config, position_offset, 0, 1 << 20);
-    TRF__RANGE(config, norm_place, 0, 1);
-    TRF__RANGE(config, norm_rule, 0, 1);
-    TRF__RANGE(config, norm_epsilon, 1e-30, 1);
-    TRF__RANGE(config, final_norm, 0, 1);
-    TRF__RANGE(config, scale_embeddings, 0, 1);
-    TRF__RANGE(config, tying, 0, config->kind == TRF_ENCODER_DECODER ? 2 : target);
-    if (config->tying == TRF_TIED_ALL && config->source_vocab != config->target_vocab)
+                         c->d_model, c->n_heads);
+    if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
+    if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
+    if (c->tying == TRF_TIED_ALL && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for all needs equal vocabularies, got source %d and target %d",
-                         config->source_vocab, config->target_vocab);
-    TRF__RANGE(config, generator_bias, 0, 1);
-    TRF__RANGE(config, init, 0, 1);
-    TRF__RANGE(config, embedding_init, 0, 3);
-    TRF__RANGE(config, source_eos, 0, 1);
-    TRF__RANGE(config, decoder_start, 0, 3);
-    TRF__TRY(trf__hooks_check(&config->hooks, err));
-    return trf__device_check(&config->device, err);
+                         c->source_vocab, c->target_vocab);
+    TRF__TRY(trf__hooks_check(&c->hooks, err));
+    return trf__device_check(&c->device, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -5257,6 +5159,17 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
     return tensor;
 }
 
+/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong. */
+TRF__FN void trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to, int64_t n)
+{
+    model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
+    (void)model->run.backend->sync(&model->run, NULL);
+}
+TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t first, const trf_real *from, int64_t n)
+{
+    model->run.backend->upload(&model->run, arena + first, from, (size_t)n * sizeof *from);
+}
+
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
 {
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
@@ -5275,29 +5188,6 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
     if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens",
                      field, size, trf_vocab_size(vocab));
-}
-
-/* Both vocabularies must fit into a file's header, beside 200 bytes for each tensor of a checkpoint and 8 KiB of
-   other texts: told now, not when hours of training are to be saved. */
-TRF__FN trf_status trf__vocabs_room(const trf_model *model, const trf_vocab *source, const trf_vocab *target,
-                                    trf_error *err)
-{
-    const trf_vocab *const vocabs[2] = {source, target};
-    int64_t room = TRF__FILE_HEADER - 8192 - (int64_t)model->layout.n_params * 3 * 200;
-    trf__text count;
-    int i;
-    TRF__ZERO(count);
-    for (i = 0; i < 2; i++) {
-        size_t bytes = 0;
-        char *text = vocabs[i] ? trf__vocab_text(vocabs[i], &model->config.hooks, &bytes) : NULL;
-        if (vocabs[i] && !text) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to measure a vocabulary");
-        if (text) trf__put_string(&count, text);
-        trf__free(&model->config.hooks, text, bytes);
-    }
-    if (count.n <= (size_t)room) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
-                     "the vocabularies take %llu bytes of a model file's header, which has room for %lld",
-                     (unsigned long long)count.n, (long long)room);
 }
 
 /* A model with vocabularies has their special ids. */
@@ -5320,7 +5210,6 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     if (source || target) TRF__TRY(trf__vocab_ids(c, err));
-    TRF__TRY(trf__vocabs_room(model, source, target, err));
     if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
     if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
         trf_vocab_destroy(new_source);
@@ -6562,35 +6451,43 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 #if !defined(TRF_NO_TRAIN)
 
+/* cosine: see trf__train_check. */
+#define TRF__TRAIN_FIELDS(X) \
+    X(trf_optimizer,    optimizer,          0, 1, 1) \
+    X(double,           beta1,              0, 1 - 1e-12, 1) \
+    X(double,           beta2,              0, 1 - 1e-12, 1) \
+    X(double,           epsilon,            1e-30, 1, 1) \
+    X(trf_adam_epsilon, epsilon_rule,       0, 2, 1) \
+    X(double,           weight_decay,       0, 1e6, 1) \
+    X(int32_t,          decay_all,          0, 1, 1) \
+    X(trf_schedule,     schedule,           0, 3, 1) \
+    X(double,           learning_rate,      1e-30, 1e6, 1) \
+    X(double,           initial_rate,       0, 1e6, 1) \
+    X(double,           final_rate,         0, 1e6, 1) \
+    X(int64_t,          warmup,             1, 1e15, 1) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 1) \
+    X(double,           label_smoothing,    0, TRF__BELOW_ONE, 1) \
+    X(trf_smoothing,    smoothing_rule,     0, 3, 1) \
+    X(double,           dropout,            0, TRF__BELOW_ONE, 1) \
+    X(double,           attention_dropout,  0, TRF__BELOW_ONE, 1) \
+    X(double,           activation_dropout, 0, TRF__BELOW_ONE, 1) \
+    X(double,           residual_dropout,   0, TRF__BELOW_ONE, 1) \
+    X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 1) \
+    X(uint64_t,         seed,               0, 2e19, 1) \
+    X(int32_t,          source_tokens,      1, 1 << 24, 1) \
+    X(int32_t,          target_tokens,      1, 1 << 24, 1) \
+    X(int32_t,          sequences,          1, 1 << 24, 1) \
+    X(int32_t,          longest,            2, 1 << 20, 1) \
+    X(int32_t,          threads,            1, TRF__MAX_THREADS, 0) \
+    X(int32_t,          n_ranks,            1, 1 << 20, 0) \
+    X(int32_t,          rank,               0, o->n_ranks - 1, 0)
+
 TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    TRF__RANGE(o, optimizer, 0, 1);
-    TRF__RANGE(o, beta1, 0, 1 - 1e-12);
-    TRF__RANGE(o, beta2, 0, 1 - 1e-12);
-    TRF__RANGE(o, epsilon, 1e-30, 1);
-    TRF__RANGE(o, epsilon_rule, 0, 2);
-    TRF__RANGE(o, weight_decay, 0, 1e6);
-    TRF__RANGE(o, decay_all, 0, 1);
-    TRF__RANGE(o, schedule, 0, 3);
-    TRF__RANGE(o, learning_rate, 1e-30, 1e6);
-    TRF__RANGE(o, initial_rate, 0, 1e6);
-    TRF__RANGE(o, final_rate, 0, 1e6);
-    TRF__RANGE(o, warmup, 1, 1e15);
-    if (o->schedule == TRF_COSINE) TRF__RANGE(o, total_steps, (double)o->warmup + 1, 1e15);
-    TRF__TRY(trf__check_below_one("label_smoothing", o->label_smoothing, err));
-    TRF__RANGE(o, smoothing_rule, 0, 3);
-    TRF__TRY(trf__check_below_one("dropout", o->dropout, err));
-    TRF__TRY(trf__check_below_one("attention_dropout", o->attention_dropout, err));
-    TRF__TRY(trf__check_below_one("activation_dropout", o->activation_dropout, err));
-    TRF__TRY(trf__check_below_one("residual_dropout", o->residual_dropout, err));
-    TRF__RANGE(o, clip_norm, 1e-12, TRF_NO_CLIPPING);
-    TRF__RANGE(o, source_tokens, 1, 1 << 24);
-    TRF__RANGE(o, target_tokens, 1, 1 << 24);
-    TRF__RANGE(o, sequences, 1, 1 << 24);
-    TRF__RANGE(o, longest, 2, 1 << 20);
-    TRF__RANGE(o, threads, 1, TRF__MAX_THREADS);
-    TRF__RANGE(o, n_ranks, 1, 1 << 20);
-    TRF__RANGE(o, rank, 0, o->n_ranks - 1);
+    int cosine = o->schedule == TRF_COSINE;
+#define X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
+    TRF__TRAIN_FIELDS(X)
+#undef X
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
@@ -6729,7 +6626,6 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     if (!model) return trf__fail_null(err, "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__train_check(options, &model->config, err));
-    TRF__TRY(trf__vocabs_room(model, model->source, model->target, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
@@ -8939,7 +8835,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 
 TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
 {
-    return dropout ? trf__check_below_one("p", dropout->p, err) : TRF_OK;
+    return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
 }
 
 /* The dropout of one op; `now` is the caller's, until it is over. */
@@ -9042,7 +8938,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.rows = x->shape[0];
     l.d = d;
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
-    TRF__TRY(trf__check_below_one("label_smoothing", options->label_smoothing, err));
+    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
@@ -9400,18 +9296,13 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
 
 TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
-    const char *const counts[4] = { "batch_tokens", "batch_sentences", "max_length", "epochs" };
-    const char *const flags[3] = { "padded_budget", "shuffle", "buckets" };
-    int64_t count[4];
-    int32_t flag[3], i;
-    count[0] = o->batch_tokens; count[1] = o->batch_sentences; count[2] = o->max_length; count[3] = o->epochs;
-    flag[0] = o->padded_budget; flag[1] = o->shuffle; flag[2] = o->buckets;
-    for (i = 0; i < 4; i++)
-        if (count[i] < 1) return trf__fail_below(err, counts[i], 1, count[i]);
-    for (i = 0; i < 3; i++)
-        if (flag[i] != 0 && flag[i] != 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, flags[i], "%s must be 0 or 1, got %d",
-                             flags[i], (int)flag[i]);
+    TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
+    TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
+    TRF__RANGE(o, padded_budget, 0, 1);
+    TRF__RANGE(o, shuffle, 0, 1);
+    TRF__RANGE(o, buckets, 0, 1);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, epochs, 1, (double)INT64_MAX);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -9512,16 +9403,22 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
-// Everything the library asks of the operating system stands here. Each TRF_OS_ macro may be defined
-// before the include: tests make calls fail that way, and a system without POSIX brings its own in one
-// header named by TRF_OS_HEADER, which then replaces all of them. Strict C99 hides much of POSIX; what
-// is used here stays visible. A descriptor is an int, failure is a negative result with errno set.
+// Everything the library asks of the operating system is one of the functions trf_os_... here, called as
+// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and the two constants, in a
+// header named by TRF_OS_HEADER; whoever defines TRF_OS before the include comes between, as tests do that make calls
+// fail. A descriptor is an int, failure is a negative result with errno set. Strict C99 hides much of POSIX; what is
+// used here stays visible.
+//
 // The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
 // on, and only regular files are opened, so no pipe, device or folder can hang or confuse a reader.
 // They return 0 or an errno.
 // -----------------------------------------------------------------------------------------------
 
-typedef struct trf__facts { int regular, mode; uint64_t size; } trf__facts;     /* mode: the nine permission bits */
+typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;     /* mode: nine permission bits */
+
+#if !defined(TRF_OS)
+#define TRF_OS(name) trf_os_##name
+#endif
 
 #if defined(TRF_OS_HEADER)
 #include TRF_OS_HEADER
@@ -9541,67 +9438,58 @@ __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long,
 }
 #endif
 
+#define TRF_OS_SLASH '\\'
+#define TRF_OS_FOLDERS 0                /* folders cannot be flushed; MoveFileExW writes through */
+
 /* Paths are UTF-8 on every system. */
 enum { TRF__WIDE_PATH = 1024 };
-TRF__FN int trf__os_widen(wchar_t *wide, const char *path)
+TRF__FN int trf__widen(wchar_t *wide, const char *path)
 {
     if (MultiByteToWideChar(65001 /* CP_UTF8 */, 8 /* MB_ERR_INVALID_CHARS */, path, -1, wide,
                             TRF__WIDE_PATH) > 0) return 0;
     errno = EINVAL;
     return -1;
 }
-TRF__FN int trf__os_open(const char *path, int flags, int mode)
+TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
     wchar_t wide[TRF__WIDE_PATH];
-    return trf__os_widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
+    int flags = create ? _O_WRONLY | _O_CREAT | _O_EXCL : _O_RDONLY;
+    return trf__widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
 }
-TRF__FN int trf__os_rename(const char *from, const char *to)
+TRF__FN int trf_os_rename(const char *from, const char *to)
 {
     wchar_t wide_from[TRF__WIDE_PATH], wide_to[TRF__WIDE_PATH];
-    if (trf__os_widen(wide_from, from) || trf__os_widen(wide_to, to)) return -1;
+    if (trf__widen(wide_from, from) || trf__widen(wide_to, to)) return -1;
     if (MoveFileExW(wide_from, wide_to, 1 | 8 /* replace existing, write through */)) return 0;
     errno = EACCES;
     return -1;
 }
-TRF__FN int trf__os_unlink(const char *path)
+TRF__FN int trf_os_unlink(const char *path)
 {
     wchar_t wide[TRF__WIDE_PATH];
-    return trf__os_widen(wide, path) ? -1 : _wunlink(wide);
+    return trf__widen(wide, path) ? -1 : _wunlink(wide);
 }
-TRF__FN int trf__os_chmod(const char *path, int mode)
+TRF__FN int trf_os_chmod(const char *path, int mode)
 {
     wchar_t wide[TRF__WIDE_PATH];
-    return trf__os_widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
+    return trf__widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
 }
-TRF__FN int trf__os_facts(const struct _stat64 *found, trf__facts *facts)
+TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
 {
-    facts->regular = (found->st_mode & _S_IFMT) == _S_IFREG;
-    facts->mode = found->st_mode & 0777;
-    facts->size = (uint64_t)found->st_size;
+    wchar_t wide[TRF__WIDE_PATH];
+    struct _stat64 found;
+    if (path ? trf__widen(wide, path) || _wstat64(wide, &found) : _fstat64(fd, &found)) return -1;
+    facts->regular = (found.st_mode & _S_IFMT) == _S_IFREG;
+    facts->mode = found.st_mode & 0777;
+    facts->size = (uint64_t)found.st_size;
     return 0;
 }
-TRF__FN int trf__os_stat(const char *path, trf__facts *facts)
-{
-    wchar_t wide[TRF__WIDE_PATH];
-    struct _stat64 found;
-    if (trf__os_widen(wide, path) || _wstat64(wide, &found)) return -1;
-    return trf__os_facts(&found, facts);
-}
-TRF__FN int trf__os_fstat(int fd, trf__facts *facts)
-{
-    struct _stat64 found;
-    return _fstat64(fd, &found) ? -1 : trf__os_facts(&found, facts);
-}
-#define TRF__OS_READ(fd, to, bytes) _read(fd, to, (unsigned)(bytes))
-#define TRF__OS_WRITE(fd, from, bytes) _write(fd, from, (unsigned)(bytes))
-#define TRF__OS_SEEK(fd, offset) _lseeki64(fd, (__int64)(offset), SEEK_SET)
-#define TRF__OS_FSYNC(fd) _commit(fd)
-#define TRF__OS_CLOSE(fd) _close(fd)
-#define TRF__OS_PID() _getpid()
-#define TRF__OS_READING _O_RDONLY
-#define TRF__OS_CREATING (_O_WRONLY | _O_CREAT | _O_EXCL)
-#define TRF__OS_SLASH '\\'
-#define TRF__OS_FOLDERS 0               /* folders cannot be flushed; MoveFileExW writes through */
+TRF__FN int trf_os_sync(int fd) { return _commit(fd); }
+TRF__FN int trf_os_close(int fd) { return _close(fd); }
+TRF__FN int trf_os_seek(int fd, uint64_t offset) { return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0; }
+TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return _read(fd, to, (unsigned)bytes); }
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return _write(fd, from, (unsigned)bytes); }
+TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 
 #else
 #include <fcntl.h>
@@ -9609,104 +9497,47 @@ TRF__FN int trf__os_fstat(int fd, trf__facts *facts)
 #include <sys/types.h>
 #include <unistd.h>
 
-TRF__FN int trf__os_open(const char *path, int flags, int mode) { return open(path, flags, (mode_t)mode); }
-TRF__FN int trf__os_rename(const char *from, const char *to) { return rename(from, to); }
-TRF__FN int trf__os_unlink(const char *path) { return unlink(path); }
-TRF__FN int trf__os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
-TRF__FN int trf__os_facts(const struct stat *found, trf__facts *facts)
+#define TRF_OS_SLASH '/'
+#define TRF_OS_FOLDERS 1
+
+/* Opens a file or a folder for reading, or makes a file that was not there. */
+TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
-    facts->regular = S_ISREG(found->st_mode) ? 1 : 0;
-    facts->mode = (int)(found->st_mode & 0777);
-    facts->size = (uint64_t)found->st_size;
+    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: never through a link */
+#if defined(O_CLOEXEC)
+    flags |= O_CLOEXEC;
+#endif
+#if defined(O_NONBLOCK)
+    flags |= O_NONBLOCK;        /* a pipe may have taken the file's place between stat and open */
+#endif
+    return open(path, flags, (mode_t)mode);
+}
+TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
+TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
+TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
+/* Of what is at path, or, if that is NULL, of an open file. */
+TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
+{
+    struct stat found;
+    if (path ? stat(path, &found) : fstat(fd, &found)) return -1;
+    facts->regular = S_ISREG(found.st_mode) ? 1 : 0;
+    facts->mode = (int)(found.st_mode & 0777);
+    facts->size = (uint64_t)found.st_size;
     return 0;
 }
-TRF__FN int trf__os_stat(const char *path, trf__facts *facts)
-{
-    struct stat found;
-    return stat(path, &found) ? -1 : trf__os_facts(&found, facts);
-}
-TRF__FN int trf__os_fstat(int fd, trf__facts *facts)
-{
-    struct stat found;
-    return fstat(fd, &found) ? -1 : trf__os_facts(&found, facts);
-}
 /* On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not, but not every disk knows it. */
-TRF__FN int trf__os_fsync(int fd)
+TRF__FN int trf_os_sync(int fd)
 {
 #if defined(F_FULLFSYNC)
     if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
 #endif
     return fsync(fd);
 }
-#if defined(O_CLOEXEC)
-#define TRF__OS_CLOEXEC O_CLOEXEC
-#else
-#define TRF__OS_CLOEXEC 0
-#endif
-#if defined(O_NONBLOCK)
-#define TRF__OS_NONBLOCK O_NONBLOCK     /* a pipe that takes the file's place between stat and open */
-#else
-#define TRF__OS_NONBLOCK 0
-#endif
-#define TRF__OS_READ(fd, to, bytes) read(fd, to, bytes)
-#define TRF__OS_WRITE(fd, from, bytes) write(fd, from, bytes)
-#define TRF__OS_SEEK(fd, offset) lseek(fd, (off_t)(offset), SEEK_SET)
-#define TRF__OS_FSYNC(fd) trf__os_fsync(fd)
-#define TRF__OS_CLOSE(fd) close(fd)
-#define TRF__OS_PID() getpid()
-#define TRF__OS_READING (O_RDONLY | TRF__OS_NONBLOCK | TRF__OS_CLOEXEC)
-#define TRF__OS_CREATING (O_WRONLY | O_CREAT | O_EXCL | TRF__OS_CLOEXEC)    /* O_EXCL: never through a link */
-#define TRF__OS_SLASH '/'
-#define TRF__OS_FOLDERS 1
-#endif
-
-#if !defined(TRF_OS_OPEN)
-#define TRF_OS_OPEN(path, flags, mode) trf__os_open(path, flags, mode)
-#endif
-#if !defined(TRF_OS_READ)
-#define TRF_OS_READ(fd, to, bytes) TRF__OS_READ(fd, to, bytes)
-#endif
-#if !defined(TRF_OS_WRITE)
-#define TRF_OS_WRITE(fd, from, bytes) TRF__OS_WRITE(fd, from, bytes)
-#endif
-#if !defined(TRF_OS_SEEK)
-#define TRF_OS_SEEK(fd, offset) TRF__OS_SEEK(fd, offset)
-#endif
-#if !defined(TRF_OS_FSYNC)
-#define TRF_OS_FSYNC(fd) TRF__OS_FSYNC(fd)
-#endif
-#if !defined(TRF_OS_CLOSE)
-#define TRF_OS_CLOSE(fd) TRF__OS_CLOSE(fd)
-#endif
-#if !defined(TRF_OS_RENAME)
-#define TRF_OS_RENAME(from, to) trf__os_rename(from, to)
-#endif
-#if !defined(TRF_OS_UNLINK)
-#define TRF_OS_UNLINK(path) trf__os_unlink(path)
-#endif
-#if !defined(TRF_OS_CHMOD)
-#define TRF_OS_CHMOD(path, mode) trf__os_chmod(path, mode)
-#endif
-#if !defined(TRF_OS_STAT)
-#define TRF_OS_STAT(path, facts) trf__os_stat(path, facts)
-#endif
-#if !defined(TRF_OS_FSTAT)
-#define TRF_OS_FSTAT(fd, facts) trf__os_fstat(fd, facts)
-#endif
-#if !defined(TRF_OS_PID)
-#define TRF_OS_PID() TRF__OS_PID()
-#endif
-#if !defined(TRF_OS_READING)
-#define TRF_OS_READING TRF__OS_READING
-#endif
-#if !defined(TRF_OS_CREATING)
-#define TRF_OS_CREATING TRF__OS_CREATING
-#endif
-#if !defined(TRF_OS_SLASH)
-#define TRF_OS_SLASH TRF__OS_SLASH
-#endif
-#if !defined(TRF_OS_FOLDERS)
-#define TRF_OS_FOLDERS TRF__OS_FOLDERS
+TRF__FN int trf_os_close(int fd) { return close(fd); }
+TRF__FN int trf_os_seek(int fd, uint64_t offset) { return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0; }
+TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return (int64_t)write(fd, from, bytes); }
+TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
 #endif
 
 enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
@@ -9714,11 +9545,11 @@ enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refus
 /* errno of a call that failed; a call that forgot to set it still counts as failed. */
 TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
 
-TRF__FN int trf__open(const char *path, int flags, int mode, int *fd)
+TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
 {
     do {
         errno = 0;
-        *fd = TRF_OS_OPEN(path, flags, mode);
+        *fd = TRF_OS(open)(path, create, mode);
     } while (*fd < 0 && errno == EINTR);
     return *fd < 0 ? trf__errno() : 0;
 }
@@ -9731,7 +9562,7 @@ TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
         size_t part = bytes - *got < TRF__IO_MOST ? bytes - *got : (size_t)TRF__IO_MOST;
         int64_t n;
         errno = 0;
-        n = (int64_t)TRF_OS_READ(fd, (char *)to + *got, part);
+        n = TRF_OS(read)(fd, (char *)to + *got, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return trf__errno();
         if (n == 0) return 0;
@@ -9747,7 +9578,7 @@ TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
         size_t part = bytes - done < TRF__IO_MOST ? bytes - done : (size_t)TRF__IO_MOST;
         int64_t n;
         errno = 0;
-        n = (int64_t)TRF_OS_WRITE(fd, (const char *)from + done, part);
+        n = TRF_OS(write)(fd, (const char *)from + done, part);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return trf__errno();
         done += (size_t)n;
@@ -9760,7 +9591,7 @@ TRF__FN int trf__sync(int fd)
     int result;
     do {
         errno = 0;
-        result = TRF_OS_FSYNC(fd);
+        result = TRF_OS(sync)(fd);
     } while (result < 0 && errno == EINTR);
     return result < 0 ? trf__errno() : 0;
 }
@@ -9769,30 +9600,26 @@ TRF__FN int trf__sync(int fd)
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
-    return TRF_OS_CLOSE(fd) < 0 && errno != EINTR ? trf__errno() : 0;
+    return TRF_OS(close)(fd) < 0 && errno != EINTR ? trf__errno() : 0;
 }
 
 /* Opens a regular file for reading. Asks before opening, since opening a device can already do something,
    and again afterwards, since the name may have got another owner in between. */
-TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf__facts *facts, trf_error *err)
+TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
     int error;
     *fd = -1;
     errno = 0;
-    if (TRF_OS_STAT(path, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
+    if (TRF_OS(stat)(path, -1, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
     if (facts->regular) {
-        error = trf__open(path, TRF_OS_READING, 0, fd);
+        error = trf__open(path, 0, 0, fd);
         if (error) return trf__fail_io(err, error, path, "open it");
         errno = 0;
-        if (TRF_OS_FSTAT(*fd, facts) < 0) {
-            error = trf__errno();
-            trf__close(*fd);
-            *fd = -1;
-            return trf__fail_io(err, error, path, "look at it");
-        }
-        if (facts->regular) return TRF_OK;
+        error = TRF_OS(stat)(NULL, *fd, facts) < 0 ? trf__errno() : 0;
+        if (!error && facts->regular) return TRF_OK;
         trf__close(*fd);
         *fd = -1;
+        if (error) return trf__fail_io(err, error, path, "look at");
     }
     return trf__fail(err, TRF_E_IO, -1, path, "expected a regular file, got a folder, a pipe or a device");
 }
@@ -9816,12 +9643,12 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
     length = strlen(name);
     if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
     snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
-             (unsigned long)(((uint32_t)TRF_OS_PID() * 1024u + attempt) & 0xFFFFFFFFu));
+             (unsigned long)((TRF_OS(pid)() * 1024u + attempt) & 0xFFFFFFFFu));
 }
 
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
 {
-    trf__facts old, now;
+    trf_os_facts old, now;
     int error = 0, exists;
     uint32_t attempt;
     TRF__ZERO(*saving);
@@ -9829,7 +9656,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->path = path;
     saving->fd = -1;
     errno = 0;
-    exists = TRF_OS_STAT(path, &old) >= 0;
+    exists = TRF_OS(stat)(path, -1, &old) >= 0;
     if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
     if (exists && !old.regular)
         return trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a device; it is not replaced");
@@ -9839,14 +9666,15 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
     for (attempt = 0; attempt < 1000 && saving->fd < 0; attempt++) {
         trf__temporary_name(saving->temporary, saving->bytes, path, attempt);
-        error = trf__open(saving->temporary, TRF_OS_CREATING, exists ? old.mode : 0666, &saving->fd);
+        error = trf__open(saving->temporary, 1, exists ? old.mode : 0666, &saving->fd);
         if (error && error != EEXIST) break;
     }
     if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
-    if (TRF_OS_FSTAT(saving->fd, &now) < 0 || (now.mode != old.mode && TRF_OS_CHMOD(saving->temporary, old.mode) < 0))
+    if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
+        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
         return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
     return TRF_OK;
 }
@@ -9860,10 +9688,10 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
     int error;
     *fd = -1;
     if (!TRF_OS_FOLDERS) return 0;
-    if (!slash) return trf__open(".", TRF_OS_READING, 0, fd);
+    if (!slash) return trf__open(".", 0, 0, fd);
     kept = slash[1];
     slash[1] = 0;
-    error = trf__open(saving->temporary, TRF_OS_READING, 0, fd);
+    error = trf__open(saving->temporary, 0, 0, fd);
     slash[1] = kept;
     return error;
 }
@@ -9876,7 +9704,7 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
     error = trf__open_folder(saving, &folder);
     if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;
-    if (TRF_OS_RENAME(saving->temporary, saving->path) < 0) {
+    if (TRF_OS(rename)(saving->temporary, saving->path) < 0) {
         error = trf__errno();
         if (folder >= 0) trf__close(folder);
         return trf__fail_io(err, error, saving->path, "replace it");
@@ -9895,7 +9723,7 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 {
     if (!status) status = trf__save_commit(saving, err);
     if (saving->fd >= 0) trf__close(saving->fd);
-    if (saving->made) (void)TRF_OS_UNLINK(saving->temporary);
+    if (saving->made) (void)TRF_OS(unlink)(saving->temporary);
     trf__free(hooks, saving->temporary, saving->bytes);
     TRF__ZERO(*saving);
     saving->fd = -1;
@@ -9919,6 +9747,7 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum {
+    TRF__FILE_HEADER = 16 << 20,        /* bytes */
     TRF__FILE_TENSORS = 65536,          /* limits of a header: tensors, and as many texts */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
@@ -9927,14 +9756,16 @@ enum {
 };
 #define TRF__FILE_INTEGER 281474976710655u      /* 2^48 - 1 */
 
-/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). */
-typedef struct trf__dtype { char name[12]; int32_t bytes; } trf__dtype;
+/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). code: those whose
+   numbers can be weights. */
+typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
 TRF__FN const trf__dtype *trf__dtype_of(const char *name)
 {
     static const trf__dtype known[] = {
-        {"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1},
-        {"U64", 8}, {"U32", 4}, {"U16", 2}, {"U8", 1}, {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1},
-        {"C64", 0}, {"F4", 0}, {"F6_E2M3", 0}, {"F6_E3M2", 0}
+        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8}, {"I32", 0, 4},
+        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
+        {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
+        {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
     };
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
@@ -10294,40 +10125,47 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 
 /* ---- what must hold between the entries ---- */
 
-TRF__FN int trf__by_name(const void *a, const void *b)
+/* Tensors and texts alike begin with a pointer to their name. */
+TRF__FN const char *trf__name_of(const void *item) { return *(const char *const *)item; }
+TRF__FN int trf__by_name(const void *context, const void *a, const void *b)
 {
-    return strcmp(((const trf_file_entry *)a)->name, ((const trf_file_entry *)b)->name);
+    (void)context;
+    return strcmp(trf__name_of(a), trf__name_of(b));
 }
-TRF__FN int trf__by_key(const void *a, const void *b)
-{
-    return strcmp(((const trf__meta *)a)->key, ((const trf__meta *)b)->key);
-}
-TRF__FN int trf__by_begin(const void *a, const void *b)        /* an empty tensor before the one that begins there */
+TRF__FN int trf__by_begin(const void *context, const void *a, const void *b)
 {
     const trf_file_entry *x = (const trf_file_entry *)a, *y = (const trf_file_entry *)b;
+    (void)context;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor before the one that begins there */
 }
 
-TRF__FN trf_status trf__file_unique(trf_file *file, trf_error *err)
+/* The item of that name in a sorted list, or NULL. */
+TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const char *name)
+{
+    int32_t low = 0, high = n;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        int order = strcmp(trf__name_of(items[middle]), name);
+        if (order == 0) return items[middle];
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return NULL;
+}
+
+/* Sorts a list by name; no two may be the same. */
+TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n, const char *what,
+                                    trf_error *err)
 {
     int32_t i;
-    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
-    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
-    trf__sort(file->by_name, (size_t)file->count, trf__by_name);
-    trf__sort(file->by_key, (size_t)file->n_meta, trf__by_key);
-    for (i = 1; i < file->count; i++)
-        if (!trf__by_name(file->by_name[i - 1], file->by_name[i])) {
-            const char *name = ((const trf_file_entry *)file->by_name[i])->name;
-            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, name), name, "duplicate tensor \"%.100s\"",
+    trf__sort(items, (size_t)n, trf__by_name, NULL);
+    for (i = 1; i < n; i++) {
+        const char *name = trf__name_of(items[i]);
+        if (!strcmp(trf__name_of(items[i - 1]), name))
+            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, name), name, "duplicate %s \"%.100s\"", what,
                              name);
-        }
-    for (i = 1; i < file->n_meta; i++)
-        if (!trf__by_key(file->by_key[i - 1], file->by_key[i])) {
-            const char *key = ((const trf__meta *)file->by_key[i])->key;
-            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, key), key, "duplicate metadata \"%.100s\"",
-                             key);
-        }
+    }
     return TRF_OK;
 }
 
@@ -10339,7 +10177,7 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
     const char *last = "header";
     int32_t i;
     for (i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
-    trf__sort(file->by_begin, (size_t)file->count, trf__by_begin);
+    trf__sort(file->by_begin, (size_t)file->count, trf__by_begin, NULL);
     for (i = 0; i < file->count; i++) {
         const trf_file_entry *entry = (const trf_file_entry *)file->by_begin[i];
         if (entry->begin != end)
@@ -10371,7 +10209,7 @@ TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, vo
     int error = 0;
     trf_status status;
     errno = 0;
-    if (TRF_OS_SEEK(fd, offset) < 0) error = trf__errno();
+    if (TRF_OS(seek)(fd, offset) < 0) error = trf__errno();
     if (!error) error = trf__read_all(fd, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, path, "read it");
@@ -10458,6 +10296,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
     trf__json s;
+    int32_t i;
     TRF__TRY(trf__file_fetch(file->fd, file->path, 8, file->header, (size_t)file->header_bytes, err));
     TRF__ZERO(s);
     s.text = file->header;
@@ -10465,7 +10304,10 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     s.name = "header";
     s.err = err;
     TRF__TRY(trf__file_parse(&s, file));
-    TRF__TRY(trf__file_unique(file, err));
+    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
+    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
+    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", err));
+    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", err));
     return trf__file_cover(file, err);
 }
 
@@ -10474,16 +10316,8 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 /* Index of a tensor, or -1. */
 TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 {
-    int32_t low = 0, high = file->count;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        const trf_file_entry *entry = (const trf_file_entry *)file->by_name[middle];
-        int order = strcmp(entry->name, name);
-        if (order == 0) return (int32_t)(entry - file->entries);
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return -1;
+    const void *found = trf__find_name(file->by_name, file->count, name);
+    return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
 }
 
 TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
@@ -10512,7 +10346,7 @@ TRF__FN double trf__from_half(uint32_t bits)
 TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
 TRF__FN double trf__from_double(uint64_t bits) { double x; memcpy(&x, &bits, 8); return x; }
 
-/* One number of dtype 'F' 32, 'D' F64, 'H' F16 or 'B' BF16. */
+/* One number of a dtype with that code. */
 TRF__FN double trf__from_file(const unsigned char *p, char code)
 {
     switch (code) {
@@ -10523,51 +10357,42 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
-TRF__FN trf_status trf__file_count_check(const trf_file_entry *entry, int64_t count, trf_error *err)
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                 trf_error *err)
 {
-    int64_t n = (int64_t)entry->bytes / trf__dtype_of(entry->dtype)->bytes;
-    if (n == count) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                     "tensor \"%.100s\": expected %lld numbers, got %lld",
-                     entry->name, (long long)count, (long long)n);
-}
-
-/* All of tensor `index` as trf_real: `count` numbers, or TRF_E_SHAPE. F64 is rounded in a float build, the
-   others are exact. On failure `out` may be half written. One thread at a time. */
-TRF__FN trf_status trf__file_read(trf_file *file, int32_t index, trf_real *out, int64_t count, trf_error *err)
-{
-    const trf_file_entry *entry = file->entries + index;
+    const trf_file_entry *entry;
+    const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
-    const char *dtype = entry->dtype;
-    char code = !strcmp(dtype, "F32") ? 'F' : !strcmp(dtype, "F64") ? 'D'
-              : !strcmp(dtype, "F16") ? 'H' : !strcmp(dtype, "BF16") ? 'B' : 0;
-    size_t width = (size_t)trf__dtype_of(dtype)->bytes, n, i;
-    uint64_t done;
-    int32_t k;
-    trf_status status;
-    for (k = 0; k < entry->rank; k++)
-        if (entry->shape[k] > INT32_MAX)
-            return trf__fail(err, TRF_E_LIMIT, (int64_t)entry->begin, entry->name,
-                             "tensor \"%.100s\": a dimension of %lld, the limit is %d",
-                             entry->name, (long long)entry->shape[k], (int)INT32_MAX);
-    if (!code)
+    uint64_t at, end;
+    size_t n, i;
+    TRF__TRY(trf__begin(file, "file", err));
+    if (index < 0 || index >= file->count)
+        return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
+                         (int)file->count, (int)index);
+    if (!values && count > 0) return trf__fail_null(err, "values");
+    entry = file->entries + index;
+    dtype = trf__dtype_of(entry->dtype);
+    if (!dtype->code)
         return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s",
-                         entry->name, dtype);
-    status = trf__file_count_check(entry, count, err);
-    for (done = 0; !status && done < entry->bytes; done += n) {
-        n = entry->bytes - done < sizeof chunk ? (size_t)(entry->bytes - done) : sizeof chunk;
-        status = trf__file_fetch(file->fd, file->path, entry->begin + done, chunk, n, err);
-        for (i = 0; !status && i < n; i += width) {
-            trf_real x = (trf_real)trf__from_file(chunk + i, code);
-            if (!trf__is_finite((double)x) && !file->allow_nonfinite)
-                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(entry->begin + done + i), entry->name,
+                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name, entry->dtype);
+    if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\" has %lld numbers, got a call for %lld from number %lld on", entry->name,
+                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count, (long long)first);
+    at = entry->begin + (uint64_t)(first * dtype->bytes);
+    end = at + (uint64_t)(count * dtype->bytes);
+    for (; at < end; at += n) {
+        n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
+        TRF__TRY(trf__file_fetch(file->fd, file->path, at, chunk, n, err));
+        for (i = 0; i < n; i += (size_t)dtype->bytes, values++) {
+            *values = (trf_real)trf__from_file(chunk + i, dtype->code);
+            if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
+                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
                                  "tensor \"%.100s\": element %llu is infinite or not a number", entry->name,
-                                 (unsigned long long)((done + i) / width));
-            *out++ = x;
+                                 (unsigned long long)((at + i - entry->begin) / (uint64_t)dtype->bytes));
         }
     }
-    return status;
+    return TRF_OK;
 }
 
 /* Compares the data with metadata "trf.crc32"; a file without it passes. */
@@ -10575,92 +10400,86 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     const char *text = trf_file_metadata(file, "trf.crc32");
+    char found[16];
     trf__crc crc;
     uint64_t at;
-    uint32_t stored = 0;
-    size_t n, i;
-    trf_status status = TRF_OK;
+    size_t n;
     if (!text) return TRF_OK;
-    for (i = 0; text[i]; i++) {
-        const char *digit = strchr("0123456789abcdef", text[i]);
-        if (!digit || i == 8) break;
-        stored = stored << 4 | (uint32_t)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10);
-    }
-    if (i != 8 || text[i])
+    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
         return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
     trf__crc_begin(&crc);
-    for (at = file->data_begin; !status && at < file->size; at += n) {
+    for (at = file->data_begin; at < file->size; at += n) {
         n = file->size - at < sizeof chunk ? (size_t)(file->size - at) : sizeof chunk;
-        status = trf__file_fetch(file->fd, file->path, at, chunk, n, err);
-        if (!status) trf__crc_add(&crc, chunk, n);
+        TRF__TRY(trf__file_fetch(file->fd, file->path, at, chunk, n, err));
+        trf__crc_add(&crc, chunk, n);
     }
-    if (status || crc.value == stored) return status;
+    snprintf(found, sizeof found, "%08lx", (unsigned long)crc.value);
+    if (!strcmp(found, text)) return TRF_OK;
     return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
-                     "the data have CRC-32 %08lx, expected %08lx: the file was damaged",
-                     (unsigned long)crc.value, (unsigned long)stored);
+                     "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
 }
 
 /* ---- writing ---- */
 
+/* A tensor in the making: its bytes, or a parameter in an arena of a model. */
 typedef struct trf__out {
     char name[128];
     int32_t rank;
     int64_t shape[4];
-    const void *data;
-    const char *dtype;          /* "F32", "F64" or "I64" */
+    const char *dtype;          /* "F32", "F64", "I64" or "U8" */
     uint64_t bytes;
+    const void *data;           /* numbers in the machine's order, or the arena, */
+    const trf_model *model;     /* which is this one's; else NULL */
+    int64_t offset;             /* in the arena, in numbers */
 } trf__out;
 
-TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, const trf__meta *meta,
-                             int32_t n_meta, uint32_t crc)
+/* Writes notes, each with trf__note, the same ones at each call. */
+typedef void (*trf__notes)(trf__text *text, const void *of);
+
+TRF__FN void trf__note(trf__text *text, const char *key, const char *value)
 {
-    char hex[16];
+    trf__put(text, ",");
+    trf__put_string(text, key);
+    trf__put(text, ":");
+    trf__put_string(text, value);
+}
+
+TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes, const void *of,
+                             uint32_t crc)
+{
     uint64_t at = 0;
     int32_t i, k;
-    snprintf(hex, sizeof hex, "%08lx", (unsigned long)crc);
-    trf__put(text, "{\"__metadata__\":{\"trf.crc32\":");
-    trf__put_string(text, hex);
-    for (i = 0; i < n_meta; i++) {
-        trf__put(text, ",");
-        trf__put_string(text, meta[i].key);
-        trf__put(text, ":");
-        trf__put_string(text, meta[i].value);
-    }
+    trf__putf(text, "{\"__metadata__\":{\"trf.crc32\":\"%08lx\"", (unsigned long)crc);
+    if (notes) notes(text, of);
     trf__put(text, "}");
     for (i = 0; i < n; i++) {
         trf__put(text, ",");
         trf__put_string(text, tensors[i].name);
-        trf__put(text, ":{\"dtype\":");
-        trf__put_string(text, tensors[i].dtype);
-        trf__put(text, ",\"shape\":[");
-        for (k = 0; k < tensors[i].rank; k++) {
-            if (k) trf__put(text, ",");
-            trf__put_number(text, (uint64_t)tensors[i].shape[k]);
-        }
-        trf__put(text, "],\"data_offsets\":[");
-        trf__put_number(text, at);
-        trf__put(text, ",");
-        trf__put_number(text, at += tensors[i].bytes);
-        trf__put(text, "]}");
+        trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
+        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld", (long long)tensors[i].shape[k]);
+        trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
+        trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
     trf__put(text, "}");
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
-TRF__FN int trf__out_width(const trf__out *out) { return strcmp(out->dtype, "F32") ? 8 : 4; }
-
 /* Up to TRF__CHUNK bytes of a tensor, as they stand in the file. */
 TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk)
 {
-    const unsigned char *from = (const unsigned char *)out->data + at;
+    trf_real reals[TRF__CHUNK / sizeof(trf_real)];
+    const unsigned char *from = (const unsigned char *)reals;
     size_t n = out->bytes - at < TRF__CHUNK ? (size_t)(out->bytes - at) : (size_t)TRF__CHUNK, i;
-    int width = trf__out_width(out);
+    int width = trf__dtype_of(out->dtype)->bytes;
+    if (!out->model) from = (const unsigned char *)out->data + at;
+    else trf__arena_get(out->model, (const trf_real *)out->data, out->offset + (int64_t)(at / sizeof(trf_real)),
+                        reals, (int64_t)(n / sizeof(trf_real)));
     for (i = 0; i < n; i += (size_t)width) {
-        uint64_t bits = 0;
+        uint64_t bits = from[i];
         uint32_t half;
         if (width == 8) memcpy(&bits, from + i, 8);
-        else { memcpy(&half, from + i, 4); bits = half; }
+        else if (width == 4) { memcpy(&half, from + i, 4); bits = half; }
         trf__to_little(chunk + i, bits, width);
     }
     return n;
@@ -10702,7 +10521,7 @@ TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, cons
 
 /* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: >>store has no others. */
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, const trf__out *tensors, int32_t n,
-                                   const trf__meta *meta, int32_t n_meta, trf_error *err)
+                                   trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
     trf__text header;
@@ -10711,7 +10530,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     trf_status status;
     if (!*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
-    trf__put_header(&header, tensors, n, meta, n_meta, 0);
+    trf__put_header(&header, tensors, n, notes, of, 0);
     bytes = header.n;
     if (bytes > TRF__FILE_HEADER)
         return trf__fail(err, TRF_E_LIMIT, -1, "header",
@@ -10722,11 +10541,12 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
         return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
                          (unsigned long long)bytes);
     header.n = 0;
-    trf__put_header(&header, tensors, n, meta, n_meta, trf__out_crc(tensors, n));
+    trf__put_header(&header, tensors, n, notes, of, trf__out_crc(tensors, n));
     status = trf__save_begin(&saving, hooks, path, err);
     if (!status) {
         error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
         if (error) status = trf__fail_io(err, error, saving.temporary, "write it");
+        else if (n > 0 && tensors->model) status = tensors->model->run.backend->sync(&tensors->model->run, err);
     }
     status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
@@ -10774,22 +10594,14 @@ TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const cha
 
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
 {
-    int32_t low = 0, high = file && key ? file->n_meta : 0;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        const trf__meta *pair = (const trf__meta *)file->by_key[middle];
-        int order = strcmp(pair->key, key);
-        if (order == 0) return pair->value;
-        if (order < 0) low = middle + 1;
-        else high = middle;
-    }
-    return NULL;
+    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
+    return found ? ((const trf__meta *)found)->value : NULL;
 }
 
 TRF__FN trf_status trf__file_start(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
-    trf__facts facts;
+    trf_os_facts facts;
     uint64_t length = 0;
     int fd = -1;
     trf_status status = TRF_OK;
@@ -10833,103 +10645,72 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //
 //   tensors            the parameters, with the names and shapes of trf_parameter; a tied matrix once, under
 //                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
-//                      optimizer.m.NAME and optimizer.v.NAME.
-//   __metadata__       trf.format = 1; trf.content = model | checkpoint; trf.config.FIELD, each field as
-//                      decimal text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
-//                      trf.target_vocab (see >>vocab); trf.crc32 of the data. A checkpoint adds trf.train.FIELD,
-//                      trf.step, trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
+//                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
+//                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it.
+//   __metadata__       trf.format = 2; trf.version, of the library that wrote it; trf.content = model | checkpoint;
+//                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
+//                      digits); trf.source_vocab and trf.target_vocab = words | characters; trf.crc32 of the data. A
+//                      checkpoint adds trf.train.FIELD, trf.step, trf.updates, and, with a corpus, trf.corpus.epoch,
+//                      .batch and .fingerprint.
+//
+// Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
+// and the checksum covers them. load_state_dict(strict=False) passes over them.
 //
 // Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the prefix
 // `transformer.` that a wrapping nn.Module adds, and refuses every tensor that it has no use for. Nothing is
 // allocated for weights before the whole header has been proven to fit the configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* Every stored field once: type and name. */
-#define TRF__CONFIG_INTS(X) \
-    X(trf_kind, kind) X(int32_t, d_model) X(int32_t, n_heads) X(int32_t, d_ff) X(int32_t, encoder_layers) \
-    X(int32_t, decoder_layers) X(int32_t, source_vocab) X(int32_t, target_vocab) X(int32_t, max_length) \
-    X(int32_t, pad) X(int32_t, bos) X(int32_t, eos) X(int32_t, unk) X(trf_activation, activation) \
-    X(trf_positions, positions) X(int32_t, position_offset) X(trf_norm_place, norm_place) \
-    X(trf_norm_rule, norm_rule) X(int32_t, final_norm) X(int32_t, scale_embeddings) X(trf_tying, tying) \
-    X(int32_t, generator_bias) X(trf_init, init) X(trf_embedding_init, embedding_init) X(int32_t, source_eos) \
-    X(trf_decoder_start, decoder_start) X(uint64_t, seed)
-#define TRF__CONFIG_REALS(X) X(double, norm_epsilon)
+/* The format moves with every change that a reader of another one would not understand. */
+enum { TRF__FORMAT = 2, TRF__NOTE_SIZE = 40 };
+static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
+static const char *const trf__kind_names[2] = {"words", "characters"};
 
-#define TRF__TRAIN_INTS(X) \
-    X(trf_optimizer, optimizer) X(trf_adam_epsilon, epsilon_rule) X(int32_t, decay_all) X(trf_schedule, schedule) \
-    X(int64_t, warmup) X(int64_t, total_steps) X(trf_smoothing, smoothing_rule) X(uint64_t, seed) \
-    X(int32_t, source_tokens) X(int32_t, target_tokens) X(int32_t, sequences) X(int32_t, longest)
-#define TRF__TRAIN_REALS(X) \
-    X(double, beta1) X(double, beta2) X(double, epsilon) X(double, weight_decay) X(double, learning_rate) \
-    X(double, initial_rate) X(double, final_rate) X(double, label_smoothing) X(double, dropout) \
-    X(double, attention_dropout) X(double, activation_dropout) X(double, residual_dropout) X(double, clip_norm)
-
-/* Metadata in the making: keys are literals, short values live in `text`, vocabularies in memory of their own. */
-enum { TRF__NOTES = 80, TRF__NOTE_SIZE = 40 };
-typedef struct trf__notes {
-    trf__meta items[TRF__NOTES];
-    char text[TRF__NOTES][TRF__NOTE_SIZE];
-    int32_t n;
-} trf__notes;
-
-TRF__FN void trf__note(trf__notes *notes, const char *key, const char *value)
-{
-    trf__meta *item = &notes->items[notes->n];
-    snprintf(notes->text[notes->n], TRF__NOTE_SIZE, "%s", value);
-    item->key = key;
-    item->value = notes->text[notes->n++];
-}
-
-TRF__FN void trf__note_int(trf__notes *notes, const char *key, int64_t value)
+TRF__FN void trf__note_int(trf__text *notes, const char *key, int64_t value)
 {
     char text[TRF__NOTE_SIZE];
     snprintf(text, sizeof text, "%lld", (long long)value);
     trf__note(notes, key, text);
 }
 
-TRF__FN void trf__note_real(trf__notes *notes, const char *key, double value)
+TRF__FN void trf__note_real(trf__text *notes, const char *key, double value)
 {
     char text[TRF__NOTE_SIZE];
     trf__print_real(text, sizeof text, value, 17);
     trf__note(notes, key, text);
 }
 
-TRF__FN void trf__note_config(trf__notes *notes, const trf_config *c)
+/* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an error. */
+TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real, int64_t *whole, size_t bytes,
+                                    trf_error *err)
 {
-#define X(type, field) trf__note_int(notes, "trf.config." #field, (int64_t)c->field);
-    TRF__CONFIG_INTS(X)
-#undef X
-#define X(type, field) trf__note_real(notes, "trf.config." #field, c->field);
-    TRF__CONFIG_REALS(X)
-#undef X
+    const char *text = trf_file_metadata(file, key);
+    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
+    if (real ? !trf__parse_real(text, real) : !trf__parse_int(text, whole))
+        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key,
+                         real ? "" : "whole ", text);
+    if (real || bytes != 4 || *whole == (int64_t)(int32_t)*whole) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key, (long long)*whole);
 }
 
-/* Number `key` of the metadata: missing or malformed is an error. */
 TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value, trf_error *err)
 {
-    const char *text = trf_file_metadata(file, key);
-    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_int(text, value))
-        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a whole number, got \"%.40s\"", key, text);
-    return TRF_OK;
+    return trf__read_number(file, key, NULL, value, sizeof *value, err);
 }
 
-TRF__FN trf_status trf__read_real(const trf_file *file, const char *key, double *value, trf_error *err)
-{
-    const char *text = trf_file_metadata(file, key);
-    if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
-    if (!trf__parse_real(text, value))
-        return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a number, got \"%.40s\"", key, text);
-    return TRF_OK;
-}
-
-/* One integer field into its own type, refusing what does not fit. */
-#define TRF__READ_INT_FIELD(prefix, object, type, field) { \
-        TRF__TRY(trf__read_int(file, prefix #field, &integer, err)); \
-        if (sizeof(type) == 4 && integer != (int64_t)(int32_t)integer) \
-            return trf__fail(err, TRF_E_FORMAT, integer, prefix #field, "%s must fit into 32 bits, got %lld", \
-                             prefix #field, (long long)integer); \
-        (object)->field = (type)integer; }
+/* A field of a table as a note, and back into its own type. Half of one is 0 in every type but double. */
+#define TRF__IS_REAL(type) ((type)0.5 != 0)
+#define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
+    if ((stored) && TRF__IS_REAL(type)) trf__note_real(notes, prefix #field, (double)(object)->field); \
+    else if (stored) trf__note_int(notes, prefix #field, (int64_t)(object)->field);
+#define TRF__READ_FIELD(prefix, object, type, field, stored) \
+    if (stored) { \
+        double real = 0; \
+        int64_t whole = 0; \
+        TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, sizeof(type), \
+                                  err)); \
+        (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
+    }
 
 /* What a configuration from a file does wrong is the file's fault, not an argument's. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
@@ -10946,29 +10727,26 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c,
                                     trf_error *err)
 {
-    int64_t integer;
+    const char *version = trf_file_metadata(file, "trf.version");
+    int ours = trf_file_metadata(file, "trf.format") != NULL;
+    int64_t format;
     TRF__ZERO(*c);
-    if (!trf_file_metadata(file, "trf.format")) {
-        if (!options->config)
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, "config",
-                             "the file has no trf.format: give its configuration in the load options");
-        *c = *options->config;
-    } else {
-        TRF__TRY(trf__read_int(file, "trf.format", &integer, err));
-        if (integer != 1)
-            return trf__fail(err, TRF_E_UNSUPPORTED, integer, "trf.format",
-                             "this version reads format 1, the file has format %lld", (long long)integer);
-#define X(type, field) TRF__READ_INT_FIELD("trf.config.", c, type, field)
-        TRF__CONFIG_INTS(X)
+    if (ours) {
+        TRF__TRY(trf__read_int(file, "trf.format", &format, err));
+        if (format != TRF__FORMAT)
+            return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
+                             "the file has format %lld, of transformer.h %.20s; this is " TRF_VERSION
+                             ", which reads format %d alone",
+                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT);
+#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
+        TRF__CONFIG_FIELDS(X)
 #undef X
-#define X(type, field) TRF__TRY(trf__read_real(file, "trf.config." #field, &c->field, err));
-        TRF__CONFIG_REALS(X)
-#undef X
-    }
+    } else if (options->config) *c = *options->config;
+    else return trf__fail(err, TRF_E_INVALID_ARG, -1, "config",
+                          "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    return trf_file_metadata(file, "trf.format") ? trf__file_fault(trf__config_check(c, err), err)
-                                                 : trf__config_check(c, err);
+    return ours ? trf__file_fault(trf__config_check(c, err), err) : trf__config_check(c, err);
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -10998,7 +10776,7 @@ TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int num
 
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
-    if (strcmp(e->dtype, "F32") && strcmp(e->dtype, "F64") && strcmp(e->dtype, "F16") && strcmp(e->dtype, "BF16"))
+    if (!trf__dtype_of(e->dtype)->code)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
                          "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name, e->dtype);
     if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
@@ -11043,6 +10821,10 @@ TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, 
     status = trf__match(file, model, "", known, err);
     if (!status && checkpoint) status = trf__match(file, model, "optimizer.m.", known, err);
     if (!status && checkpoint) status = trf__match(file, model, "optimizer.v.", known, err);
+    for (i = 0; i < 2; i++) {
+        int32_t index = trf__file_find(file, trf__vocab_names[i]);
+        if (index >= 0) known[index] = 1;
+    }
     for (i = 0; !status && i < file->count; i++)
         if (!known[i])
             status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin, file->entries[i].name,
@@ -11052,52 +10834,80 @@ TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, 
     return status;
 }
 
-/* Reads one arena; a matrix found under several names must be the same under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena,
-                                   trf_error *err)
+/* One tensor into the place of a parameter, or, if that has been read already, compared with what is there. */
+TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model, trf_real *arena,
+                                   const trf__param *p, int have, trf_error *err)
 {
-    const trf_hooks *hooks = &model->config.hooks;
-    int32_t i, n;
-    for (i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        int64_t count = trf__param_size(p);
-        int have = 0;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, prefix, name);
-            trf_real *copy;
-            trf_status status;
-            int same;
-            if (index < 0) continue;
-            if (!have) { TRF__TRY(trf__file_read(file, index, arena + p->offset, count, err)); have = 1; continue; }
-            copy = (trf_real *)trf__alloc(hooks, trf__bytes(count, sizeof *copy));
-            if (!copy)
-                return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to compare \"%s\" with \"%s\"",
-                                 name, p->name);
-            status = trf__file_read(file, index, copy, count, err);
-            same = status == TRF_OK && memcmp(copy, arena + p->offset, (size_t)count * sizeof *copy) == 0;
-            trf__free(hooks, copy, trf__bytes(count, sizeof *copy));
-            TRF__TRY(status);
-            if (!same)
-                return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%s\" is tied to \"%s\", but its values differ",
-                                 name, p->name);
-        }
+    trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
+    const char *name = trf_file_at(file, index).name;
+    int64_t at, n, i, size = trf__param_size(p);
+    int squares = strstr(name, "optimizer.v.") != NULL;
+    for (at = 0; at < size; at += n) {
+        n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
+        TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
+        for (i = 0; squares && i < n; i++)
+            if (!(numbers[i] >= 0))
+                return trf__fail(err, TRF_E_STATE, at + i, name, "a second moment must not be negative, got %g",
+                                 (double)numbers[i]);
+        if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
+        trf__arena_get(model, arena, p->offset + at, there, n);
+        if (memcmp(numbers, there, (size_t)n * sizeof *there))
+            return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%.90s\" is tied to \"%s\", but its values differ", name,
+                             p->name);
     }
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__read_vocab(const trf_file *file, const char *key, trf_vocab **vocab, const trf_hooks *hooks,
+/* Reads one arena; a matrix found under several names must be the same under all of them. */
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena,
                                    trf_error *err)
 {
-    const char *text = trf_file_metadata(file, key);
-    return text ? trf__vocab_from_text(vocab, text, hooks, err) : TRF_OK;
+    int32_t i, n;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *name = p->name;
+        int have = 0;
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            int32_t index = trf__find_tensor(file, prefix, name);
+            if (index < 0) continue;
+            TRF__TRY(trf__read_param(file, index, model, arena, p, have, err));
+            have = 1;
+        }
+    }
+    return model->run.backend->sync(&model->run, err);
 }
 
-TRF__FN trf_status trf__read_vocabs(const trf_file *file, trf_model *model, trf_error *err)
+/* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
+TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab, const trf_hooks *hooks,
+                                   trf_error *err)
+{
+    const char *kind = trf_file_metadata(file, name);
+    int32_t index = trf__file_find(file, name);
+    trf_file_entry e = trf_file_at(file, index);
+    trf_status status;
+    char *bytes;
+    if (!kind && index < 0) return TRF_OK;
+    if (!kind || index < 0 || strcmp(e.dtype, "U8"))
+        return trf__fail(err, TRF_E_FORMAT, -1, name, "a vocabulary is a text and a tensor of type U8, called %s",
+                         name);
+    if (strcmp(kind, trf__kind_names[0]) && strcmp(kind, trf__kind_names[1]))
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, name, "this version knows words and characters, got \"%.40s\"",
+                         kind);
+    bytes = (char *)trf__alloc(hooks, (size_t)e.bytes);
+    if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to read a vocabulary");
+    status = trf__file_fetch(file->fd, file->path, e.begin, bytes, (size_t)e.bytes, err);
+    if (!status)
+        status = trf__vocab_from_bytes(vocab, strcmp(kind, trf__kind_names[TRF_WORDS]) ? TRF_CHARACTERS : TRF_WORDS,
+                                       bytes, (int64_t)e.bytes, hooks, err);
+    trf__free(hooks, bytes, (size_t)e.bytes);
+    return status;
+}
+
+TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error *err)
 {
     const trf_config *c = &model->config;
-    TRF__TRY(trf__read_vocab(file, "trf.source_vocab", &model->source, &c->hooks, err));
-    TRF__TRY(trf__read_vocab(file, "trf.target_vocab", &model->target, &c->hooks, err));
+    TRF__TRY(trf__read_vocab(file, trf__vocab_names[0], &model->source, &c->hooks, err));
+    TRF__TRY(trf__read_vocab(file, trf__vocab_names[1], &model->target, &c->hooks, err));
     if (model->source || model->target) TRF__TRY(trf__vocab_ids(c, err));
     if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
@@ -11123,8 +10933,8 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
     status = trf__match_all(file, model, checkpoint, err);
-    if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
+    if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "", model->weights, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
@@ -11163,25 +10973,24 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
         out->rank = p->rank;
         out->shape[0] = p->shape[0];
         out->shape[1] = p->shape[1];
-        out->data = arena + p->offset;
         out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
         out->bytes = (uint64_t)trf__param_size(p) * sizeof(trf_real);
+        out->data = arena;
+        out->model = model;
+        out->offset = p->offset;
     }
 }
 
-/* Writes the model, and with moments a checkpoint, whose notes have been taken already. */
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes *notes,
-                                    const char *path, trf_error *err)
+/* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers aligned. */
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes notes,
+                                    const void *of, const char *path, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    int32_t n = model->layout.n_params, all = m ? 3 * n : n;
-    trf__out *out = (trf__out *)trf__alloc(hooks, trf__bytes(all, sizeof *out));
     const trf_vocab *const vocabs[2] = {model->source, model->target};
-    static const char *const keys[2] = {"trf.source_vocab", "trf.target_vocab"};
-    char *text[2] = {NULL, NULL};
-    size_t bytes[2] = {0, 0};
-    trf_status status = TRF_OK;
-    int i;
+    int32_t n = model->layout.n_params, all = m ? 3 * n : n, i;
+    size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
+    trf__out *out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    trf_status status;
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
                               path, err);
@@ -11190,30 +10999,44 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
         trf__put_arena(out + n, model, "optimizer.m.", m);
         trf__put_arena(out + 2 * n, model, "optimizer.v.", v);
     }
-    trf__note(notes, "format", "pt");
-    trf__note(notes, "trf.format", "1");
-    trf__note(notes, "trf.content", m ? "checkpoint" : "model");
-    trf__note_config(notes, &model->config);
     for (i = 0; i < 2; i++) {
         if (!vocabs[i]) continue;
-        text[i] = trf__vocab_text(vocabs[i], hooks, &bytes[i]);
-        if (!text[i]) status = trf__fail(err, TRF_E_NOMEM, -1, keys[i], "no memory to write a vocabulary");
-        notes->items[notes->n].key = keys[i];
-        notes->items[notes->n++].value = text[i];
+        snprintf(out[all].name, sizeof out[all].name, "%s", trf__vocab_names[i]);
+        out[all].rank = 1;
+        out[all].shape[0] = vocabs[i]->n_bytes;
+        out[all].dtype = "U8";
+        out[all].bytes = (uint64_t)vocabs[i]->n_bytes;
+        out[all++].data = vocabs[i]->bytes;
     }
-    if (status == TRF_OK) status = trf__file_write(hooks, path, out, all, notes->items, notes->n, err);
-    for (i = 0; i < 2; i++) trf__free(hooks, text[i], bytes[i]);
-    trf__free(hooks, out, trf__bytes(all, sizeof *out));
+    status = trf__file_write(hooks, path, out, all, notes, of, err);
+    trf__free(hooks, out, bytes);
     return trf__name_file(status, path, err);
+}
+
+TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
+{
+    const trf_config *c = &model->config;
+    trf__note(notes, "format", "pt");
+    trf__note_int(notes, "trf.format", TRF__FORMAT);
+    trf__note(notes, "trf.version", TRF_VERSION);
+    trf__note(notes, "trf.content", content);
+    if (model->source) trf__note(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target) trf__note(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
+#define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    TRF__CONFIG_FIELDS(X)
+#undef X
+}
+
+TRF__FN void trf__note_model(trf__text *notes, const void *model)
+{
+    trf__note_content(notes, (const trf_model *)model, "model");
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
 {
-    trf__notes notes;
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
-    notes.n = 0;
-    return trf__write_model(model, NULL, NULL, &notes, path, err);
+    return trf__write_model(model, NULL, NULL, trf__note_model, model, path, err);
 }
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
@@ -11240,41 +11063,50 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
                      (long long)trainer->micro);
 }
 
+typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
+
+TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
+{
+    const trf__resume *resume = (const trf__resume *)of;
+    const trf_trainer *trainer = resume->trainer;
+    trf__note_content(notes, trainer->model, "checkpoint");
+    trf__note_int(notes, "trf.step", trainer->step);
+    trf__note_int(notes, "trf.updates", resume->updates);
+    if (resume->corpus) {
+        trf_place place = trf__resume_place(trainer, resume->corpus);
+        trf__note_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
+        trf__note_int(notes, "trf.corpus.epoch", place.epoch);
+        trf__note_int(notes, "trf.corpus.batch", place.batch);
+    }
+#define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
+    TRF__TRAIN_FIELDS(X)
+#undef X
+}
+
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
                                        trf_error *err)
 {
-    trf__notes notes;
+    trf__resume of;
+    trf__verdict verdict;
+    const trf__run *run;
     trf__clear(err);
     if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
     TRF__TRY(trf__no_gradients(trainer, err));
-    notes.n = 0;
-    trf__note_int(&notes, "trf.step", trainer->step);
-    trf__note_int(&notes, "trf.updates", trainer->verdict->updates);
-    if (corpus) {
-        trf_place place = trf__resume_place(trainer, corpus);
-        trf__note_int(&notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
-        trf__note_int(&notes, "trf.corpus.epoch", place.epoch);
-        trf__note_int(&notes, "trf.corpus.batch", place.batch);
-    }
-#define X(type, field) trf__note_int(&notes, "trf.train." #field, (int64_t)trainer->options.field);
-    TRF__TRAIN_INTS(X)
-#undef X
-#define X(type, field) trf__note_real(&notes, "trf.train." #field, trainer->options.field);
-    TRF__TRAIN_REALS(X)
-#undef X
-    return trf__write_model(trainer->model, trainer->m, trainer->v, &notes, path, err);
+    run = &trainer->pass.run;
+    run->backend->download(run, &verdict, trainer->verdict, sizeof verdict);
+    TRF__TRY(run->backend->sync(run, err));
+    of.trainer = trainer;
+    of.corpus = corpus;
+    of.updates = verdict.updates;
+    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__note_checkpoint, &of, path, err);
 }
 
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
 {
     const trf_train_options d = trf_train_defaults();
-    int64_t integer;
     *o = d;
-#define X(type, field) TRF__READ_INT_FIELD("trf.train.", o, type, field)
-    TRF__TRAIN_INTS(X)
-#undef X
-#define X(type, field) TRF__TRY(trf__read_real(file, "trf.train." #field, &o->field, err));
-    TRF__TRAIN_REALS(X)
+#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
+    TRF__TRAIN_FIELDS(X)
 #undef X
     o->threads = c->device.threads;     /* not the number of the machine that wrote the file */
     o->hooks = c->hooks;
@@ -11316,17 +11148,6 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
-TRF__FN trf_status trf__moments_check(const trf_trainer *t, trf_error *err)
-{
-    int64_t i, k;
-    for (i = 0; i < t->n_tiles; i++)
-        for (k = t->tiles[i].begin; k < t->tiles[i].begin + t->tiles[i].n; k++)
-            if (!(t->v[k] >= 0))
-                return trf__fail(err, TRF_E_STATE, k, "optimizer.v",
-                                 "a second moment must not be negative, got %g", (double)t->v[k]);
-    return TRF_OK;
-}
-
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
 {
@@ -11334,6 +11155,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     trf_trainer *t;
     trf_status status;
     trf_place place;
+    trf__verdict verdict;
     int64_t step, updates;
     TRF__ZERO(place);
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
@@ -11350,11 +11172,12 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     t->step = step;
-    t->verdict->updates = updates;
+    TRF__ZERO(verdict);
+    verdict.updates = updates;
+    model->run.backend->upload(&t->pass.run, t->verdict, &verdict, sizeof verdict);
     t->begin = t->behind = place;
     status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
-    if (status == TRF_OK) status = trf__moments_check(t, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     *out = t;
     return TRF_OK;

@@ -103,19 +103,23 @@ sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x-
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a caller's own step does not count @@ usage model @@ if (trainer) trainer->step++; @@ (void)0;
-vocabularies too large for any file @@ store @@ if (count.n <= (size_t)room) return TRF_OK; @@ if (count.n < SIZE_MAX) return TRF_OK;
-checksum not compared @@ files store @@ if (status || crc.value == stored) return status; @@ if (status || crc.value == crc.value) return status;
+a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 1) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
+files of another format are read @@ store @@ if (format != TRF__FORMAT) @@ if (format > TRF__FORMAT)
+a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;
+a stored token may be a special one @@ vocab store @@ if (trf__is_special(token, length)) return "expected a token @@ if (0) return "expected a token
+checksum not compared @@ files store @@ if (!strcmp(found, text)) return TRF_OK; @@ return TRF_OK;
 checksum of another polynomial @@ files store @@ bits & 1 ? 0xEDB88320u @@ bits & 1 ? 0xEDB88321u
 holes are not seen @@ files @@ if (entry->begin != end) @@ if (entry->begin < end)
 appended bytes are not seen @@ files store @@     if (end < data) @@     if (end + 1000000 < data)
-duplicate names are not seen @@ files @@ trf__sort(file->by_name @@ if (0) trf__sort(file->by_name
+duplicate names are not seen @@ files @@ trf__sort(items, (size_t)n, trf__by_name @@ if (0) trf__sort(items, (size_t)n, trf__by_name
 the file is not flushed @@ files @@ int folder = -1, error = trf__sync(saving->fd), closing @@ int folder = -1, error = 0, closing
 an error of fsync is dropped @@ files @@ if (error || closing) return trf__fail_io( @@ if (closing) return trf__fail_io(
 the folder is not flushed @@ files @@     error = trf__sync(folder); @@     error = 0;
-writing follows links @@ files @@ #define TRF__OS_CREATING (O_WRONLY | O_CREAT | O_EXCL @@ #define TRF__OS_CREATING (O_WRONLY | O_CREAT | O_TRUNC
-a failed save leaves its file behind @@ files store @@ if (saving->made) (void)TRF_OS_UNLINK(saving->temporary); @@ (void)0;
-NaN weights are loaded @@ files store @@ if (!trf__is_finite((double)x) && !file->allow_nonfinite) @@ if (0)
-tied matrices may differ @@ store @@ same = status == TRF_OK && memcmp( @@ same = status == TRF_OK || memcmp(
+writing follows links @@ files @@ int flags = create ? O_WRONLY | O_CREAT | O_EXCL : @@ int flags = create ? O_WRONLY | O_CREAT | O_TRUNC :
+a failed save leaves its file behind @@ files store @@ if (saving->made) (void)TRF_OS(unlink)(saving->temporary); @@ (void)0;
+NaN weights are loaded @@ files store @@ if (!trf__is_finite((double)*values) && !file->allow_nonfinite) @@ if (0)
+negative second moments are taken @@ store @@ if (!(numbers[i] >= 0)) @@ if (0)
+tied matrices may differ @@ store @@ if (memcmp(numbers, there, @@ if (0 && memcmp(numbers, there,
 extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
@@ -136,7 +140,7 @@ a failed delivery keeps the last batch @@ corpus @@ if (batch) TRF__ZERO(*batch)
 controls of two bytes reach the terminal @@ files @@ (c == 0xC2 && (unsigned char)from[1] < 0xA0) @@ 0
 a character cut in two @@ files @@ int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1; @@ int bytes = 1, taken = 1;
 an error does not name its file @@ files store @@ snprintf(text, sizeof text, "%s: %s", name, err->message); @@ snprintf(text, sizeof text, "%s", err->message);
-the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y->count; @@ if (x->count != y->count) return x->count < y->count;
+the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y->count ? -1 : 1; @@ if (x->count != y->count) return x->count > y->count ? 1 : -1;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

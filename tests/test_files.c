@@ -43,25 +43,51 @@ static int fails(char letter)
     if (n + 1 < sizeof fault.trace) { fault.trace[n] = letter; fault.trace[n + 1] = 0; }
     return 0;
 }
-static int opened(int fd) { if (fd >= 0) fault.open_files++; return fd; }
 static size_t shorter(size_t n) { return fault.interrupt && n > 7 ? 7 : n; }
-/* As on Linux: an error of close comes after the descriptor is gone. */
-static int closing(int fd) { fault.open_files--; return close(fd) < 0 || fails('C') ? -1 : 0; }
 
-#define TRF_OS_OPEN(path, flags, mode) (fails('O') ? -1 : opened(trf__os_open(path, flags, mode)))
-#define TRF_OS_READ(fd, to, bytes) (fails('R') ? -1 : read(fd, to, shorter(bytes)))
-#define TRF_OS_WRITE(fd, from, bytes) (fails('W') ? -1 : write(fd, from, shorter(bytes)))
-#define TRF_OS_SEEK(fd, offset) (fails('K') ? -1 : lseek(fd, (off_t)(offset), SEEK_SET))
-#define TRF_OS_FSYNC(fd) (fails('S') ? -1 : fsync(fd))
-#define TRF_OS_CLOSE(fd) closing(fd)
-#define TRF_OS_RENAME(from, to) (fails('N') ? -1 : rename(from, to))
-#define TRF_OS_CHMOD(path, mode) (fails('M') ? -1 : trf__os_chmod(path, mode))
-#define TRF_OS_STAT(path, facts) (fails('?') || trf__os_stat(path, facts) ? -1 : ((facts)->regular |= fault.lie, 0))
-#define TRF_OS_FSTAT(fd, facts) (fails('F') ? -1 : trf__os_fstat(fd, facts))
+struct trf_os_facts;
+static int faulty_open(const char *path, int create, int mode);
+static int faulty_rename(const char *from, const char *to);
+static int faulty_unlink(const char *path);
+static int faulty_chmod(const char *path, int mode);
+static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts);
+static int faulty_sync(int fd);
+static int faulty_close(int fd);
+static int faulty_seek(int fd, uint64_t offset);
+static int64_t faulty_read(int fd, void *to, size_t bytes);
+static int64_t faulty_write(int fd, const void *from, size_t bytes);
+static uint32_t faulty_pid(void);
 
+#define TRF_OS(name) faulty_##name
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "hostile.h"
+
+static int faulty_open(const char *path, int create, int mode)
+{
+    int fd = fails('O') ? -1 : trf_os_open(path, create, mode);
+    if (fd >= 0) fault.open_files++;
+    return fd;
+}
+static int faulty_rename(const char *from, const char *to) { return fails('N') ? -1 : trf_os_rename(from, to); }
+static int faulty_unlink(const char *path) { return trf_os_unlink(path); }
+static int faulty_chmod(const char *path, int mode) { return fails('M') ? -1 : trf_os_chmod(path, mode); }
+static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
+{
+    if (fails(path ? '?' : 'F') || trf_os_stat(path, fd, facts)) return -1;
+    if (path) facts->regular |= fault.lie;
+    return 0;
+}
+static int faulty_sync(int fd) { return fails('S') ? -1 : trf_os_sync(fd); }
+/* As on Linux: an error of close comes after the descriptor is gone. */
+static int faulty_close(int fd) { fault.open_files--; return trf_os_close(fd) < 0 || fails('C') ? -1 : 0; }
+static int faulty_seek(int fd, uint64_t offset) { return fails('K') ? -1 : trf_os_seek(fd, offset); }
+static int64_t faulty_read(int fd, void *to, size_t bytes) { return fails('R') ? -1 : trf_os_read(fd, to, shorter(bytes)); }
+static int64_t faulty_write(int fd, const void *from, size_t bytes)
+{
+    return fails('W') ? -1 : trf_os_write(fd, from, shorter(bytes));
+}
+static uint32_t faulty_pid(void) { return trf_os_pid(); }
 
 /* ---- a folder of our own, files in it, memory that is counted ---- */
 
@@ -189,7 +215,7 @@ static trf__out out_of(const char *name, const char *dtype, const void *data, in
     out.shape[1] = n1;
     out.dtype = dtype;
     out.data = data;
-    out.bytes = (uint64_t)(rank > 0 ? n0 : 1) * (uint64_t)(rank > 1 ? n1 : 1) * (strcmp(dtype, "F32") ? 8 : 4);
+    out.bytes = (uint64_t)(rank > 0 ? n0 : 1) * (uint64_t)(rank > 1 ? n1 : 1) * (uint64_t)trf__dtype_of(dtype)->bytes;
     return out;
 }
 
@@ -210,21 +236,24 @@ static int64_t integer_at(const char *path, trf_file_entry entry, int i)
     return value;
 }
 
+static void small_notes(trf__text *notes, const void *of)
+{
+    (void)of;
+    trf__note(notes, "k", "line\nline\t\"\\ \xE4\xB8\xAD");
+    trf__note(notes, "", "");
+}
+
 static trf_status write_small(const trf_hooks *hooks, const char *path, trf_error *err)
 {
-    trf__out out[4];
-    trf__meta meta[2];
+    trf__out out[5];
     trf_hooks none;
     memset(&none, 0, sizeof none);
     out[0] = out_of("encoder.weight", "F32", small_weights, 2, 2, 3);
     out[1] = out_of("moment", "F64", small_doubles, 1, 2, 0);
     out[2] = out_of("state \"\\\xC3\xA9", "I64", small_integers, 1, 3, 0);
     out[3] = out_of("empty", "F32", NULL, 2, 0, 4);
-    meta[0].key = "k";
-    meta[0].value = "line\nline\t\"\\ \xE4\xB8\xAD";
-    meta[1].key = "";
-    meta[1].value = "";
-    return trf__file_write(hooks ? hooks : &none, path, out, 4, meta, 2, err);
+    out[4] = out_of("bytes", "U8", "\0\1\xFF", 1, 3, 0);
+    return trf__file_write(hooks ? hooks : &none, path, out, 5, small_notes, NULL, err);
 }
 
 /* ---- hostile files ---- */
@@ -252,7 +281,7 @@ static void check_case(void *user, const hostile_case *one)
             int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1] : 1;
             assert_true(index >= 0);
             assert_true(count <= 16);
-            status = trf__file_read(file, index, numbers, count, &err);
+            status = trf_file_read(file, index, 0, numbers, count, &err);
             if (status != one->read) fail_msg("%s: reading: expected %s, got %s", one->id, trf_status_name(one->read), trf_status_name(status));
         }
     }
@@ -457,7 +486,7 @@ static void test_every_bit(void **state)
             trf_real numbers[16];
             int64_t count = (int64_t)entry.bytes / trf__dtype_of(entry.dtype)->bytes;
             assert_true(count <= 16);
-            (void)trf__file_read(file, i, numbers, count, NULL);
+            (void)trf_file_read(file, i, 0, numbers, count, NULL);
         }
         status = trf__file_check_crc(file, &err);
         if (bit / 8 >= data) { assert_int_equal(status, TRF_E_CHECKSUM); assert_told(&err, status, "bit"); }
@@ -521,7 +550,7 @@ static void test_round_trip(void **state)
     (void)state;
     assert_int_equal(write_small(NULL, path, &err), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
-    assert_int_equal(trf_file_count(file), 4);
+    assert_int_equal(trf_file_count(file), 5);
     entry = trf_file_at(file, 0);
     assert_string_equal(entry.name, "encoder.weight");
     assert_string_equal(entry.dtype, "F32");
@@ -533,19 +562,41 @@ static void test_round_trip(void **state)
     assert_int_equal(trf__file_find(file, "empty"), 3);
     assert_int_equal(trf__file_find(file, "momen"), -1);
     assert_int_equal(trf__file_find(file, "moment."), -1);
-    assert_int_equal(trf__file_read(file, 0, numbers, 6, &err), TRF_OK);
+    assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, &err), TRF_OK);
     for (i = 0; i < 6; i++) assert_true((float)numbers[i] == small_weights[i]);
-    assert_int_equal(trf__file_read(file, 3, numbers, 0, &err), TRF_OK);
+    assert_int_equal(trf_file_read(file, 3, 0, numbers, 0, &err), TRF_OK);
     for (i = 0; i < 3; i++) assert_true(integer_at(path, trf_file_at(file, 2), i) == small_integers[i]);
-    assert_int_equal(trf__file_read(file, 0, numbers, 5, &err), TRF_E_SHAPE);
-    assert_told(&err, TRF_E_SHAPE, "count");
-    assert_string_equal(err.what, "encoder.weight");
-    assert_int_equal(trf__file_read(file, 2, numbers, 3, &err), TRF_E_UNSUPPORTED);
+    for (i = 0; i < 6; i++) {           /* any part */
+        numbers[0] = 7;
+        assert_int_equal(trf_file_read(file, 0, i, numbers, 1, &err), TRF_OK);
+        assert_true((float)numbers[0] == small_weights[i]);
+    }
+    assert_int_equal(trf_file_read(file, 0, 2, numbers, 3, &err), TRF_OK);
+    assert_true((float)numbers[0] == small_weights[2] && (float)numbers[2] == small_weights[4]);
+    assert_int_equal(trf_file_read(file, 0, 6, NULL, 0, &err), TRF_OK);
+    for (i = 0; i < 6; i++) {           /* but nothing beyond it */
+        static const int64_t parts[6][2] = { { 0, 7 }, { 1, 6 }, { 7, 0 }, { -1, 1 }, { 0, -1 }, { INT64_MAX, INT64_MAX } };
+        assert_int_equal(trf_file_read(file, 0, parts[i][0], numbers, parts[i][1], &err), TRF_E_SHAPE);
+        assert_told(&err, TRF_E_SHAPE, "part");
+        assert_string_equal(err.what, "encoder.weight");
+    }
+    assert_int_equal(trf_file_read(NULL, 0, 0, numbers, 1, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "file");
+    assert_int_equal(trf_file_read(file, 0, 0, NULL, 1, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "values");
+    for (i = -1; i < 6; i += 6) {
+        assert_int_equal(trf_file_read(file, i, 0, numbers, 1, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "index");
+        assert_true(err.where == i);
+    }
+    assert_int_equal(trf_file_read(file, 4, 0, numbers, 3, &err), TRF_E_UNSUPPORTED);
+    assert_string_equal(err.what, "bytes");
+    assert_int_equal(trf_file_read(file, 2, 0, numbers, 3, &err), TRF_E_UNSUPPORTED);
 #if defined(TRF_DOUBLE)
-    assert_int_equal(trf__file_read(file, 1, numbers, 2, &err), TRF_OK);
+    assert_int_equal(trf_file_read(file, 1, 0, numbers, 2, &err), TRF_OK);
     assert_true(numbers[0] == 0.1 && numbers[1] == -1e300);
 #else
-    assert_int_equal(trf__file_read(file, 1, numbers, 2, &err), TRF_E_NONFINITE);       /* -1e300 is no float */
+    assert_int_equal(trf_file_read(file, 1, 0, numbers, 2, &err), TRF_E_NONFINITE);       /* -1e300 is no float */
     assert_true(numbers[0] == 0.1f);
     assert_told(&err, TRF_E_NONFINITE, "moment");
     assert_true(err.where == (int64_t)trf_file_at(file, 1).begin + 8);
@@ -559,7 +610,7 @@ static void test_round_trip(void **state)
     assert_string_equal(key, "k");
     trf_file_metadata_at(file, 3, &key, &value);
     assert_true(!key && !value);
-    assert_null(trf_file_at(file, 4).name);
+    assert_null(trf_file_at(file, 5).name);
     assert_null(trf_file_at(file, -1).name);
     trf_file_close(file);
     assert_int_equal(fault.open_files, 0);
@@ -582,14 +633,26 @@ static void test_large(void **state)
     for (i = 0; i < COUNT; i++) from[i] = (float)i * 0.37f - 1000.0f;
     out[0] = out_of("one", "F32", from, 1, 1, 0);
     out[1] = out_of("many", "F32", from, 2, COUNT, 1);
-    assert_int_equal(trf__file_write(&none, path, out, 2, NULL, 0, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, path, out, 2, NULL, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
-    assert_int_equal(trf__file_read(file, 1, back, COUNT, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(file, 1, 0, back, COUNT, NULL), TRF_OK);
     for (i = 0; i < COUNT; i++) if ((float)back[i] != from[i]) fail_msg("number %d", i);
+    assert_int_equal(trf_file_read(file, 1, 33333, back, 20000, NULL), TRF_OK);
+    for (i = 0; i < 20000; i++) if ((float)back[i] != from[33333 + i]) fail_msg("number %d of a part", i);
     trf_file_close(file);
     free(from);
     free(back);
+}
+
+static void numbered_notes(trf__text *notes, const void *of)
+{
+    char key[16];
+    int i;
+    for (i = 0; i < *(const int *)of; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        trf__note(notes, key, "");
+    }
 }
 
 /* As many tensors and texts as a file may have, in no order. */
@@ -598,21 +661,18 @@ static void test_many(void **state)
     enum { COUNT = 65536 };
     const char *path = in_folder("many.safetensors");
     trf__out *out = (trf__out *)calloc(COUNT, sizeof *out);
-    trf__meta *meta = (trf__meta *)calloc(COUNT, sizeof *meta);
     trf_file *file = NULL;
     trf_hooks none;
-    int i;
+    int i, notes = COUNT - 1;
     (void)state;
     memset(&none, 0, sizeof none);
-    assert_true(out && meta);
+    assert_non_null(out);
     for (i = 0; i < COUNT; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
         out[i] = out_of(name, "I64", small_integers, 1, i == 777, 0);
-        meta[i].key = out[i].name;
-        meta[i].value = "";
     }
-    assert_int_equal(trf__file_write(&none, path, out, COUNT, meta, COUNT - 1, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, path, out, COUNT, numbered_notes, &notes, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_count(file), COUNT);
     assert_int_equal(trf_file_metadata_count(file), COUNT);
@@ -622,7 +682,6 @@ static void test_many(void **state)
     assert_string_equal(trf_file_metadata(file, "65534"), "");
     trf_file_close(file);
     free(out);
-    free(meta);
 }
 
 /* BF16 and F16 widen exactly. */
@@ -654,13 +713,13 @@ static void test_halves(void **state)
     put_file(path, m.bytes, m.n, 0);
     free(m.bytes);
     assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
-    assert_int_equal(trf__file_read(file, 1, x, 1, &err), TRF_OK);
+    assert_int_equal(trf_file_read(file, 1, 0, x, 1, &err), TRF_OK);
     assert_true(x[0] == -2);
-    assert_int_equal(trf__file_read(file, 0, x, 3, &err), TRF_E_NONFINITE);
+    assert_int_equal(trf_file_read(file, 0, 0, x, 3, &err), TRF_E_NONFINITE);
     trf_file_close(file);
     options.allow_nonfinite = 1;
     assert_int_equal(trf_file_open(&file, path, &options, &err), TRF_OK);
-    assert_int_equal(trf__file_read(file, 0, x, 3, &err), TRF_OK);
+    assert_int_equal(trf_file_read(file, 0, 0, x, 3, &err), TRF_OK);
     assert_true(x[0] == 1 && x[1] == (trf_real)-3.140625 && x[2] > 1e38f);
     trf_file_close(file);
 }
@@ -688,12 +747,13 @@ static void test_escapes(void **state)
     trf_file_close(file);
 }
 
+static void one_note(trf__text *notes, const void *of) { trf__note(notes, "k", (const char *)of); }
+
 /* Texts that do not fit into a header; a file without tensors; no path. */
 static void test_writer_refuses(void **state)
 {
     const char *path = in_folder("refused.safetensors");
     trf__out good = out_of("a", "F32", small_weights, 1, 6, 0);
-    trf__meta meta;
     trf_hooks hooks;
     counted memory;
     trf_error err;
@@ -703,16 +763,14 @@ static void test_writer_refuses(void **state)
     assert_non_null(huge);
     memset(huge, 'x', 16 << 20);
     huge[16 << 20] = 0;
-    meta.key = "k";
-    meta.value = huge;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, &meta, 1, &err), TRF_E_LIMIT);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, one_note, huge, &err), TRF_E_LIMIT);
     assert_told(&err, TRF_E_LIMIT, "writer");
     assert_int_equal(access(path, F_OK), -1);
     huge[(16 << 20) - 200] = 0;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, &meta, 1, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, path, &good, 1, one_note, huge, &err), TRF_OK);
     free(huge);
-    assert_int_equal(trf__file_write(&hooks, "", &good, 1, NULL, 0, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, NULL, 0, NULL, 0, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, "", &good, 1, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, path, NULL, 0, NULL, NULL, &err), TRF_OK);
     assert_true(memory.live == 0);
     assert_int_equal(leftovers(), 0);
     assert_int_equal(fault.open_files, 0);
@@ -803,7 +861,7 @@ static void test_failing_writes(void **state)
     memset(&fault, 0, sizeof fault);
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     calls = fault.calls;
-    assert_string_equal(fault.trace, "?OFMWWWWWSCONSC");    /* the file is flushed before, the folder after the rename */
+    assert_string_equal(fault.trace, "?OFMWWWWWWSCONSC");    /* the file is flushed before, the folder after the rename */
     whole = get_file(path, &n_whole);
     for (all = 0; all < 2; all++) for (k = 1; k <= calls; k++) {
         trf_error err;
@@ -845,7 +903,7 @@ static void test_failing_reads(void **state)
         memset(&fault, 0, sizeof fault);
         fault.at = k;
         status = trf_file_open(&file, path, NULL, &err);
-        if (!status) status = trf__file_read(file, 0, numbers, 6, &err);
+        if (!status) status = trf_file_read(file, 0, 0, numbers, 6, &err);
         if (!status) status = trf__file_check_crc(file, &err);
         done = !status;
         if (status) { assert_int_equal(status, TRF_E_IO); assert_told(&err, status, "reading"); assert_int_equal(err.sys_errno, EIO); }
@@ -866,7 +924,7 @@ static void test_interrupted(void **state)
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
-    assert_int_equal(trf__file_read(file, 0, numbers, 6, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, NULL), TRF_OK);
     assert_true((float)numbers[5] == small_weights[5]);
     trf_file_close(file);
     assert_int_equal(fault.open_files, 0);
@@ -883,7 +941,7 @@ static void test_shrinking(void **state)
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, &err), TRF_OK);
     assert_int_equal(truncate(path, (off_t)trf_file_at(file, 0).begin + 5), 0);
-    assert_int_equal(trf__file_read(file, 0, numbers, 6, &err), TRF_E_IO);
+    assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, &err), TRF_E_IO);
     assert_told(&err, TRF_E_IO, "shrinks");
     assert_true(err.where == (int64_t)trf_file_at(file, 0).begin + 5);
     assert_int_equal(trf__file_check_crc(file, &err), TRF_E_IO);
@@ -1081,8 +1139,8 @@ static void test_save_over_open(void **state)
     memset(&none, 0, sizeof none);
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
-    assert_int_equal(trf__file_write(&none, path, &out, 1, NULL, 0, NULL), TRF_OK);
-    assert_int_equal(trf__file_read(file, 0, numbers, 6, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, path, &out, 1, NULL, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, NULL), TRF_OK);
     assert_true((float)numbers[1] == small_weights[1]);
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
     trf_file_close(file);
@@ -1276,8 +1334,8 @@ static void test_sort(void **state)
             pairs[i].key = keys[i];
             items[i] = pairs + i;
         }
-        trf__sort(items, n, trf__by_key);
-        for (i = 1; i < n; i++) assert_true(trf__by_key(items[i - 1], items[i]) <= 0);
+        trf__sort(items, n, trf__by_name, NULL);
+        for (i = 1; i < n; i++) assert_true(trf__by_name(NULL, items[i - 1], items[i]) <= 0);
         for (i = 0; i < n; i++) {       /* each item once */
             size_t k, seen = 0;
             for (k = 0; k < n; k++) seen += items[k] == pairs + i;

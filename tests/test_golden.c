@@ -50,7 +50,7 @@ static void compare(outcome *o, trf_file *expected, const char *name, const trf_
     if (in_file != count) { note(o, name, HUGE_VAL); return; }
     want = (trf_real *)malloc((size_t)count * sizeof *want);
     assert_non_null(want);
-    assert_int_equal(trf__file_read(expected, index, want, count, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(expected, index, 0, want, count, NULL), TRF_OK);
     for (i = 0; i < count; i++) {
         double d = fabs((double)got[i * stride] * scale - (double)want[i]);
         if (fabs((double)want[i]) > largest) largest = fabs((double)want[i]);
@@ -107,7 +107,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
     int64_t d = trf_model_config(model)->d_model;
     o->status = trf_trainer_create(&trainer, model, training, &o->error);
     if (o->status) return;
-    assert_int_equal(trf__file_read(expected, trf__file_find(expected, "report"), want, 4, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(expected, trf__file_find(expected, "report"), 0, want, 4, NULL), TRF_OK);
     o->status = trf_forward_backward(trainer, batch, &report, &o->error);
     if (o->status == TRF_OK) {
         compare_number(o, "loss", report.loss, (double)want[0]);
@@ -122,7 +122,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
         o->status = trf_evaluate(trainer, batch, &report, &o->error);
         compare_number(o, "evaluated loss", report.loss, (double)want[0]);
         compare_number(o, "evaluated nll", report.nll, (double)want[1]);
-        assert_int_equal(trf__file_read(expected, trf__file_find(expected, "steps"), want, GOLDEN_STEPS * 4, NULL),
+        assert_int_equal(trf_file_read(expected, trf__file_find(expected, "steps"), 0, want, GOLDEN_STEPS * 4, NULL),
                          TRF_OK);
         for (i = 0; i < GOLDEN_STEPS && o->status == TRF_OK; i++) {
             o->status = trf_train_step(trainer, batch, &report, &o->error);

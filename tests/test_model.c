@@ -1539,6 +1539,7 @@ static void test_bad_options(void **state)
     BAD_OPTION(sequences, 0); BAD_OPTION(sequences, -1);
     BAD_OPTION(longest, 1); BAD_OPTION(longest, INT32_MAX);
     BAD_OPTION(threads, 0); BAD_OPTION(threads, INT32_MAX);
+    BAD_OPTION(leave_blas_threads, 2); BAD_OPTION(leave_blas_threads, -1);
     BAD_OPTION(n_ranks, 0);
     BAD_OPTION(rank, 1); BAD_OPTION(rank, -1);
     good.n_ranks = 2;
@@ -1553,8 +1554,8 @@ static void test_bad_options(void **state)
 static void set_field(trf_config *c, int which, int64_t value)
 {
     int n = 0;
-#define X(type, field) if (n++ == which) c->field = (type)value;
-    TRF__CONFIG_INTS(X)
+#define X(type, field, low, high, stored) if (!TRF__IS_REAL(type) && n++ == which) c->field = (type)value;
+    TRF__CONFIG_FIELDS(X)
 #undef X
 }
 
@@ -1567,8 +1568,8 @@ static void test_sizes_in_pairs(void **state)
     trf_hooks hooks = kit_hooks(&memory);
     int fields = 0, a, b, i, k, made = 0;
     (void)state;
-#define X(type, field) fields++;
-    TRF__CONFIG_INTS(X)
+#define X(type, field, low, high, stored) fields += !TRF__IS_REAL(type);
+    TRF__CONFIG_FIELDS(X)
 #undef X
     memory.limit = 1 << 15;
     for (a = 0; a < fields; a++) for (b = a + 1; b < fields; b++)

@@ -264,6 +264,13 @@ check "tensors" grep -q "encoder.layers.0.linear1.weight  F32  (32, 16)  512" ou
 check "total" grep -q "^weights: [0-9]* in 38 parameters" out
 expect 0 "inspect a checkpoint" "training: 40 updates so far" "$trf" inspect one.checkpoint
 check "its settings" grep -q "  --warmup 20" out
+check "a vocabulary is bytes" grep -q "trf.target_vocab  U8  " out
+# 1, 2, -3 and infinity as F16 and BF16
+printf '\252\0\0\0\0\0\0\0%s\0\74\0\100\0\302\0\174\200\77\0\100\100\300\200\177' \
+    '{"half":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]},"brain":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' >halves
+expect 0 "inspect numbers" "3 tensors, 8 numbers, 2 of them not finite" "$trf" inspect halves
+expect 0 "inspect half" "half  F16  (2, 2)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
+expect 0 "inspect brain" "brain  BF16  (4)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
 head -c 2000 good >cut
 expect 1 "inspect half a file" "cut" "$trf" inspect cut
 

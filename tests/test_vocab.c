@@ -10,21 +10,21 @@
 #include "kit.h"
 #include "checks.h"
 
-/* The stored form, in memory of malloc's. */
-static char *stored(const trf_vocab *v)
+/* A vocabulary from n stored bytes, in memory of just that size. */
+static trf_status from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, size_t n, const trf_hooks *hooks)
 {
-    trf_hooks none;
-    size_t bytes;
-    char *text, *copy;
-    memset(&none, 0, sizeof none);
-    text = trf__vocab_text(v, &none, &bytes);
-    assert_non_null(text);
-    assert_int_equal(strlen(text) + 1, bytes);
-    copy = (char *)malloc(bytes);
-    assert_non_null(copy);
-    memcpy(copy, text, bytes);
-    trf__free(&none, text, bytes);
-    return copy;
+    char *exact = (char *)malloc(n ? n : 1);
+    trf_status status;
+    assert_non_null(exact);
+    memcpy(exact, bytes, n);
+    status = trf__vocab_from_bytes(v, kind, exact, (int64_t)n, hooks, &err);
+    free(exact);
+    return status;
+}
+
+static int same_bytes(const trf_vocab *v, const char *bytes, size_t n)
+{
+    return (size_t)v->n_bytes == n && (n == 0 || !memcmp(v->bytes, bytes, n));
 }
 
 static trf_vocab *learned(trf_token_kind kind, const char *line, int32_t max_size, int64_t min_count)
@@ -311,7 +311,7 @@ static void utf8_offsets(void **state)
         { "\xC3\xA9 \xED\xA0\x80", 3 }, { "x\xF0\x8F\xBF\xBF", 1 }, { "\xF4\x90\x80\x80", 0 },
         { "\xF5\x80\x80\x80", 0 }, { "ok \xC3", 3 }, { "ok \xE2\x82", 3 },
         { "ok\xF0\x9F\x90", 2 }, { "\xFE", 0 }, { "\xFF", 0 }, { "\xC3\xC3\xA9", 0 }, { "\xE2\x82 ", 0 } };
-    trf_vocab *v, *finished = learned(TRF_WORDS, "a", 5, 1), *read = (trf_vocab *)&err;
+    trf_vocab *v, *finished = learned(TRF_WORDS, "a", 5, 1), *read;
     int32_t n, ids[4];
     size_t i;
     (void)state;
@@ -320,8 +320,10 @@ static void utf8_offsets(void **state)
         char stored[32];
         FAILS(trf_vocab_learn(v, bad[i].text, &err), TRF_E_FORMAT, "line", bad[i].offset);
         FAILS(trf_vocab_encode(finished, bad[i].text, ids, 4, &n, &err), TRF_E_FORMAT, "text", bad[i].offset);
-        snprintf(stored, sizeof stored, "words\n%s\n", bad[i].text);
-        FAILS(trf__vocab_from_text(&read, stored, NULL, &err), TRF_E_FORMAT, "vocabulary", 6 + bad[i].offset);
+        memcpy(stored, "ok", 3);
+        strcpy(stored + 3, bad[i].text);
+        read = (trf_vocab *)&err;
+        FAILS(from_bytes(&read, TRF_WORDS, stored, strlen(bad[i].text) + 4, NULL), TRF_E_FORMAT, "vocabulary", 3);
         assert_null(read);
     }
     OK(trf_vocab_finish(v, 100, 1, &err));
@@ -336,7 +338,6 @@ static void limits(void **state)
     char *line = (char *)malloc(most + 16);
     trf_vocab *v, *copy;
     int64_t n_tokens;
-    char *text;
     (void)state;
     assert_non_null(line);
     OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
@@ -355,12 +356,10 @@ static void limits(void **state)
 
     OK(trf_vocab_finish(v, 100, 1, &err));
     TOKENS(v, "cd", line + 6);                      /* ab was in the refused line only */
-    text = stored(v);
-    OK(trf__vocab_from_text(&copy, text, NULL, &err));
+    OK(from_bytes(&copy, TRF_WORDS, v->bytes, (size_t)v->n_bytes, NULL));
     TOKENS(copy, "cd", line + 6);
     trf_vocab_destroy(copy);
     trf_vocab_destroy(v);
-    free(text);
     free(line);
 }
 
@@ -432,13 +431,13 @@ static void there_and_back(void **state)
 }
 
 /* ----------------------------------------------------------------------------------------------- */
-static void check_stored(const trf_vocab *v, const char *wanted)
+static void check_stored(const trf_vocab *v, const char *wanted, size_t n)
 {
-    char *text = stored(v);
     trf_vocab *read;
     int32_t i;
-    assert_string_equal(text, wanted);
-    OK(trf__vocab_from_text(&read, text, NULL, &err));
+    assert_true(same_bytes(v, wanted, n));
+    OK(from_bytes(&read, trf_vocab_kind(v), wanted, n, NULL));
+    assert_true(same_bytes(read, wanted, n));
     assert_int_equal(trf_vocab_kind(read), trf_vocab_kind(v));
     assert_int_equal(trf_vocab_size(read), trf_vocab_size(v));
     for (i = 0; i < trf_vocab_size(v); i++) {
@@ -447,42 +446,37 @@ static void check_stored(const trf_vocab *v, const char *wanted)
     }
     FAILS(trf_vocab_learn(read, "a", &err), TRF_E_STATE, "vocab", -1);
     trf_vocab_destroy(read);
-    free(text);
 }
 
 static void stored_form(void **state)
 {
-    trf_vocab *v = learned(TRF_WORDS, "the the the a\\b a\\b \\ <S>", 100, 1);
+    static const char words[] = "the\0a\\b\0<S>\0\\\0n\0", characters[] = "\n\0\r\0\\\0 \0\xE2\x82\xAC\0";
+    trf_vocab *v = learned(TRF_WORDS, "the the the a\\b a\\b \\ n <S>", 100, 1);
     (void)state;
-    check_stored(v, "words\nthe\na\\\\b\n<S>\n\\\\\n");
+    check_stored(v, words, sizeof words - 1);
     trf_vocab_destroy(v);
     v = learned(TRF_CHARACTERS, "\n\n\n\n\r\r\r\\\\ \xE2\x82\xAC", 100, 1);
-    check_stored(v, "characters\n\\n\n\\r\n\\\\\n \n\xE2\x82\xAC\n");
+    check_stored(v, characters, sizeof characters - 1);
     trf_vocab_destroy(v);
     v = learned(TRF_WORDS, "", 100, 1);
-    check_stored(v, "words\n");
+    check_stored(v, "", 0);
     trf_vocab_destroy(v);
 }
 
 static void hostile_form(void **state)
 {
-    static const struct { const char *text; int offset; const char *says; } bad[] = {
-        { "", 0, "line 1" }, { "words", 0, "line 1" }, { "Words\na\n", 0, "line 1" }, { "word\na\n", 0, "line 1" },
-        { "characters", 0, "line 1" }, { "charact\na\n", 0, "line 1" }, { " words\n", 0, "line 1" },
-        { "words\r\na\n", 0, "line 1" },
-        { "words\na", 7, "line 2" }, { "words\na\nbc", 10, "line 3" }, { "words\n\n", 6, "empty" },
-        { "words\na\n\nb\n", 8, "line 3" },
-        { "words\na\nb\na\n", 10, "once" }, { "words\n<s>\n", 6, "special" }, { "words\na\n<unk>\n", 8, "special" },
-        { "words\na b\n", 6, "blank" }, { "words\na\tb\n", 6, "blank" }, { "words\na\n \n", 8, "blank" },
-        { "words\na\\nb\n", 6, "blank" },
-        { "words\n\\r\n", 6, "blank" }, { "words\na\r\n", 7, "carriage" }, { "words\nab\\t\n", 8, "escape" },
-        { "words\nab\\", 8, "escape" },
-        { "words\nab\\\n", 8, "escape" }, { "words\n\\\\\\", 8, "escape" }, { "words\n\\N\n", 6, "escape" },
-        { "characters\nab\n", 11, "one character" },
-        { "characters\na\n\xC3\xA9x\n", 13, "one character" }, { "characters\n\n", 11, "empty" },
-        { "characters\n\r\n", 11, "carriage" },
-        { "characters\n\\n\n\\n\n", 14, "once" }, { "characters\n<s>\n", 11, "one character" },
-        { "words\na\n\xC3\n", 8, "UTF-8" } };
+#define W(text) TRF_WORDS, text, sizeof text - 1
+#define C(text) TRF_CHARACTERS, text, sizeof text - 1
+    static const struct { trf_token_kind kind; const char *bytes; size_t n; int offset; const char *says; } bad[] = {
+        { W("a"), 0, "NUL" }, { W("a\0bc"), 2, "NUL" }, { W("\0"), 0, "empty" }, { W("a\0\0b\0"), 2, "empty" },
+        { W("a\0b\0a\0"), 4, "once" }, { W("a\0b\0a\0"), 4, "id 6 " }, { W("<s>\0"), 0, "special" },
+        { W("a\0<unk>\0"), 2, "special" }, { W("a b\0"), 0, "blank" }, { W("a\tb\0"), 0, "blank" },
+        { W("a\0 \0"), 2, "blank" }, { W("a\nb\0"), 0, "blank" }, { W("\r\0"), 0, "blank" },
+        { W("a\0\xC3\0"), 2, "UTF-8" }, { C("ab\0"), 0, "one character" }, { C("a\0\xC3\xA9x\0"), 2, "one character" },
+        { C("a\0\xC3\xA9"), 2, "NUL" }, { C("\0"), 0, "empty" }, { C("\n\0\n\0"), 2, "once" },
+        { C("<s>\0"), 0, "one character" }, { C("\xA9\0"), 0, "UTF-8" } };
+#undef W
+#undef C
     const size_t sizes[2] = { ((size_t)1 << 20) + 1, (size_t)10 << 20 };
     trf_vocab *v;
     kit_memory h;
@@ -491,57 +485,55 @@ static void hostile_form(void **state)
     (void)state;
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
         v = (trf_vocab *)&err;
-        FAILS(trf__vocab_from_text(&v, bad[i].text, &hooks, &err), TRF_E_FORMAT, "vocabulary", bad[i].offset);
+        FAILS(from_bytes(&v, bad[i].kind, bad[i].bytes, bad[i].n, &hooks), TRF_E_FORMAT, "vocabulary", bad[i].offset);
         assert_null(v);
         if (!strstr(err.message, bad[i].says))
             fail_msg("case %d: \"%s\" does not say \"%s\"", (int)i, err.message, bad[i].says);
         assert_int_equal(h.blocks, 0);
     }
     for (i = 0; i < 2; i++) {                       /* a token of more than 1 MiB */
-        char *text = (char *)malloc(sizes[i] + 16);
-        assert_non_null(text);
-        memset(text, 'y', sizes[i] + 16);
-        memcpy(text, "words\nok\n", 9);
-        memcpy(text + 9 + sizes[i], "\n", 2);
-        FAILS(trf__vocab_from_text(&v, text, &hooks, &err), TRF_E_FORMAT, "vocabulary", 9 + (1 << 20));
+        char *bytes = (char *)malloc(sizes[i] + 4);
+        assert_non_null(bytes);
+        memset(bytes, 'y', sizes[i] + 4);
+        memcpy(bytes, "ok", 3);
+        bytes[3 + sizes[i]] = 0;
+        FAILS(from_bytes(&v, TRF_WORDS, bytes, sizes[i] + 4, &hooks), TRF_E_FORMAT, "vocabulary", 3);
         assert_null(v);
         assert_int_equal(h.blocks, 0);
-        free(text);
+        free(bytes);
     }
 }
 
-/* A text that is taken must be the only way to write that vocabulary. */
+/* Bytes that are taken must be the only way to write that vocabulary. */
 static void mutants(void **state)
 {
-    static const char *const seeds[2] = {
-        "words\nthe\na\\\\b\n<S>\n\xC3\xA9t\xC3\xA9\n",
-        "characters\n\\n\n\\r\n\\\\\n \n\xE2\x82\xAC\na\n" };
-    static const char letters[] = "\\nr\n\r \tab<s>\xC3\xA9\xE2";
+    static const char seeds[2][24] = { "the\0a\\b\0<S>\0\xC3\xA9t\xC3\xA9", "\n\0\r\0\\\0 \0\xE2\x82\xAC\0a" };
+    static const size_t lengths[2] = { 18, 14 };
+    static const char letters[] = "\0\0nr\n\r \tab<s>\xC3\xA9\xE2";
     int i, k, taken = 0;
     (void)state;
     for (i = 0; i < 40000; i++) {
-        char text[64], *again;
-        size_t n;
+        trf_token_kind kind = i % 2 ? TRF_CHARACTERS : TRF_WORDS;
+        char bytes[32];
+        size_t n = lengths[i % 2];
         trf_vocab *v;
-        strcpy(text, seeds[i % 2]);
+        memcpy(bytes, seeds[i % 2], n);
         for (k = 0; k <= i % 3; k++) {
-            size_t at = (size_t)pick((int32_t)(n = strlen(text)));
+            size_t at = (size_t)pick((int32_t)n);
             int what = pick(3);                     /* replace a byte, add one, leave one out */
-            if (what == 1) memmove(text + at + 1, text + at, n - at + 1);
-            if (what == 2) memmove(text + at, text + at + 1, n - at);
-            else text[at] = letters[pick((int32_t)sizeof letters - 1)];
+            if (what == 1) { memmove(bytes + at + 1, bytes + at, n - at); n++; }
+            if (what == 2) { memmove(bytes + at, bytes + at + 1, n - at - 1); n--; }
+            else bytes[at] = letters[pick((int32_t)sizeof letters - 1)];
         }
         dirty();
-        if (trf__vocab_from_text(&v, text, NULL, &err)) {
+        if (from_bytes(&v, kind, bytes, n, NULL)) {
             assert_null(v);
             assert_int_equal(err.status, TRF_E_FORMAT);
-            assert_true(err.where >= 0 && err.where <= (int64_t)strlen(text));
+            assert_true(err.where >= 0 && err.where < (int64_t)n);
             continue;
         }
         taken++;
-        again = stored(v);
-        assert_string_equal(again, text);
-        free(again);
+        assert_true(same_bytes(v, bytes, n));
         trf_vocab_destroy(v);
     }
     assert_true(taken > 1000 && taken < 39000);
@@ -586,7 +578,7 @@ static int run_short_of_memory(int64_t fail_at, int for_ever)
     kit_memory h;
     trf_hooks hooks = kit_hooks(&h);
     trf_vocab *v = NULL, *copy = NULL, *read = NULL;
-    char line[8 * 120] = "", *text, *again;
+    char line[8 * 120] = "";
     int failures = 0, i;
     for (i = 0; i < 100; i++) snprintf(line + strlen(line), 9, "w%02d ", i % 80);
     h.fail_at = fail_at;
@@ -615,15 +607,12 @@ static int run_short_of_memory(int64_t fail_at, int for_ever)
         assert_null(copy);
         OK(trf__vocab_copy(&copy, v, &hooks, &err));
     }
-    text = stored(copy);
-    if (retry(&h, trf__vocab_from_text(&read, text, &hooks, &err), &failures)) {
+    assert_true(same_bytes(copy, v->bytes, (size_t)v->n_bytes));
+    if (retry(&h, from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks), &failures)) {
         assert_null(read);
-        OK(trf__vocab_from_text(&read, text, &hooks, &err));
+        OK(from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks));
     }
-    again = stored(read);
-    assert_string_equal(text, again);
-    free(text);
-    free(again);
+    assert_true(same_bytes(read, v->bytes, (size_t)v->n_bytes));
     trf_vocab_destroy(v);
     trf_vocab_destroy(copy);
     trf_vocab_destroy(read);

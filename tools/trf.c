@@ -1810,44 +1810,12 @@ static int command_score(struct settings *s, int argc, char **argv)
 // -----------------------------------------------------------------------------------------------
 // >>inspect        what is in a file
 //
-// Tensors and texts of any safetensors file are shown through trf_file_*; the numbers are read here,
-// a block at a time, so a file larger than memory will do. Of a file made by transformer.h the
-// settings are shown too, as the options that set them.
+// Tensors and texts of any safetensors file are shown through trf_file_*, the numbers a block at a time, so
+// a file larger than memory will do. Of a file made by transformer.h the settings are shown too, as the
+// options that set them.
 // -----------------------------------------------------------------------------------------------
 
 struct statistics { double sum, squares, low, high; int64_t count, nonfinite; };
-
-/* Bytes of one number of a floating-point type; 0 for other types. */
-static size_t float_bytes(const char *dtype)
-{
-    if (!strcmp(dtype, "F64")) return 8;
-    if (!strcmp(dtype, "F32")) return 4;
-    return !strcmp(dtype, "F16") || !strcmp(dtype, "BF16") ? 2 : 0;
-}
-
-static double half_value(unsigned bits)
-{
-    int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
-    double value = exponent == 31 ? (fraction ? (double)NAN : HUGE_VAL)
-                 : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    return bits & 0x8000 ? -value : value;
-}
-
-/* One number, little-endian as in the file. */
-static double element(const char *dtype, const unsigned char *b)
-{
-    uint64_t bits = 0;
-    uint32_t word;
-    float single;
-    double real;
-    size_t bytes = float_bytes(dtype), i;
-    for (i = bytes; i-- > 0; ) bits = bits << 8 | b[i];
-    if (bytes == 8) { memcpy(&real, &bits, sizeof real); return real; }
-    if (!strcmp(dtype, "F16")) return half_value((unsigned)bits);
-    word = (uint32_t)(bytes == 4 ? bits : bits << 16);
-    memcpy(&single, &word, sizeof single);
-    return single;
-}
 
 static void add_number(struct statistics *s, double x)
 {
@@ -1860,22 +1828,21 @@ static void add_number(struct statistics *s, double x)
 }
 
 /* Reads the numbers of one tensor; only floating-point ones have statistics. */
-static int read_statistics(FILE *file, const trf_file_entry *entry, struct statistics *s)
+static trf_status read_statistics(trf_file *file, int32_t index, int64_t count, struct statistics *s, trf_error *err)
 {
-    unsigned char block[1 << 14];
-    size_t item = float_bytes(entry->dtype), got, i;
-    uint64_t left = entry->bytes;
+    trf_real block[4096];
+    int64_t first, n, i;
     memset(s, 0, sizeof *s);
     s->low = HUGE_VAL;
     s->high = -HUGE_VAL;
-    if (!item) return DONE;
-    if (fseeko(file, (off_t)entry->begin, SEEK_SET)) return FAILED;
-    for (; left; left -= got) {
-        got = left < sizeof block ? (size_t)left : sizeof block;
-        if (fread(block, 1, got, file) != got) return FAILED;
-        for (i = 0; i + item <= got; i += item) add_number(s, element(entry->dtype, block + i));
+    for (first = 0; first < count; first += n) {
+        trf_status status;
+        n = count - first < 4096 ? count - first : 4096;
+        status = trf_file_read(file, index, first, block, n, err);
+        if (status) return status == TRF_E_UNSUPPORTED ? TRF_OK : status;
+        for (i = 0; i < n; i++) add_number(s, (double)block[i]);
     }
-    return DONE;
+    return TRF_OK;
 }
 
 /* Names come from a file nobody has vouched for: nothing that drives a terminal may pass. */
@@ -1886,20 +1853,21 @@ static void print_clean(const char *text, size_t most)
     if (text[i]) printf("... (%zu bytes)", strlen(text));
 }
 
-static int print_tensor(FILE *data, const trf_file_entry *entry, int64_t *total, int64_t *nonfinite)
+static trf_status print_tensor(trf_file *file, int32_t index, int64_t *total, int64_t *nonfinite, trf_error *err)
 {
+    trf_file_entry entry = trf_file_at(file, index);
     struct statistics s;
     int64_t count = 1;
     int32_t k;
     double n, mean;
-    if (read_statistics(data, entry, &s)) return FAILED;
+    trf_status status;
+    for (k = 0; k < entry.rank; k++) count *= entry.shape[k];
+    status = read_statistics(file, index, count, &s, err);
+    if (status) return status;
     printf("  ");
-    print_clean(entry->name, 200);
-    printf("  %s  (", entry->dtype);
-    for (k = 0; k < entry->rank; k++) {
-        printf("%s%lld", k ? ", " : "", (long long)entry->shape[k]);
-        count *= entry->shape[k];
-    }
+    print_clean(entry.name, 200);
+    printf("  %s  (", entry.dtype);
+    for (k = 0; k < entry.rank; k++) printf("%s%lld", k ? ", " : "", (long long)entry.shape[k]);
     printf(")  %lld", (long long)count);
     n = (double)(s.count - s.nonfinite);
     mean = n > 0 ? s.sum / n : 0;
@@ -1908,24 +1876,17 @@ static int print_tensor(FILE *data, const trf_file_entry *entry, int64_t *total,
     putchar('\n');
     *total += count;
     *nonfinite += s.nonfinite;
-    return DONE;
+    return TRF_OK;
 }
 
-static int print_tensors(const trf_file *file, const char *path)
+static int print_tensors(trf_file *file, const char *path)
 {
-    FILE *data = fopen(path, "rb");
+    trf_error err;
     int64_t total = 0, nonfinite = 0;
     int32_t i;
-    if (!data) { say("cannot read '%s': %s", path, strerror(errno)); return FAILED; }
     printf("tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
-    for (i = 0; i < trf_file_count(file); i++) {
-        trf_file_entry entry = trf_file_at(file, i);
-        if (!print_tensor(data, &entry, &total, &nonfinite)) continue;
-        say("%s: cannot read '%s': %s", path, entry.name, strerror(errno));
-        fclose(data);
-        return FAILED;
-    }
-    fclose(data);
+    for (i = 0; i < trf_file_count(file); i++)
+        if (print_tensor(file, i, &total, &nonfinite, &err)) { say_error(path, &err); return FAILED; }
     printf("total: %d tensors, %lld numbers", (int)trf_file_count(file), (long long)total);
     if (nonfinite) printf(", %lld of them not finite", (long long)nonfinite);
     putchar('\n');
@@ -2004,6 +1965,7 @@ static int command_inspect(struct settings *s, int argc, char **argv)
     int32_t i;
     int status, ours, checkpoint;
     if (argc != 1) { say("give one file"); return USAGE; }
+    load.allow_nonfinite = 1;
     if (trf_file_open(&file, path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     value = trf_file_metadata(file, "trf.content");
     ours = value != NULL;
