@@ -9747,8 +9747,8 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum {
-    TRF__FILE_HEADER = 16 << 20,        /* bytes */
-    TRF__FILE_TENSORS = 65536,          /* limits of a header: tensors, and as many texts */
+    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
+    TRF__FILE_TENSORS = 65536,          /* tensors, and as many texts */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
