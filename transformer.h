@@ -595,8 +595,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 // attention.
 // -----------------------------------------------------------------------------------------------
 
-/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens, a forced
-   prefix or a decoder-only model's beginning included. */
+/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens. A forced
+   prefix, or a decoder-only model's beginning, counts in L, and with score_prefix in S. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -612,7 +612,7 @@ typedef enum trf_beam_stop {
 } trf_beam_stop;
 
 typedef enum trf_at_limit {
-    TRF_LIMIT_KEEP_LIVE    = 0, /* live hypotheses count as they are, without EOS: CTranslate2, Marian... */
+    TRF_LIMIT_KEEP_LIVE    = 0, /* live ones count as they are, without EOS: CTranslate2, Marian, Hugging Face */
     TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
     TRF_LIMIT_FORCE_EOS    = 2  /* one more step in which only EOS is allowed: fairseq */
 } trf_at_limit;
@@ -624,7 +624,7 @@ typedef struct trf_search {
     trf_length_rule length_rule;
     double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
-    int32_t score_prefix;       /* 1: forced tokens count in S; 0: they are free (tensor2tensor, CTranslate2) */
+    int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
     double word_penalty;        /* S is lessened by this times L before the rule; +-1e6; Marian; default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
@@ -6915,7 +6915,7 @@ typedef struct trf__beam {
     int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
     int32_t done;
     int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or more if the stop rule asks */
+    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
     int32_t n_chosen;
     double given;               /* sum of the forced tokens that do not count in S */
     double dropped;             /* best score that anything given up so far could have reached; */
@@ -7037,6 +7037,7 @@ TRF__FN void trf__beam_close(trf__beam *beam)
         if (bound > beam->dropped) beam->dropped = bound;
         if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
+    if (beam->n_kept > beam->search.n_best) beam->n_kept = beam->search.n_best;
     beam->live = 0;
     beam->done = 1;
 }
@@ -7134,7 +7135,7 @@ TRF__FN void trf__beam_gather(trf__beam *beam, const double *log_probabilities, 
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 2: some shown are unknown */
+        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 1: not shown; 2: not known */
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             int32_t id = forced >= 0 ? forced : ids[row * stride + j];
@@ -7210,17 +7211,12 @@ TRF__FN const int32_t *trf__beam_parents(const trf__beam *beam)
     return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
 }
 
-TRF__FN int32_t trf__beam_answers(const trf__beam *beam)
-{
-    return beam->n_kept < beam->search.n_best ? beam->n_kept : beam->search.n_best;
-}
-
 /* Tokens of all answers together: the room trf__beam_finish needs. */
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
     int32_t k;
-    for (k = 0; k < trf__beam_answers(beam); k++) total += beam->best[k].n;
+    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
     return total;
 }
 
@@ -7229,8 +7225,8 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
    nothing at all was given up, as any finished one would have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
 {
-    int32_t n = trf__beam_answers(beam), k, t;
-    for (k = 0; k < n; k++) {
+    int32_t k, t;
+    for (k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
@@ -7247,7 +7243,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
         ids += best->n;
     }
-    return n;
+    return beam->n_kept;
 }
 
 /* Names the first option that makes no sense. */
