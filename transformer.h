@@ -5789,15 +5789,12 @@ TRF__FN double trf__gradient_norm(trf_trainer *t, const char **blame)
     return sqrt(sum);
 }
 
-/* 1 - beta^n, without cancelling where beta is near 1. */
-TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
-
 /* The coefficients of >>adam for update number n of the moments, from the gradient's scale. A float v holds nothing
    below 1e-45: it counts as 1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
 TRF__FN trf__adam trf__adam_of(const trf_trainer *t, double scale, double learning_rate, int64_t n)
 {
     const trf_train_options *o = &t->options;
-    double c1 = trf__bias(o->beta1, n), c2 = trf__bias(o->beta2, n);
+    double c1 = 1 - pow(o->beta1, (double)n), c2 = 1 - pow(o->beta2, (double)n);
     trf__adam a;
     TRF__ZERO(a);
     a.p = t->model->weights;
