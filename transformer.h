@@ -1186,7 +1186,7 @@ TRF__FN const char *trf__path_end(const char *path)
 /* Puts the path before the message of a call about a file that failed, unless it stands there already. */
 TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
 {
-    char name[104], text[sizeof err->message + sizeof name];
+    char name[104], text[sizeof err->message + 2 * sizeof name];
     if (status == TRF_OK || !err || !path || !*path) return status;
     trf__copy_text(name, sizeof name, trf__path_end(path));
     if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':') return status;
@@ -3468,14 +3468,11 @@ typedef struct trf__adam_job {
     double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
 } trf__adam_job;
 
-/* 1 - beta^n, without cancelling where beta is near 1. */
-TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
-
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as 1e-44
    more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
 TRF__FN trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
-    double c1 = trf__bias(a->beta1, a->verdict->updates), c2 = trf__bias(a->beta2, a->verdict->updates);
+    double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
     trf__adam_job j;
     TRF__ZERO(j);
     j.a = a;
