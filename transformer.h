@@ -3925,17 +3925,29 @@ static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products
 TRF__FN int trf__buffers_make(int wanted)
 {
     void *held[TRF__BLAS_CALLERS];
-    int taken = trf__products_enter(wanted), n, fits = 1;
-    for (n = 0; n < taken && fits; n++) {
+    int taken = trf__products_enter(wanted), n, made;
+    for (n = 0; n < taken; n++) {
         void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it out */
-        fits = probe != NULL;
+        int fits = probe != NULL;
         free(probe);
         held[n] = fits ? blas_memory_alloc(1) : NULL;
-        if (!held[n]) { fits = 0; break; }
+        if (!held[n]) break;
     }
+    made = n == taken;
     while (n-- > 0) blas_memory_free(held[n]);
     trf__products_leave(taken);
-    return fits;
+    return made;
+}
+
+/* Counts `threads` more callers, or fewer; how many buffers they need. */
+TRF__FN int trf__openblas_count(int threads)
+{
+    int64_t wanted;
+    pthread_mutex_lock(&trf__openblas.lock);
+    trf__openblas.threads += threads;
+    wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
+    pthread_mutex_unlock(&trf__openblas.lock);
+    return (int)wanted;
 }
 
 /* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's thread number is
@@ -3946,7 +3958,7 @@ TRF__FN int trf__openblas_fits(void)
            openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
 }
 
-/* Counts `threads` more callers and makes buffers for them. */
+/* Counts `threads` more callers and makes the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
@@ -3954,15 +3966,12 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
     int wanted, made, places = most ? atoi(most + 12) : 0;
     pthread_mutex_lock(&o->lock);
     if (places > 0 && places < o->places) o->places = places;
-    o->threads += threads;
     made = o->buffers;
-    wanted = o->threads < o->places ? (int)o->threads : o->places;
     pthread_mutex_unlock(&o->lock);
+    wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
     if (!trf__buffers_make(wanted)) {
-        pthread_mutex_lock(&o->lock);
-        o->threads -= threads;
-        pthread_mutex_unlock(&o->lock);
+        trf__openblas_count(-threads);
         return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS", "no address space for OpenBLAS's buffers: %d of %d bytes",
                          wanted, (int)TRF__BLAS_BUFFER);
     }
@@ -4000,11 +4009,7 @@ TRF__FN void trf__products_close(int threads, const trf__gate **gate)
 {
     (void)threads;
 #if TRF__ASK_OPENBLAS
-    if (*gate) {
-        pthread_mutex_lock(&trf__openblas.lock);
-        trf__openblas.threads -= threads;
-        pthread_mutex_unlock(&trf__openblas.lock);
-    }
+    if (*gate) trf__openblas_count(-threads);
 #endif
     *gate = NULL;
 }

@@ -26,10 +26,10 @@ the thread number given back over the host's @@ host @@ o->number != 1 && openbl
 any number of callers of OpenBLAS @@ host @@ while (ticket != o->next || o->inside + wanted > o->places) @@ while (ticket != o->next)
 products past the gate @@ host @@ gated = blas && run->gate && n_tiles > 0; @@ gated = 0;
 OpenBLAS makes its buffers in a step @@ host @@ if (wanted <= made) return TRF_OK; @@ return TRF_OK;
-address space of buffers not asked for first @@ host @@ fits = probe != NULL; @@ fits = 1;
+address space of buffers not asked for first @@ host @@ int fits = probe != NULL; @@ int fits = 1;
 the serial OpenBLAS is called @@ host @@ (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && @@ 1 &&
 OpenMP's threads not tried first @@ host @@ trf__thread_chain(&missing); @@ missing = 0;
-a closed run still counts as callers @@ host @@ trf__openblas.threads -= threads; @@ (void)0;
+a closed run still counts as callers @@ host @@ if (*gate) trf__openblas_count(-threads); @@ (void)0;
 product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < columns ? from @@ panel[16 * t + j] = j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))
