@@ -104,29 +104,28 @@
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   -- stop here if you only want to use the library --
-//   (to learn how a transformer works read ops, cpu, sublayers, pass and train; then search and translate)
+//   (to learn how a transformer works read ops, cpu, pass and train; then search and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
 //   >>ops              the contract between the model and the hardware
-//   >>tiles            the one place with threads
-//   >>gemm             matrix products: CBLAS for large ones, our own for the rest
-//   >>cpu              the ops on the CPU, forward and backward side by side, in the paper's order
-//                     >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
-//                     >>adam  >>top  >>add
+//   >>cpu              the backend that every machine has
+//                     >>tiles  >>gemm: threads, and matrix products, by CBLAS or our own
+//                     >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
+//                     >>clip  >>adam  >>top  >>ancestors: the ops, forward and backward side by side
+//                     >>state
 //   >>column           this file's CPU ops as a table
 //   >>basics           names and tensors
-//   >>backend          which table of ops computes, and with how many threads
+//   >>backend          which table computes; threads and OpenBLAS
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
 //   >>model            configuration + weights + vocabularies
-//   >>sublayers        attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>acts  >>rows  >>forward  >>backward
+//                     >>sublayers  >>stacks  >>acts  >>rows  >>forward  >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>slots  >>step
+//                     >>step
 //   >>search           beam search over one sentence, driven from outside
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
@@ -2003,11 +2002,17 @@ typedef struct trf__backend {
 enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
 
 // -----------------------------------------------------------------------------------------------
+// >>cpu            the backend that every machine has: threads, matrix products, and the ops in the paper's order
+//
+// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
+// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
+// behind the contract's pointers.
+// -----------------------------------------------------------------------------------------------
+
 // >>tiles          the one place with threads
 //
 // An op is cut into numbered tiles that depend on its shapes alone and write disjoint outputs. Which
 // worker runs which tile in which order therefore changes no bit of the result.
-// -----------------------------------------------------------------------------------------------
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
 #if !defined(TRF__TILE_HOOK)
@@ -2093,7 +2098,6 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
     return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, 8), 16)));
 }
 
-// -----------------------------------------------------------------------------------------------
 // >>gemm           matrix products: CBLAS for large ones, our own for the rest
 //
 //   C (m, n) = A (m, k) B (k, n) [+ C]     A and B with any strides; inside, B in panels of sixteen columns
@@ -2104,7 +2108,6 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 // sixteen rows of w transposed. A translator packs its weights once; elsewhere panels are packed
 // into scratch, TRF__DEEP rows of B at a time, and used for all rows of a tile.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
-// -----------------------------------------------------------------------------------------------
 
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
@@ -2288,14 +2291,6 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows)
 {
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
-
-// -----------------------------------------------------------------------------------------------
-// >>cpu            the ops on the CPU, forward and backward side by side, in the paper's order
-//
-// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
-// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
-// behind the contract's pointers.
-// -----------------------------------------------------------------------------------------------
 
 TRF__INLINE const trf_real *trf__from(const trf__act *a) { return (const trf_real *)(const void *)a; }
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
@@ -5242,6 +5237,23 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>pass           one batch through the model: what is stored, forward, backward
+//
+// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
+// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
+//
+//   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
+//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
+//
+// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
+// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
+// gradients of the two streams.
+//
+// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
+// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only looks
+// forward lets all sublayers of a stack share one set of activations.
+// -----------------------------------------------------------------------------------------------
+
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
 //   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)     y = inner out_w^T + out_b
@@ -5254,7 +5266,6 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 // wide, memory, inner and stats. Decoding token by token is the second line in both cases: `memory` is a cache that
 // holds earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token
 // itself for self-attention, nothing for cross-attention.
-// -----------------------------------------------------------------------------------------------
 
 /* One sublayer at work. */
 typedef struct trf__work {
@@ -5315,11 +5326,11 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
 {
     trf__attention a;
     int64_t d = sub->d;
-    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
-    if (sub->memory) trf__project_memory(run, sub, m);
     a.in = trf__attention_of(run, sub);
     a.out = sub->inner;
     a.stats = sub->stats;
+    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
+    if (sub->memory) trf__project_memory(run, sub, m);
     run->backend->attention(run, &a);
     trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
 }
@@ -5366,13 +5377,13 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__work *sub, 
     a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dwide, d);
     a.dv = trf__act_at(run, a.dk, d);
     a.dout = sub->dinner; a.out = sub->inner; a.stats = sub->stats;
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
-    run->backend->attention_gradient(run, &a);
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, d, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, wide, d, sub->first);
     if (sub->memory)
         dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b + d, sub->dmemory, m, sub->memory_rows, 2 * d, d,
                            sub->first);
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
+    run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
     trf__project_dx(run, dx, sub->dwide, sub->in_w, n, wide, d, 0);
     if (sub->memory)
@@ -5387,35 +5398,20 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *su
     int64_t d = sub->d, f = sub->f, n = sub->rows;
     a.dh = sub->dwide; a.da = sub->dinner; a.h = sub->wide; a.rows = n; a.width = f; a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
-    run->backend->activate_gradient(run, &a);
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, f, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, f, d, sub->first);
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
+    run->backend->activate_gradient(run, &a);
     run->backend->linear_dw(run, dw, 2);
     trf__project_dx(run, dx, sub->dwide, sub->in_w, n, f, d, 0);
 }
 
 #endif
 
-// -----------------------------------------------------------------------------------------------
-// >>pass           one batch through the model: what is stored, forward, backward
-//
-// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
-// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
-//
-//   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
-//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
-//
-// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
-// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
-// gradients of the two streams.
-//
-// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
-// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only looks
-// forward lets all sublayers of a stack share one set of activations.
-// -----------------------------------------------------------------------------------------------
+// >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
+enum { TRF__SOURCE = 1, TRF__TARGET = 2 };      /* sides that a batch may have */
 
 typedef struct trf__sublayer {
     int kind, layer;
@@ -5474,7 +5470,7 @@ typedef struct trf__pass {
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
-    int training;
+    int training, sides;                /* sides: that the model has */
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
@@ -5727,6 +5723,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.layout = layout;
     pass.limits = *limits;
     pass.training = o != NULL;
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
     pass.encoder = trf__stack_new(c, layout, o, 0);
     pass.decoder = trf__stack_new(c, layout, o, 1);
     return pass;
@@ -5978,8 +5975,6 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
 }
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2 };
-
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    nothing has changed. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal, trf_error *err)
@@ -6018,11 +6013,6 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->decoder.most_memory = pass->encoder.most_keys;
     trf__block_upload(pass, trf__block_cut(pass, pass->device_block, 1));
     return TRF_OK;
-}
-
-TRF__FN int trf__sides(const trf_config *c)
-{
-    return (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
 }
 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
@@ -6116,7 +6106,7 @@ TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const tr
 {
     int kind = layer->kind == TRF__CROSS ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_weights a;
-    if (!pass->probed || kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
+    if (kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
     a.in = trf__attention_of(&pass->run, sub);
     a.weights = pass->probed;
     a.head = pass->probe_head;
@@ -6132,7 +6122,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
         trf__attention_forward(&pass->run, &sub, pass->proj, in, layer->kind == TRF__CROSS ? pass->encoder.out : in);
-        trf__probe(pass, stack, layer, &sub);
+        if (pass->probed) trf__probe(pass, stack, layer, &sub);
     }
     n.s = layer->s;
     n.y = layer->gain >= 0 ? layer->y : NULL;
@@ -6191,8 +6181,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
 {
-    if (trf__has_source(pass->config)) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    return trf__has_target(pass->config) ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
+    if (pass->sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    return pass->sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
@@ -6379,7 +6369,7 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
-    if (!trf__has_source(pass->config)) return TRF_OK;
+    if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
     return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
 }
 
@@ -6712,7 +6702,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     pass->now.key1 = (uint32_t)(o->seed >> 32);
     pass->now.step = (uint32_t)(trainer->step + 1);
     pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), batch->ordinal + trainer->sentences, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + trainer->sentences, err));
     pass->first = trainer->micro == 0;
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
     status = trf__pass_forward(pass, err);
@@ -6858,7 +6848,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     run = &trainer->pass.run;
-    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trf__sides(trainer->pass.config), 0, err));
+    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     TRF__TRY(trf__pass_forward(&trainer->pass, err));
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
@@ -7530,7 +7520,7 @@ TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, 
     int32_t k;
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
     stack->rows = stack->n_self = rows;
-    stack->n_cross = trf__has_source(&t->model->config) ? n_live : 0;
+    stack->n_cross = t->pass.sides & TRF__SOURCE ? n_live : 0;
     stack->most_keys = at + 1;
     stack->most_memory = 0;
     trf__block_cut(&t->pass, t->pass.host_block, 0);
@@ -8021,7 +8011,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), 0, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &translator->search.hooks);
     TRF__TRY(trf__pass_forward(pass, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
@@ -8085,7 +8075,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     c = pass->config;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
     TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
     TRF__TRY(trf__look_room(translator, trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element)), err));
@@ -8120,7 +8110,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
                          "attention weights are looked at one pair at a time, got %d",
                          trf__has_source(c) ? batch->source.count : batch->target.count);
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     queries = decoder ? pass->decoder.rows : pass->encoder.rows;
     keys = kind == TRF_DECODER_SELF ? queries : pass->encoder.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
