@@ -70,7 +70,17 @@ uniform smoothing forgets the target's share @@ definitions blocks @@ { l->on = 
 smoothing counts pad @@ definitions @@ { l->off = e / (n - 2); @@ { l->off = e / (n - 1);
 smoothing keeps its entropy @@ definitions @@ l->row_loss[row] -= l->entropy; @@ (void)0;
 loss gradient misses the smoothing @@ ops blocks model @@ z[target] -= (trf_real)(l->on - l->off); @@ z[target] -= (trf_real)l->on;
-adam's betas swapped @@ ops model golden @@ c2 = trf__set((trf_real)(1 - a->beta2)); @@ c2 = trf__set((trf_real)(1 - a->beta1));
+adam's betas swapped @@ ops model golden @@ trf__min(trf__mul(g, g), square), a->beta2); @@ trf__min(trf__mul(g, g), square), a->beta1);
+a mean begins at the wrong side @@ model @@ if (beta < 0.5) return trf__fma( @@ if (0) return trf__fma(
+coupled decay goes beyond all squares @@ model @@ trf__min(trf__max(trf__mul(l2, p), least), most) @@ trf__mul(l2, p)
+the gradient's scale in one factor @@ model @@ first = scale < 1e-20 ? 1e-20 : 1; @@ first = 1;
+a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.epsilon_in += @@ if (0) j.epsilon_in +=
+an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, moved, p); @@ p = moved; (void)one;
+root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
+bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;
+a cancelled step loses its batch @@ store @@ return begin.corpus != next.corpus || behind ? next : begin; @@ return next; (void)behind;
+a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED) trainer->behind.batch++; @@ trainer->behind.batch++;
+no place behind an epoch's last batch @@ store corpus @@ if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 adam without bias correction @@ definitions golden model @@ a.v_scale = 1 / c2; @@ a.v_scale = 1; (void)c2;
 fairseq's epsilon @@ definitions @@ { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; } @@ { a.rate = learning_rate / c1; a.v_scale = 1; }
 weight decay on biases @@ model definitions @@ tiles[n].decay = decay_all || @@ tiles[n].decay = 1 ||
@@ -102,7 +112,7 @@ answers in the order they ended @@ search usage @@ if (a->score > b->score) retu
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
-a caller's own step does not count @@ usage model @@ if (trainer) trainer->step++; @@ (void)0;
+a caller's own step does not count @@ usage model @@ if (trainer) trf__complete_step(trainer); @@ trf_discard_gradients(trainer);
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 1) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
 files of another format are read @@ store @@ if (format != TRF__FORMAT) @@ if (format > TRF__FORMAT)
 a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;
@@ -124,9 +134,9 @@ extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
 resuming begins the epoch again @@ corpus store usage @@     c->batch = batch; @@     c->batch = 0;
-resuming with other data @@ store @@ if (strcmp(text, stored)) @@ if (!strcmp(text, "no"))
+resuming with other data @@ store @@ if (trainer->begin.corpus != fingerprint) @@ if (0)
 second moments of the first @@ store usage @@ trf__read_arena(file, model, "optimizer.v.", t->v, err); @@ trf__read_arena(file, model, "optimizer.m.", t->v, err);
-a checkpoint in the middle of a step @@ store @@ if (trainer->micro > 0) @@ if (trainer->micro > 1000)
+a checkpoint in the middle of a step @@ store @@ if (trainer->micro == 0) return TRF_OK; @@ if (trainer->micro < 1000) return TRF_OK;
 every epoch in the same order @@ corpus @@ TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ if (i == 0 || over || i - begin >= o->batch_sentences) { @@ if (i == 0 || over || i - begin > o->batch_sentences) {
 a round beyond the slots of the cache @@ usage @@ && n * s->beam * (longest + 1) <= INT32_MAX); @@ );
