@@ -3855,7 +3855,8 @@ TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_e
     int missing = threads < omp_get_thread_limit() ? threads : omp_get_thread_limit();
     trf__thread_chain(&missing);
     if (missing > 0)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing, threads);
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing,
+                         threads);
 #endif
     _Pragma("omp parallel num_threads(threads) reduction(+:started)")
     started += 1;
@@ -3958,7 +3959,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
-    int wanted, made, places = most ? atoi(most + 12) : 0;
+    int wanted, made, places = most ? atoi(most + 12) : TRF__BLAS_CALLERS / 2;
     pthread_mutex_lock(&o->lock);
     if (places > 0 && places < o->places) o->places = places;
     made = o->buffers;

@@ -22,8 +22,7 @@ static void host_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE
 extern int openblas_get_parallel(void) __attribute__((weak));
 static int pretended = -1;
 static int real_parallel(void) { return openblas_get_parallel ? openblas_get_parallel() : -1; }
-extern int seen_parallel(void);
-int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
+int seen_parallel(void);
 #define openblas_get_parallel seen_parallel
 #endif
 #define TRF_IMPLEMENTATION
@@ -39,6 +38,10 @@ int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit.h"
+
+#if !defined(TRF_NO_CBLAS)
+int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
+#endif
 
 static const char *self;        /* the path of this program */
 
