@@ -1675,13 +1675,15 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // -----------------------------------------------------------------------------------------------
 // >>ops            the contract between the model and the hardware
 //
-// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a model
-// computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are tokens.
+// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a
+// model computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are
+// tokens.
 //
 //   embed             y = drop(scale * weight[id] + position)               + its gradient
 //   linear            y = x w^T + b          linear_dx: dx = dy w            linear_dw: dw += dy^T x, db += sum dy
 //   activate          a = drop(act(h))                                      + gradient
-//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient; attention_weights: the softmax
+//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
+//   attention_weights the softmax alone, of one head
 //   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
@@ -1691,10 +1693,10 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
 //
 // Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
-// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls are
-// asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went wrong, which
-// is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the CPU the device's
-// memory is the host's, and all happens at once.
+// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls
+// are asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went
+// wrong, which is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the
+// CPU the device's memory is the host's, and all happens at once.
 //   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
 // Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=) too, for the first
@@ -1726,8 +1728,8 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
     return a ? (trf__act *)(void *)((char *)(void *)a + n * (int64_t)run->element) : NULL;
 }
 
-/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm), or
-   16 bits. Both pointers are those of row 0. */
+/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm),
+   or 16 bits. Both pointers are those of row 0. */
 typedef struct trf__mat { const trf_real *plain; const void *copy; int64_t row; } trf__mat;
 
 /* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
@@ -1887,8 +1889,8 @@ typedef struct trf__loss {
     int first;
 } trf__loss;
 
-/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what a
-   float holds of it and the rest. */
+/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what
+   a float holds of it and the rest. */
 enum {
     TRF__SLOT_LOSS = 0, TRF__SLOT_NLL = 2, TRF__SLOT_CORRECT = 4, TRF__SLOT_TOKENS = 6, TRF__SLOT_SOURCE = 8,
     TRF__SLOTS = 16
@@ -2019,8 +2021,8 @@ enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
 #define TRF__TILE_HOOK(worker) ((void)0)
 #endif
 
-/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all there
-   are if that is fewer, and returns how many it took; leave gives them back. */
+/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all
+   there are if that is fewer, and returns how many it took; leave gives them back. */
 typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
 
 /* What there is once in a process, outside all columns: starts threads, and finds out whether and through which gate
@@ -2301,7 +2303,7 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
     return trf__min64(rows, (tile + 1) * tile_rows);
 }
 
-// >>verbs          state and memory: the device's memory is the host's, and everything has happened when a call returns
+// >>verbs          memory: the device's is the host's, and everything has happened when a call returns
 
 TRF__FN int trf__cpu_threads(const trf_device *device)
 {
@@ -2427,8 +2429,8 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
 //
 //   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
-//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in one
-//   order; then the rows, for the positions.
+//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in
+//   one order; then the rows, for the positions.
 
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -2806,7 +2808,10 @@ TRF__FN trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
     return h;
 }
 
-TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i) { return h->key_rows ? h->key_rows[i] : h->span->key + i; }
+TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i)
+{
+    return h->key_rows ? h->key_rows[i] : h->span->key + i;
+}
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
 TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
@@ -3226,7 +3231,8 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512, TRF__LOSS_ROWS = 128 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
-/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token. */
+/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token.
+   */
 TRF__FN size_t trf__loss_cut(void *room, int64_t rows, int64_t vocab, trf_real **logits, int32_t **hit)
 {
     trf__cursor cursor = trf__cursor_at(room);
@@ -3312,7 +3318,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
-    int64_t first = tile * TRF__LOSS_ROWS, rows = trf__min64(TRF__LOSS_ROWS, j->rows - first), row = j->row0 + first, r;
+    int64_t first = tile * TRF__LOSS_ROWS, row = j->row0 + first, r;
+    int64_t rows = trf__min64(TRF__LOSS_ROWS, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
     trf__multiply(run, worker, j->blas, (const trf_real *)l->w.copy,
                   trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
@@ -3463,8 +3470,8 @@ typedef struct trf__adam_job {
     double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
 } trf__adam_job;
 
-/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as 1e-44
-   more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
+/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
+   1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
 TRF__FN trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
     double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
@@ -3495,7 +3502,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__adam *a = j->a;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* a float may be too small for one factor */
+    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* in float one factor may be 0 */
     trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(scale / first));
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
     trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
@@ -3658,8 +3665,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 // >>column         this file's CPU ops as a table
 //
 // All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
-// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at run
-// time.
+// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at
+// run time.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__TEXT_OF(x) #x
@@ -3773,10 +3780,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; threads and OpenBLAS
 //
-// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that only
-// knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor has.
-// Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After it no
-// op allocates.
+// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that
+// only knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor
+// has. Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After
+// it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && !defined(_WIN32)
@@ -4056,20 +4063,22 @@ TRF__FN trf_status trf__tensor_check(const trf_tensor *tensor, const void *numbe
 TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
 {
     const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, (size_t)count * sizeof *numbers); return TRF_OK; }
+    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, bytes); return TRF_OK; }
     run = (const trf__run *)tensor->home;
-    run->backend->download(run, numbers, tensor->there, (size_t)count * sizeof *numbers);
+    run->backend->download(run, numbers, tensor->there, bytes);
     return run->backend->sync(run, err);
 }
 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
 {
     const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, (size_t)count * sizeof *numbers); return TRF_OK; }
+    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, bytes); return TRF_OK; }
     run = (const trf__run *)tensor->home;
-    run->backend->upload(run, tensor->there, numbers, (size_t)count * sizeof *numbers);
+    run->backend->upload(run, tensor->there, numbers, bytes);
     return run->backend->sync(run, err);
 }
 
@@ -4743,7 +4752,8 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 {
     if (value >= low && value <= high) return TRF_OK;
     if (high < 1 && high >= TRF__BELOW_ONE)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
+                         value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
                      high, value);
 }
@@ -4935,8 +4945,8 @@ typedef struct trf__layout {
     int64_t n_weights;          /* length of the arena */
 } trf__layout;
 
-TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows,
-                           int64_t columns, int start)
+TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name,
+                               int64_t rows, int64_t columns, int start)
 {
     int64_t offset = layout->n_weights;
     if (layout->params) {
@@ -5157,7 +5167,8 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
     return tensor;
 }
 
-/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong. */
+/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong.
+   */
 TRF__FN void trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to, int64_t n)
 {
     model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
@@ -5230,7 +5241,8 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
-    if (!status && model->source) status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+    if (!status && model->source)
+        status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
@@ -5251,8 +5263,8 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 // gradients of the two streams.
 //
 // What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
-// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only looks
-// forward lets all sublayers of a stack share one set of activations.
+// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only
+// looks forward lets all sublayers of a stack share one set of activations.
 // -----------------------------------------------------------------------------------------------
 
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
@@ -5426,8 +5438,8 @@ typedef struct trf__sublayer {
 } trf__sublayer;
 
 /* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero vector), what is wanted
-   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced and
-   rows continued, for decoding. */
+   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced
+   and rows continued, for decoding. */
 typedef struct trf__lists {
     int32_t *ids, *targets, *position, *sentence;
     int32_t *group_rows, *group_first;
@@ -5453,7 +5465,7 @@ typedef struct trf__stack {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers further on */
+    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
     int64_t self_layer, cross_layer;
     int64_t fresh;                      /* in a layer of self: where those of the tokens being read begin */
     const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
@@ -5498,7 +5510,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
 //   per stack     embedded (rows, d); per sublayer wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean
-//                 and factor of its norm (rows, 2); without training one set for all, and neither stats nor mean and factor
+//                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics
 //   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all sublayers
 
@@ -5790,7 +5802,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger = *pass;
     bigger.limits = *limits;
     size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: the sublayers keep their old places */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block_bytes = trf__block_most(&bigger);
     bigger.arena = (char *)on->alloc(run, bigger.arena_bytes);
@@ -5916,7 +5928,8 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted. */
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted.
+   */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal)
 {
     const trf_config *c = pass->config;
@@ -5978,7 +5991,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    nothing has changed. */
-TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal, trf_error *err)
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
+                                   trf_error *err)
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
@@ -6002,7 +6016,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? need.sentences : 0;
     pass->decoder.n_self = target ? need.sentences : 0;
     pass->decoder.n_cross = source && target ? need.sentences : 0;
-    trf__block_cut(pass, pass->host_block, 0);
+    if (trf__block_cut(pass, pass->host_block, 0) > pass->block_bytes)
+        return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal);
     for (i = 0; i < pass->decoder.n_cross; i++) {
@@ -6061,7 +6076,8 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
     sub.attention.most_keys = cross ? stack->most_memory : stack->most_keys;
     sub.drop = layer->inner_drop;
-    sub.wide = layer->wide; sub.memory = sub.fresh = layer->memory; sub.inner = layer->inner; sub.stats = layer->stats;
+    sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
+    sub.memory = sub.fresh = layer->memory;
     if (cache && cross) sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
@@ -6103,7 +6119,8 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 }
 
 /* The attention weights of one head, if this is the sublayer that is looked at. */
-TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer, const trf__work *sub)
+TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+                        const trf__work *sub)
 {
     int kind = layer->kind == TRF__CROSS ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_weights a;
@@ -6254,8 +6271,8 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
 //   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder comes
-// first: its cross-attentions add up dencoded, the gradient of the encoder's output.
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder
+// comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
@@ -6293,8 +6310,8 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack has
-   written to already (tying) is added to. */
+/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack
+   has written to already (tying) is added to. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -6319,8 +6336,8 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
-/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are in
-   the gradients already, as half of this one could not be taken out. */
+/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are
+   in the gradients already, as half of this one could not be taken out. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack, const trf__act *dout, int may_cancel,
                                        trf_error *err)
 {
@@ -7182,8 +7199,8 @@ TRF__FN void trf__beam_place(trf__beam *beam)
 /* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
    Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
    token trf__beam_tokens()[r]. */
-TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
-                                  int32_t count)
+TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids,
+                                  int64_t stride, int32_t count)
 {
     trf__beam_gather(beam, log_probabilities, ids, stride, count);
     trf__beam_place(beam);
@@ -7329,10 +7346,10 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but the
-// search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings their
-// best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what the calls
-// bring.
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but
+// the search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings
+// their best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what
+// the calls bring.
 // -----------------------------------------------------------------------------------------------
 
 /* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
@@ -7387,7 +7404,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->cache.self_layer = h->length * n * width;
     h->cache.cross_layer = h->source_rows * width;
     h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
-    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.cross_layer, run->element));
+    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
+                                           trf__bytes(h->cache.cross_layer, run->element));
     for (i = 0; i < 2; i++) h->ancestors[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
     h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab));
     h->found = (char *)trf__take(&device, n, found);
@@ -7509,9 +7527,9 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one token for all live rows
 
-/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows they
-   continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask the rows
-   of its source. Returns how many candidates are wanted of each row. */
+/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows
+   they continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask
+   the rows of its source. Returns how many candidates are wanted of each row. */
 TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, int32_t n_live)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -7783,7 +7801,7 @@ TRF__FN void trf__round_size(const trf_translator *t, const trf_sequences *sourc
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
-TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
                                    trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
@@ -7820,7 +7838,7 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_all(translator, sources, prefixes, err);
+    return trf__search_rounds(translator, sources, prefixes, err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err)
@@ -7833,8 +7851,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     c = &translator->model->config;
     if (c->kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
-    status = trf__search_all(translator, NULL, sources, err);
+    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
+    status = trf__search_rounds(translator, NULL, sources, err);
     /* the answer is what follows the beginning */
     for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
@@ -8013,7 +8031,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &translator->search.hooks);
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &pass->run.hooks);
     TRF__TRY(trf__pass_forward(pass, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
@@ -8058,7 +8076,8 @@ TRF__FN trf_status trf__look_room(trf_translator *t, size_t bytes, trf_error *er
     if (bytes <= t->room_bytes) return TRF_OK;
     room = (char *)run->backend->alloc(run, bytes);
     if (!room)
-        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at", (unsigned long long)bytes);
+        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at",
+                         (unsigned long long)bytes);
     run->backend->free(run, t->room, t->room_bytes);
     t->room = room;
     t->room_bytes = bytes;
@@ -8131,8 +8150,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
 // fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
-// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions and
-// room, which grow and are used again. Forward and backward share their checks.
+// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
+// and room, which grow and are used again. Forward and backward share their checks.
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
@@ -8653,8 +8672,8 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
 }
 
 /* Brings weights and spans, and lays `saved` out. */
-TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self, const trf_attention_params *params,
-                                    const trf_tensor *saved, char use)
+TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
+                                    const trf_attention_params *params, const trf_tensor *saved, char use)
 {
     int64_t numbers = sub->rows * sub->d;
     trf_real *kept = trf__guest_of(context, saved, use);
@@ -10800,7 +10819,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
+TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
@@ -10921,7 +10940,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
-    status = trf__match_all(file, model, checkpoint, err);
+    status = trf__match_tensors(file, model, checkpoint, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
