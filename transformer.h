@@ -3392,14 +3392,16 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
     trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
-    for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
+    job.row0 = 0;
+    do {                        /* once without rows too: `first` sets the gradients of the weight */
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx && (l->dw || l->db))
             trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
 #endif
-    }
+        job.row0 += TRF__LOSS_GROUP;
+    } while (job.row0 < l->rows);
     trf__loss_sums(l, job.hit);
 }
 
