@@ -3856,7 +3856,8 @@ TRF__FN void *trf__thread_chain(void *missing)
 }
 #endif
 
-/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first. */
+/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first, with stacks
+   of the usual size: one that OMP_STACKSIZE asks for is not known here. */
 TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_error *err)
 {
     int started = 0;
