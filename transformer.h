@@ -109,11 +109,9 @@
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
 //   >>ops              the contract between the model and the hardware
-//   >>cpu              the backend that every machine has
-//                     >>tiles  >>gemm: threads, and matrix products, by CBLAS or our own
-//                     >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
-//                     >>clip  >>adam  >>top  >>ancestors: the ops, forward and backward side by side
-//                     >>state
+//   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
+//                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
+//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>state
 //   >>column           this file's CPU ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table computes; threads and OpenBLAS
