@@ -202,7 +202,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     pass->now.key0 = (uint32_t)o->seed;
     pass->now.key1 = (uint32_t)(o->seed >> 32);
     pass->now.step = (uint32_t)(t->step + 1);
-    assert_int_equal(trf__pass_sides(pass, batch, trf__sides(pass->config), batch->ordinal, NULL), TRF_OK);
+    assert_int_equal(trf__pass_sides(pass, batch, pass->sides, batch->ordinal, NULL), TRF_OK);
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
     assert_int_equal(trf__pass_forward(pass, NULL), TRF_OK);
     pass->run.now = NULL;
