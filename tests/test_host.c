@@ -501,16 +501,20 @@ static void test_other_builds(void **state)
 #if HAVE_BUILDS
     if (real_parallel() == 1) {
         for (pretended = 2; pretended >= 0; pretended--) {
+            trf_device device = trf_device_default();
             trf__run run;
             trf_hooks hooks;
             int said = 0;
+            device.threads = 1;
             TRF__ZERO(hooks);
             hooks.log = count_message;
             hooks.user = &said;
-            assert_int_equal(trf__run_open(&run, 1, 16, &hooks, NULL), TRF_OK);
-            assert_true(run.blas == (pretended == 1) && (run.gate != NULL) == (pretended == 1));
+            run = trf__run_on(&device, &hooks);
+            assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+            assert_true(trf__cpu_of(&run)->blas == (pretended == 1));
+            assert_true((trf__cpu_of(&run)->gate != NULL) == (pretended == 1));
             assert_int_equal(said, pretended != 1);
-            trf__run_close(&run);
+            run.backend->close(&run);
         }
         return;
     }
