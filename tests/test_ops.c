@@ -2201,10 +2201,10 @@ static void test_memory_verbs(void **state)
     cpu->zero(&run, there, 64);
     assert_memory_equal(there, zeros, 64);
     cpu->upload(&run, there, numbers, sizeof numbers);
-    cpu->copy(&run, there + 32, there, sizeof numbers / 5);
+    cpu->copy(&run, there + 48, there, sizeof numbers / 5);
     cpu->download(&run, fetched, there, sizeof fetched);
     assert_memory_equal(fetched, numbers, sizeof numbers);
-    assert_memory_equal(there + 32, numbers, sizeof numbers / 5);
+    assert_memory_equal(there + 48, numbers, sizeof numbers / 5);
     cpu->upload(&run, NULL, NULL, 0);
     cpu->fetch(&run, fetched, trf__act_at(&run, act(numbers), 1), 2);
     assert_true(fetched[0] == 2 && fetched[1] == 3 && fetched[2] == 3);
