@@ -2382,12 +2382,14 @@ typedef struct trf__mask {
     uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
+TRF__INLINE int64_t trf__position(const trf__rows *at, int64_t row) { return at->position ? at->position[row] : row; }
+
 TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, const trf__rows *at, int64_t row)
 {
     trf__mask mask;
     mask.now = run->now;
     mask.drop = drop;
-    mask.position = at->position ? (uint32_t)at->position[row] : (uint32_t)row;
+    mask.position = (uint32_t)trf__position(at, row);
     mask.sentence = at->sentence ? (uint32_t)at->sentence[row] : 0;
     mask.group = -1;
     return mask;
@@ -2438,7 +2440,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 ? NULL : j->weight + j->ids[row] * j->d;
-        const trf_real *p = j->table ? j->table + j->at.position[row] * j->d : NULL;
+        const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->d; c += 16) {
@@ -2498,7 +2500,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
     if (!j->dtable) return;
     if (j->first_table) trf__zero_columns(j->dtable, j->positions, j->d, c);
     for (row = 0; row < j->rows; row++) {
-        trf_real *dp = j->dtable + j->at.position[row] * j->d + c;
+        trf_real *dp = j->dtable + trf__position(&j->at, row) * j->d + c;
         trf__store_n(dp, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(dp, n)), n);
     }
 }
@@ -3250,6 +3252,7 @@ TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_
 /* One group: rows row0 .. row0 + rows - 1. */
 typedef struct trf__loss_job {
     const trf__loss *l;
+    trf__mat w;                 /* from its row on */
     int64_t row0, rows, ld;
     int blas;
     trf_real *logits;
@@ -3319,16 +3322,16 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     int64_t first = tile * TRF__LOSS_ROWS, row = j->row0 + first, r;
     int64_t rows = trf__min64(TRF__LOSS_ROWS, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
-    trf__multiply(run, worker, j->blas, (const trf_real *)l->w.copy,
+    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.copy,
                   trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
-                                  trf__view_of(l->w.plain, 1, l->d), 0));
+                                  trf__view_of(j->w.plain, 1, l->d), 0));
     if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
         trf__multiply(run, worker, j->blas, NULL,
                       trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
-                                      trf__view_of(z, j->ld, 1), trf__view_of(l->w.plain, l->d, 1), 0));
+                                      trf__view_of(z, j->ld, 1), trf__view_of(j->w.plain, l->d, 1), 0));
 #endif
 }
 
@@ -3387,6 +3390,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     job.l = l;
+    job.w = trf__mat_from(l->w, 0, l->d);
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
     trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
