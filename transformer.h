@@ -3824,8 +3824,9 @@ extern int exec_blas_async(long, void *) __attribute__((weak));
 
 #if defined(TRF__TEST_BACKEND)      /* tests put a device of their own in the place of the CPU */
 static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+#define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
-#define TRF__TEST_BACKEND(cpu) (cpu)
+#define TRF__BACKEND(cpu) (cpu)
 #endif
 
 /* The backend of a kind of device, or NULL if this copy was built without it. */
@@ -3835,13 +3836,13 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
 #endif
 #if defined(TRF_WITH_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
 #endif
-    return TRF__TEST_BACKEND(&trf__cpu_backend);
+    return TRF__BACKEND(&trf__cpu_backend);
 }
 
 #if defined(_OPENMP)
