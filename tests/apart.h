@@ -15,24 +15,27 @@ enum { APART_GUARD = 64, APART_PAGE = 2 << 20, APART_POISON = 4 << 20 };
 #define APART_SIZE ((size_t)1 << 34)
 
 typedef struct apart_counts {
-    int64_t uploads, downloads, zeroes, copies, fetches, syncs, idle_syncs, ops, allocs;   /* idle: brought nothing */
+    int64_t uploads, downloads, zeroes, copies, fetches, syncs, idle_syncs, allocs;     /* idle: brought nothing */
+#define X(name, type) int64_t name;     /* calls of each op */
+    TRF__OPS(X)
+#undef X
 } apart_counts;
 
 typedef struct apart_block { size_t begin, bytes; } apart_block;
 typedef struct apart_late { const trf__run *run; void *to, *numbers; size_t bytes; } apart_late;
 
 static struct apart {
+    pthread_mutex_t lock;
     int off;                            /* 1: objects made now compute on the plain CPU */
     apart_counts n;
     int64_t fail_alloc, fail_sync;      /* alloc number so and so finds nothing; from this sync on, the device is broken */
     const trf__backend *cpu;
-    pthread_mutex_t lock;
     char *base;
     size_t opened;                      /* bytes that may be accessed now, or are used */
     int inside;                         /* ops and verbs now */
     apart_block *blocks; int n_blocks;  /* in order; behind each, APART_GUARD bytes */
     apart_late *late; int n_late;
-} apart = { 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, NULL, PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, NULL, 0, NULL, 0 };
+} apart = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void apart_abort(const char *what)
 {
@@ -140,20 +143,20 @@ static void see_adam(const trf__adam *j)
 }
 #endif
 
-static void apart_op_begins(const trf__run *run)
+static void apart_count(int64_t *calls)
 {
-    ON(run->now);
     pthread_mutex_lock(&apart.lock);
-    apart.n.ops++;
+    ++*calls;
     pthread_mutex_unlock(&apart.lock);
-    apart_enter();
 }
 
 #define X(name, type) \
     static void apart_##name(const trf__run *run, const type *job) \
     { \
         see_##name(job); \
-        apart_op_begins(run); \
+        ON(run->now); \
+        apart_count(&apart.n.name); \
+        apart_enter(); \
         apart.cpu->name(run, job); \
         apart_leave(); \
     }
@@ -165,7 +168,7 @@ static void apart_linear_dw(const trf__run *run, const trf__linear_dw *products,
 {
     int i;
     for (i = 0; i < n; i++) { ON(products[i].dw); ON(products[i].db); ON(products[i].dy); ON(products[i].x); }
-    apart_op_begins(run);
+    apart_enter();
     apart.cpu->linear_dw(run, products, n);
     apart_leave();
 }
@@ -254,7 +257,7 @@ static void apart_free(const trf__run *run, void *memory, size_t bytes)
 static void apart_zero(const trf__run *run, void *memory, size_t bytes)
 {
     apart_see(memory, bytes);
-    apart.n.zeroes++;
+    apart_count(&apart.n.zeroes);
     apart_enter();
     apart.cpu->zero(run, memory, bytes);
     apart_leave();
@@ -264,7 +267,7 @@ static void apart_copy(const trf__run *run, void *to, const void *from, size_t b
 {
     apart_see(to, bytes);
     apart_see(from, bytes);
-    apart.n.copies++;
+    apart_count(&apart.n.copies);
     apart_enter();
     apart.cpu->copy(run, to, from, bytes);
     apart_leave();
@@ -274,10 +277,8 @@ static void apart_upload(const trf__run *run, void *to, const void *from, size_t
 {
     apart_see(to, bytes);
     apart_not(from);
+    apart_count(&apart.n.uploads);
     apart_enter();
-    pthread_mutex_lock(&apart.lock);
-    apart.n.uploads++;
-    pthread_mutex_unlock(&apart.lock);
     apart.cpu->upload(run, to, from, bytes);
     apart_leave();
 }
