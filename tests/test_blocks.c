@@ -139,7 +139,7 @@ static trf_status call_attention(job *j, trf_error *err)
 static trf_status call_attention_backward(job *j, trf_error *err)
 {
     return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
-                                  j->arg[6], j->shape, j->arg[7], err);
+                                  j->arg[6], j->arg[7], j->shape, j->arg[8], err);
 }
 static trf_attention_params attention_params(trf_tensor *const *t)
 {
@@ -671,6 +671,7 @@ static void test_layer_norm_errors(void **state)
 enum { COUNT = 3 };
 static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0};
 static const int32_t long_lengths[COUNT] = {40, 0, 21};
+static const int32_t growing_lengths[COUNT] = {90, 2, 50};     /* more keys than the scratch of a new context has room for */
 
 static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads, trf_mask mask)
 {
@@ -724,13 +725,14 @@ static job attention_job(const trf_attention_shape *s, int64_t d)
 
 static job attention_backward_job(const job *j)
 {
-    job back = job_of(call_attention_backward, 0, 1u << 4);
+    job back = job_of(call_attention_backward, 0, 1u << 5);
     int64_t queries = j->arg[1]->shape[0], keys = j->arg[2]->shape[0], d = j->arg[1]->shape[1];
     back.shape = j->shape;
     give(&back, "dq", empty_tensor(queries, d));
     give(&back, "dk", empty_tensor(keys, d));
     give(&back, "dv", empty_tensor(keys, d));
     give(&back, "dout", random_tensor(queries, d));
+    give(&back, "out", j->arg[0]);
     give(&back, "q", j->arg[1]);
     give(&back, "k", j->arg[2]);
     give(&back, "v", j->arg[3]);
@@ -793,11 +795,10 @@ static void test_attention_without_keys(void **state)
 /* A context that has computed something small grows for something larger, and back. */
 static void test_attention_of_growing_sizes(void **state)
 {
-    static const int32_t longer[COUNT] = {90, 2, 50};
     int k;
     (void)state;
     for (k = 0; k < 4; k++) {
-        const int32_t *lengths = k % 2 ? longer : self_lengths;
+        const int32_t *lengths = k % 2 ? growing_lengths : self_lengths;
         int64_t d = k < 2 ? 4 : 40, n = rows_of(lengths) * d;
         trf_attention_shape s = shape_of(lengths, lengths, 2, TRF_CAUSAL);
         job j = attention_job(&s, d);
@@ -838,6 +839,10 @@ static void test_attention_errors(void **state)
     refuses_bent_tensors(&back, "attention backward");
     refuses_bad_shapes(&j);
     refuses_bad_shapes(&back);
+    s = shape_of(growing_lengths, growing_lengths, 2, TRF_CAUSAL);
+    j = attention_job(&s, 6);
+    runs(&j);
+    back = attention_backward_job(&j);
     survives_no_memory(&j, 2);
     survives_no_memory(&back, 2);
 }
@@ -923,8 +928,6 @@ static void test_multi_head_attention_errors(void **state)
     refuses_bent_tensors(&back, "multi-head attention backward");
     refuses_bad_shapes(&j);
     refuses_bad_shapes(&back);
-    survives_no_memory(&j, 2);
-    survives_no_memory(&back, 3);
     assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s, j.arg[7], NULL),
                      TRF_E_INVALID_ARG);
     {
@@ -936,6 +939,12 @@ static void test_multi_head_attention_errors(void **state)
     /* no memory means x: then keys and queries must be equal in number */
     j.arg[2] = NULL;
     refused(&j, TRF_E_SHAPE, "memory", -1, "self-attention with other keys");
+    s = shape_of(growing_lengths, growing_lengths, 2, TRF_CAUSAL);
+    j = heads_job(&s, 6, 1);
+    runs(&j);
+    back = heads_backward_job(&j, NULL, NULL);
+    survives_no_memory(&j, 2);
+    survives_no_memory(&back, 3);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1301,7 +1310,8 @@ static void test_no_outputs(void **state)
 static void test_sizes_beyond_memory(void **state)
 {
     static const int64_t sizes[] = {0, 1, -1, INT32_MAX, (int64_t)1 << 62, INT64_MAX, INT64_MIN};
-    int32_t most = INT32_MAX, none = 0, scratch = (int32_t)shared->longest;
+    size_t scratch = trf__cpu_of(&shared->run)->scratch_each;
+    int32_t most = INT32_MAX, none = 0;
     trf_attention_shape s = {&most, &most, 1, 1, TRF_FULL};
     trf_tensor empty = *empty_tensor(1, 4), count = empty;
     trf_error err;
@@ -1328,7 +1338,7 @@ static void test_sizes_beyond_memory(void **state)
     s.query_lengths = &none;
     assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "k");
-    assert_true(shared->longest == scratch);
+    assert_true(trf__cpu_of(&shared->run)->scratch_each == scratch);
     empty.shape[1] = (int64_t)INT32_MAX + 1;
     assert_int_equal(trf_residual(shared, &empty, &empty, &empty, NULL, &err), TRF_E_LIMIT);
     assert_string_equal(err.what, "x");
@@ -1464,7 +1474,7 @@ static void test_same_bits_for_any_threads(void **state)
         uint64_t hash;
         layer l;
 #if defined(_OPENMP)
-        assert_int_equal(context->run.threads, threads);
+        assert_int_equal(trf__cpu_of(&context->run)->threads, threads);
 #endif
         plain_seed = 5;
         make_layer(&l, context);

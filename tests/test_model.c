@@ -89,17 +89,14 @@ static void shake(lab *l, double size)
     int64_t i;
     for (i = 0; i < l->model->layout.n_weights; i++)
         l->model->weights[i] += (trf_real)(size * (2 * trf__uniform(99, 5, (uint64_t)i) - 1));
-    trf__pack_weights(l->translator);
+    trf__pack_weights(&l->translator->pass);
 }
 
-/* With the built-in product alone a row's bits depend on nothing but its sentence. (The translator's arena grows when
-   it first looks inside, and asks for CBLAS again: so it grows here.) */
+/* With the built-in product alone a row's bits depend on nothing but its sentence. */
 static void no_blas(lab *l)
 {
-    trf__limits limits = { 128, 128, 16, 20 };
-    assert_int_equal(trf__pass_resize(&l->translator->pass, &limits, NULL), TRF_OK);
-    if (l->trainer) l->trainer->pass.run.blas = 0;
-    l->translator->pass.run.blas = 0;
+    if (l->trainer) trf__cpu_of(&l->trainer->pass.run)->blas = 0;
+    trf__cpu_of(&l->translator->pass.run)->blas = 0;
 }
 
 static double distance(const trf_real *a, const trf_real *b, int64_t n)
@@ -199,17 +196,21 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
 {
     const trf_train_options *o = &t->options;
-    trf__dropouts p;
+    trf__pass *pass = &t->pass;
     trf__loss l;
-    double loss, nll, correct;
-    p.embedding = o->dropout; p.attention = o->attention_dropout; p.activation = o->activation_dropout;
-    p.residual = o->residual_dropout; p.seed = o->seed; p.step = t->step + 1;
-    assert_int_equal(trf__pass_batch(&t->pass, batch, batch->ordinal, NULL), TRF_OK);
-    assert_int_equal(trf__pass_forward(&t->pass, &p, NULL), TRF_OK);
-    l = trf__pass_loss(&t->pass, o->label_smoothing, (int)o->smoothing_rule);
-    t->pass.run.ops->cross_entropy(&t->pass.run, &l);
-    trf__sum_losses(&t->pass, &loss, &nll, &correct);
-    return loss;
+    trf__sums sums;
+    pass->now.key0 = (uint32_t)o->seed;
+    pass->now.key1 = (uint32_t)(o->seed >> 32);
+    pass->now.step = (uint32_t)(t->step + 1);
+    assert_int_equal(trf__pass_sides(pass, batch, trf__sides(pass->config), batch->ordinal, NULL), TRF_OK);
+    pass->run.now = (const trf__now *)(const void *)pass->device_block;
+    assert_int_equal(trf__pass_forward(pass, NULL), TRF_OK);
+    pass->run.now = NULL;
+    l = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
+    pass->run.backend->cross_entropy(&pass->run, &l);
+    pass->run.backend->download(&pass->run, &sums, pass->sums, sizeof sums);
+    assert_int_equal(pass->run.backend->sync(&pass->run, NULL), TRF_OK);
+    return sums.loss;
 }
 
 /* Relative distance of one tensor's gradient from central differences; in double number by number (of long tensors
@@ -233,7 +234,8 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
 #else
     static trf_real old[MAX_WEIGHTS];
     double length = length_of(gradient, n), h = 1e-3, slope;
-    assert_true(n <= MAX_WEIGHTS && length > 1e-4);
+    if (n > MAX_WEIGHTS) return HUGE_VAL;
+    assert_true(length > 1e-4);
     memcpy(old, w.data, (size_t)n * sizeof *old);
     for (i = 0; i < n; i++) w.data[i] = old[i] + (trf_real)(h * gradient[i] / length);
     slope = loss_sum(t, batch);
@@ -508,7 +510,7 @@ static void empty_sources(int source_eos, int all)
     assert_true(trf__is_finite(report.loss) && report.loss > 0);
     assert_finite(l.trainer->gradients, gradient_count(&l));
     for (i = 0; i < 2; i++) {           /* cross-attention of the second sentence: rows 3 to 6 */
-        const trf_real *inner = l.trainer->pass.decoder.steps[3 * i + 1].acts.inner;
+        const trf_real *inner = trf__from(l.trainer->pass.decoder.sublayers[3 * i + 1].inner);
         for (r = 0; r < 8; r++)
             for (k = 0; k < c.d_model; k++)
                 if (!source_eos && (all || (r >= 3 && r < 7))) assert_true(inner[r * c.d_model + k] == 0);
@@ -723,9 +725,11 @@ static void test_attention_weights(void **state)
             for (head = 0; head < HEADS; head++) {
                 int queries = kind == TRF_ENCODER_SELF ? M : N, keys = kind == TRF_DECODER_SELF ? N : M;
                 const trf__pass *pass = &l.trainer->pass;
-                const trf__step *step = kind == TRF_ENCODER_SELF ? &pass->encoder.steps[2 * layer]
-                                                                 : &pass->decoder.steps[3 * layer + kind - 1];
-                const trf__sub_acts *acts = &step->acts;
+                const trf__sublayer *sub = kind == TRF_ENCODER_SELF ? &pass->encoder.sublayers[2 * layer]
+                                                                    : &pass->decoder.sublayers[3 * layer + kind - 1];
+                const trf_real *inner = trf__from(sub->inner);
+                const trf_real *values = kind == TRF_DECODER_CROSS ? trf__from(sub->memory) + D
+                                                                   : trf__from(sub->wide) + 2 * D;
                 out = trf_tensor_of(w, 2, queries, keys, 1);
                 assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind, layer, head,
                                                        &out, NULL), TRF_OK);
@@ -740,11 +744,10 @@ static void test_attention_weights(void **state)
                     }
                     assert_near(sum, 1, FORMULA);
                     for (c = 0; c < D / HEADS; c++) {
-                        const trf_real *values = kind == TRF_DECODER_CROSS ? acts->memory + D : acts->wide + 2 * D;
                         int ld = kind == TRF_DECODER_CROSS ? 2 * D : 3 * D, feature = head * (D / HEADS) + c;
                         for (sum = 0, k = 0; k < keys; k++)
                             sum += (double)w[i * keys + k] * (double)values[k * ld + feature];
-                        assert_near(acts->inner[i * D + feature], sum, FORMULA * 10);
+                        assert_near(inner[i * D + feature], sum, FORMULA * 10);
                     }
                 }
             }
@@ -1539,7 +1542,6 @@ static void test_bad_options(void **state)
     BAD_OPTION(sequences, 0); BAD_OPTION(sequences, -1);
     BAD_OPTION(longest, 1); BAD_OPTION(longest, INT32_MAX);
     BAD_OPTION(threads, 0); BAD_OPTION(threads, INT32_MAX);
-    BAD_OPTION(leave_blas_threads, 2); BAD_OPTION(leave_blas_threads, -1);
     BAD_OPTION(n_ranks, 0);
     BAD_OPTION(rank, 1); BAD_OPTION(rank, -1);
     good.n_ranks = 2;
@@ -1908,11 +1910,242 @@ static void test_skipped_in_front(void **state)
     }
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Results that wait until they are asked for. */
+
+/* Reports are all zero before they are filled in, so their bytes can be compared. */
+static void same_reports(const trf_step_report *a, const trf_step_report *b)
+{
+    assert_memory_equal(a, b, sizeof *a);
+}
+
+/* A report that is asked for late is the one that the step would have given, whatever has happened since then, and
+   asking changes nothing. */
+static void test_late_reports(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 6, 1, 7, VOCAB, 81), half[2];
+    lab now = lab_of(&variants[15], 8, 2, 12, 2), late = lab_of(&variants[15], 8, 2, 12, 2);
+    trf_step_report asked, got, other;
+    trf_error err;
+    int step, i;
+    (void)state;
+    half[0] = kit_slice(&batch, 0, 2);
+    half[1] = kit_slice(&batch, 2, 4);
+    for (i = 0; i < 2; i++) {           /* before the first update, with and without gradients */
+        memset(&got, 0x55, sizeof got);
+        assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_E_STATE);
+        assert_string_equal(err.what, "report");
+        assert_true(got.step == 0 && got.loss == 0 && got.tensor[0] == 0);
+        if (i) trf_end_step(late.trainer);              /* an update of the caller's own is none */
+        else assert_int_equal(trf_forward_backward(late.trainer, &half[1], NULL, NULL), TRF_OK);
+    }
+    assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_E_STATE);
+    trf_end_step(now.trainer);
+    for (step = 0; step < 6; step++) {
+        if (step == 3) {                /* two micro-batches */
+            for (i = 0; i < 2; i++) {
+                assert_int_equal(trf_forward_backward(now.trainer, &half[i], &asked, NULL), TRF_OK);
+                assert_int_equal(trf_forward_backward(late.trainer, &half[i], NULL, NULL), TRF_OK);
+            }
+            assert_int_equal(trf_optimizer_step(now.trainer, &asked, NULL), TRF_OK);
+            assert_int_equal(trf_optimizer_step(late.trainer, NULL, NULL), TRF_OK);
+        } else {
+            assert_int_equal(trf_train_step(now.trainer, &batch, &asked, NULL), TRF_OK);
+            assert_int_equal(trf_train_step(late.trainer, &batch, NULL, NULL), TRF_OK);
+        }
+        assert_int_equal(asked.step, step + 2);
+        assert_true(asked.loss > 0 && asked.gradient_norm > 0 && asked.learning_rate > 0);
+        if (step % 2) continue;         /* nobody asks */
+        memset(&err, 0x55, sizeof err);
+        assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_OK);
+        assert_cleared(&err);
+        same_reports(&asked, &got);
+        assert_int_equal(trf_evaluate(late.trainer, &half[0], &other, NULL), TRF_OK);
+        assert_int_equal(trf_forward_backward(late.trainer, &half[0], &other, NULL), TRF_OK);
+        trf_discard_gradients(late.trainer);
+        assert_true(other.loss != asked.loss);
+        assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
+        same_reports(&asked, &got);
+    }
+    trf_end_step(late.trainer);         /* the report is that of update 7, whatever the number of the step */
+    assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
+    same_reports(&asked, &got);
+    trf_end_step(now.trainer);
+    assert_true(hash_state(now.trainer) == hash_state(late.trainer));
+    assert_int_equal(trf_trainer_report(late.trainer, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "report");
+    memset(&got, 0x55, sizeof got);
+    assert_int_equal(trf_trainer_report(NULL, &got, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "trainer");
+    assert_true(got.step == 0);
+    lab_close(&now);
+    lab_close(&late);
+}
+
+/* A skipped step names its tensor to whoever asks late, too, and the next one is clean again. */
+static void test_late_reports_of_skipped_steps(void **state)
+{
+    static kit_pairs data;
+    static trf_real numbers[MAX_WEIGHTS];
+    trf_batch batch = kit_fill(&data, 3, 1, 5, VOCAB, 82);
+    lab l = lab_of(&variants[0], 8, 2, 12, 1);
+    trf_step_report report, again;
+    int32_t i;
+    (void)state;
+    for (i = 0; i < trf_parameter_count(l.model); i++) {
+        trf_tensor g = trf_gradient(l.trainer, i);
+        int64_t n = trf_tensor_count(&g), step = trf_trainer_step(l.trainer);
+        uint64_t before = hash_weights(HASH_START, l.model);
+        assert_true(n <= MAX_WEIGHTS);
+        assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_tensor_read(&g, numbers, n, NULL), TRF_OK);
+        numbers[n - 1] = (trf_real)(i % 2 ? NAN : HUGE_VAL);
+        assert_int_equal(trf_tensor_write(&g, numbers, n, NULL), TRF_OK);
+        if (i % 3) assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_OK);
+        else assert_int_equal(trf_optimizer_step(l.trainer, &again, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_report(l.trainer, &report, NULL), TRF_OK);
+        if (i % 3 == 0) same_reports(&report, &again);
+        assert_int_equal(report.skipped, 1);
+        assert_int_equal(report.step, step + 1);
+        assert_string_equal(report.tensor, g.name);
+        assert_true(hash_weights(HASH_START, l.model) == before);
+        assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_trainer_report(l.trainer, &report, NULL), TRF_OK);
+        assert_true(report.skipped == 0 && report.tensor[0] == 0 && report.step == step + 2);
+        assert_true(hash_weights(HASH_START, l.model) != before);
+    }
+    lab_close(&l);
+}
+
+/* Reads a tensor, writes it back a little changed, and is refused where the count is wrong. */
+static void read_and_write(const trf_tensor *t)
+{
+    static trf_real numbers[MAX_WEIGHTS + 1], old[MAX_WEIGHTS + 1];
+    int64_t n = trf_tensor_count(t), i, wrong;
+    trf_error err;
+    assert_true(n > 0 && n <= MAX_WEIGHTS && t->data);
+    for (i = 0; i <= n; i++) numbers[i] = -77;
+    memset(&err, 0x55, sizeof err);
+    assert_int_equal(trf_tensor_read(t, numbers, n, &err), TRF_OK);
+    assert_cleared(&err);
+    assert_memory_equal(numbers, t->data, (size_t)n * sizeof *numbers);
+    assert_true(numbers[n] == -77);
+    memcpy(old, numbers, sizeof old);
+    for (i = 0; i < n; i++) numbers[i] = (trf_real)i + 1;
+    for (wrong = n - 1; wrong <= n + 1; wrong += 2) {
+        assert_int_equal(trf_tensor_write(t, numbers, wrong, &err), TRF_E_SHAPE);
+        assert_string_equal(err.what, "count");
+        assert_int_equal(trf_tensor_read(t, numbers, wrong, &err), TRF_E_SHAPE);
+        assert_string_equal(err.what, "count");
+    }
+    assert_int_equal(trf_tensor_read(t, numbers, -1, NULL), TRF_E_SHAPE);
+    assert_int_equal(trf_tensor_write(t, numbers, 0, NULL), TRF_E_SHAPE);
+    assert_memory_equal(t->data, old, (size_t)n * sizeof *old);
+    for (i = 0; i < n; i++) assert_true(numbers[i] == (trf_real)i + 1);
+    memset(&err, 0x55, sizeof err);
+    assert_int_equal(trf_tensor_write(t, numbers, n, &err), TRF_OK);
+    assert_cleared(&err);
+    assert_memory_equal(numbers, t->data, (size_t)n * sizeof *numbers);
+    assert_int_equal(trf_tensor_write(t, old, n, NULL), TRF_OK);
+    assert_int_equal(trf_tensor_read(t, NULL, n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "numbers");
+    assert_int_equal(trf_tensor_write(t, NULL, n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "numbers");
+    assert_memory_equal(t->data, old, (size_t)n * sizeof *old);
+}
+
+/* Parameters, gradients and a caller's own tensors are read and written, neighbours stay as they are. */
+static void test_reading_and_writing(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 3, 1, 5, VOCAB, 83);
+    lab l = lab_of(&variants[6], 8, 2, 12, 1);
+    trf_real own[24], numbers[128], number = 0;
+    trf_tensor t;
+    trf_error err;
+    uint64_t weights, gradients;
+    int64_t i;
+    int32_t k;
+    (void)state;
+    for (k = 0; k < trf_parameter_count(l.model); k++) {        /* no gradients yet: zeros */
+        t = trf_gradient(l.trainer, k);
+        if (trf_tensor_count(&t) > 128) continue;
+        assert_int_equal(trf_tensor_read(&t, numbers, trf_tensor_count(&t), NULL), TRF_OK);
+        for (i = 0; i < trf_tensor_count(&t); i++) assert_true(numbers[i] == 0);
+    }
+    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    weights = hash_weights(HASH_START, l.model);
+    gradients = hash_gradients(HASH_START, l.trainer);
+    for (k = 0; k < trf_parameter_count(l.model); k++) {
+        t = trf_parameter(l.model, k);
+        read_and_write(&t);
+        t = trf_trainer_parameter(l.trainer, k);
+        read_and_write(&t);
+        t = trf_gradient(l.trainer, k);
+        read_and_write(&t);
+    }
+    assert_true(hash_weights(HASH_START, l.model) == weights);
+    assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
+    for (i = 0; i < 24; i++) own[i] = (trf_real)i;
+    t = trf_tensor_of(own, 3, 2, 3, 4);
+    read_and_write(&t);
+    t.shape[1] = 0;                     /* no numbers: nothing to be read, from nowhere */
+    assert_int_equal(trf_tensor_read(&t, NULL, 0, &err), TRF_OK);
+    assert_int_equal(trf_tensor_write(&t, NULL, 0, &err), TRF_OK);
+    for (k = -1; k < 2; k++) {          /* tensors that are none */
+        t = k < 0 ? trf_parameter(l.model, -1) : k == 0 ? trf_gradient(l.trainer, INT32_MAX)
+                                                        : trf_tensor_of(NULL, 1, 1, 1, 1);
+        assert_int_equal(trf_tensor_read(&t, &number, 1, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "tensor");
+        assert_int_equal(trf_tensor_write(&t, &number, 1, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "tensor");
+    }
+    assert_int_equal(trf_tensor_read(NULL, &number, 1, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "tensor");
+    assert_int_equal(trf_tensor_write(NULL, &number, 1, NULL), TRF_E_INVALID_ARG);
+    lab_close(&l);
+}
+
+/* The first micro-batch of a step sets every gradient, also those that nothing in it touches: words it has not, an
+   encoder that reads nothing. */
+static void test_no_old_gradients(void **state)
+{
+    static kit_pairs old_data, new_data;
+    trf_batch old = kit_fill(&old_data, 8, 2, 7, VOCAB, 84), next;
+    size_t v;
+    int empty;
+    (void)state;
+    for (v = 0; v < sizeof variants / sizeof *variants; v++)
+        for (empty = 0; empty < 2; empty++) {
+            variant used = variants[v];
+            lab fresh, reused;
+            int i;
+            if (empty) used.source_eos = 0;
+            fresh = lab_of(&used, 8, 2, 12, 2);
+            reused = lab_of(&used, 8, 2, 12, 2);
+            next = kit_fill(&new_data, 2, 1, 1, 5, 85);
+            for (i = 0; empty && i < 2; i++) new_data.source_lengths[i] = 0;
+            assert_int_equal(trf_forward_backward(reused.trainer, &old, NULL, NULL), TRF_OK);
+            trf_discard_gradients(reused.trainer);
+            assert_int_equal(trf_forward_backward(reused.trainer, &next, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_forward_backward(fresh.trainer, &next, NULL, NULL), TRF_OK);
+            if (hash_gradients(HASH_START, reused.trainer) != hash_gradients(HASH_START, fresh.trainer))
+                fail_msg("%s: old gradients are left", used.name);
+            lab_close(&fresh);
+            lab_close(&reused);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_adam_at_the_ends),
         cmocka_unit_test(test_skipped_in_front),
+        cmocka_unit_test(test_late_reports),
+        cmocka_unit_test(test_late_reports_of_skipped_steps),
+        cmocka_unit_test(test_reading_and_writing),
+        cmocka_unit_test(test_no_old_gradients),
         cmocka_unit_test(test_huge_gradient),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_gradients_wide),

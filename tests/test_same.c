@@ -53,12 +53,16 @@ static int64_t tiles_of(trf__tile_function *function)
 /* -----------------------------------------------------------------------------------------------
    Threads. The shapes give every op at least three tiles: more than 1,024 rows, a vocabulary of three blocks. */
 
-/* Ten steps with dropout, forward, scores and answers: one hash. */
+enum { TALL = 70 };             /* rows of a sentence whose attention weights are three tiles */
+
+/* Ten steps with dropout, forward, scores, attention weights and answers: one hash. */
 static uint64_t hash_of_training(int threads, int steps)
 {
     static kit_pairs data;
     static double scores[KIT_PAIRS];
     static trf_real logits[40 * 1100];
+    static const int32_t one = TALL - 1;
+    static int32_t tall[TALL - 1];
     trf_config c = trf_config_tiny();
     trf_train_options o = trf_train_defaults();
     trf_search s = trf_search_defaults();
@@ -74,7 +78,7 @@ static uint64_t hash_of_training(int threads, int steps)
     c.encoder_layers = c.decoder_layers = 1;
     c.d_model = 48; c.n_heads = 4; c.d_ff = 304;
     c.source_vocab = c.target_vocab = 1100;
-    c.max_length = 64;
+    c.max_length = TALL;
     c.activation = TRF_GELU;
     c.positions = TRF_POSITIONS_LEARNED;
     c.device.threads = threads;
@@ -105,6 +109,13 @@ static uint64_t hash_of_training(int threads, int steps)
     out = trf_tensor_of(logits, 2, trf_target_rows(model, &some.target), 1100, 1);
     assert_int_equal(trf_logits(translator, &some, &out, NULL), TRF_OK);
     hash = hash_bytes(hash, logits, (size_t)(out.shape[0] * out.shape[1]) * sizeof *logits);
+    for (i = 0; i < TALL - 1; i++) tall[i] = 3 + i;
+    some.source.ids = some.target.ids = tall;
+    some.source.lengths = some.target.lengths = &one;
+    some.source.count = some.target.count = 1;
+    out = trf_tensor_of(logits, 2, TALL, TALL, 1);
+    assert_int_equal(trf_attention_weights(translator, &some, TRF_DECODER_SELF, 0, 1, &out, NULL), TRF_OK);
+    hash = hash_bytes(hash, logits, TALL * TALL * sizeof *logits);
     some = kit_slice(&batch, 0, 40);
     assert_int_equal(trf_translate_batch(translator, &some.source, NULL), TRF_OK);
     for (i = 0; i < 40; i++) {
@@ -139,13 +150,14 @@ static void test_threads(void **state)
 #define AT_LEAST_THREE(function) \
     if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
     assert_true(tiles_of(function) >= 3);
-    AT_LEAST_THREE(trf__drop_tile) AT_LEAST_THREE(trf__embed_tile) AT_LEAST_THREE(trf__embed_backward_tile)
+    AT_LEAST_THREE(trf__embed_tile) AT_LEAST_THREE(trf__embed_drop_tile) AT_LEAST_THREE(trf__embed_gradient_tile)
     AT_LEAST_THREE(trf__linear_tile) AT_LEAST_THREE(trf__linear_dx_tile) AT_LEAST_THREE(trf__linear_dw_tile)
-    AT_LEAST_THREE(trf__activate_tile)
-    AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_backward_tile)
-    AT_LEAST_THREE(trf__add_norm_tile) AT_LEAST_THREE(trf__add_norm_backward_tile) AT_LEAST_THREE(trf__norm_gain_tile)
-    AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__loss_vocab_tile) AT_LEAST_THREE(trf__squares_tile)
-    AT_LEAST_THREE(trf__adam_tile_run) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__add_tile)
+    AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__activate_gradient_tile)
+    AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_gradient_tile)
+    AT_LEAST_THREE(trf__attention_weights_tile)
+    AT_LEAST_THREE(trf__add_norm_tile) AT_LEAST_THREE(trf__norm_gradient_tile) AT_LEAST_THREE(trf__norm_gain_tile)
+    AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__loss_vocab_tile) AT_LEAST_THREE(trf__clip_tile)
+    AT_LEAST_THREE(trf__adam_tile) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__pack_tile)
 }
 
 /* A hash that never changed would be the same for everybody. */

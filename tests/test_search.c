@@ -85,7 +85,8 @@ typedef struct answers {
 } answers;
 
 static unsigned char arena[4 << 20];
-static trf__candidate shown[MAX_WIDE * MAX_VOCAB];
+typedef struct candidate { double log_probability; int32_t id; } candidate;
+static candidate shown[MAX_WIDE * MAX_VOCAB];
 static sequence cache[MAX_WIDE], moved[MAX_WIDE];
 
 static void *place_for(size_t bytes)
@@ -96,10 +97,23 @@ static void *place_for(size_t bytes)
     return memory;
 }
 
+/* One step with candidates as pairs; the beam takes them as two arrays. */
+static int32_t advance(trf__beam *beam, const candidate *candidates, int64_t stride, int32_t count)
+{
+    static double log_probabilities[MAX_WIDE * MAX_VOCAB];
+    static int32_t ids[MAX_WIDE * MAX_VOCAB];
+    int64_t n = beam->live * stride, i;
+    for (i = 0; i < n; i++) {
+        log_probabilities[i] = candidates[i].log_probability;
+        ids[i] = candidates[i].id;
+    }
+    return trf__beam_advance(beam, log_probabilities, ids, stride, count);
+}
+
 static double rank_of(double p) { return p < 1 ? p : -HUGE_VAL; }
 
 /* The best `count` tokens after s, best first, ties: lowest id first; what is no probability comes last. */
-static void show(const toy *lm, const sequence *s, trf__beam_request request, trf__candidate *out)
+static void show(const toy *lm, const sequence *s, trf__beam_request request, candidate *out)
 {
     int32_t n = 0, count = request.count, w, i;
     for (w = request.forced == TRF__NOT_EOS; w < lm->vocab; w++) {
@@ -125,7 +139,7 @@ static int32_t drive(const toy *lm, trf__beam *beam, sequence *rows, sequence *s
         shown[r].id = request.forced;
         shown[r].log_probability = next_p(lm, &rows[r], request.forced);
     }
-    now = trf__beam_advance(beam, shown, request.count, request.count);
+    now = advance(beam, shown, request.count, request.count);
     assert_int_equal(now, beam->done ? 0 : beam->live);
     assert_true(now <= beam->search.beam);
     for (r = 0; r < now; r++) {
@@ -816,7 +830,7 @@ static void test_ties(void **state)
 static void test_candidates_in_any_order(void **state)
 {
     trf_search search = rule(TRF_SEARCH_PAPER, 2, 0.6);
-    trf__candidate unsorted[4];
+    candidate unsorted[4];
     trf__beam beam;
     size_t bytes = trf__beam_layout(&beam, &search, 4, NULL);
     (void)state;
@@ -828,7 +842,7 @@ static void test_candidates_in_any_order(void **state)
     unsorted[3].id = 4; unsorted[3].log_probability = -0.5;
     assert_int_equal(trf__beam_wanted(&beam).count, 4);
     assert_int_equal(trf__beam_wanted(&beam).forced, -1);
-    assert_int_equal(trf__beam_advance(&beam, unsorted, 4, 4), 2);
+    assert_int_equal(advance(&beam, unsorted, 4, 4), 2);
     assert_int_equal(trf__beam_tokens(&beam)[0], 4);
     assert_int_equal(trf__beam_tokens(&beam)[1], 3);
     assert_int_equal(trf__beam_parents(&beam)[0], 0);
@@ -839,7 +853,7 @@ static void test_candidates_in_any_order(void **state)
     trf__beam_start(&beam, 4, NULL, 0, EOS, 9);
     assert_int_equal(trf__beam_wanted(&beam).count, 3);
     unsorted[0] = unsorted[3];                          /* 4, 5, 3: the last one pushes its equal out */
-    assert_int_equal(trf__beam_advance(&beam, unsorted, 4, 3), 2);
+    assert_int_equal(advance(&beam, unsorted, 4, 3), 2);
     assert_int_equal(trf__beam_tokens(&beam)[0], 4);
     assert_int_equal(trf__beam_tokens(&beam)[1], 3);
 }
@@ -875,7 +889,7 @@ static void test_nan_never_wins(void **state)
 static void test_no_more_candidates(void **state)
 {
     trf_search search = rule(TRF_SEARCH_PAPER, 2, 0.6);
-    trf__candidate row[8];
+    candidate row[8];
     trf__beam beam;
     trf_hypothesis h, two[2];
     int32_t ids[8], i;
@@ -885,10 +899,10 @@ static void test_no_more_candidates(void **state)
     for (i = 0; i < 8; i++) { row[i].id = -1; row[i].log_probability = -HUGE_VAL; }
     row[0].id = 5;
     row[0].log_probability = -1;
-    assert_int_equal(trf__beam_advance(&beam, row, 4, 4), 1);
+    assert_int_equal(advance(&beam, row, 4, 4), 1);
     assert_int_equal(trf__beam_tokens(&beam)[0], 5);
     row[0].id = -1;                                     /* with a number that would win */
-    assert_int_equal(trf__beam_advance(&beam, row, 4, 4), 0);
+    assert_int_equal(advance(&beam, row, 4, 4), 0);
     assert_int_equal(trf__beam_finish(&beam, &h, ids), 1);
     assert_true(h.n == 1 && h.ids[0] == 5 && h.ended == TRF_ENDED_EOS);
     assert_true(h.log_probability == -HUGE_VAL && h.proven == 0);
@@ -898,9 +912,9 @@ static void test_no_more_candidates(void **state)
     row[0].id = EOS;
     row[1].id = 6;
     row[1].log_probability = -1.1;
-    assert_int_equal(trf__beam_advance(&beam, row, 4, 4), 1);
+    assert_int_equal(advance(&beam, row, 4, 4), 1);
     row[0].id = row[1].id = -1;
-    assert_int_equal(trf__beam_advance(&beam, row, 4, 4), 0);
+    assert_int_equal(advance(&beam, row, 4, 4), 0);
     assert_int_equal(trf__beam_finish(&beam, two, ids), 1);
     assert_true(two[0].n == 0 && two[0].log_probability == -1 && two[0].proven == 0);
 }

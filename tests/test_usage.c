@@ -503,7 +503,7 @@ static void cancelled_looks(void **state)
     trf_search search = small_search(1, 1);
     trf_translator *t = NULL;
     int32_t ids[6] = {5, 6, 7, 8, 9, 10}, n[2] = {4, 6};
-    trf_batch batch = {{ids, n, 1}, {ids, n + 1, 1}, 0};
+    trf_batch batch = {{ids, n, 1}, {ids, n + 1, 1}, 0, {0, 0, 0}};
     int64_t at, asked, i;
     int look;
     (void)state;
@@ -980,7 +980,7 @@ static void parts_alone(void **state)
 
     for (i = 0; i < ROWS * WIDTH; i++) dy[i] = (trf_real)cos(i);
     OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5, &saved_n, &err));
-    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &tensor[0], &tensor[1],
+    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &mixed, &tensor[0], &tensor[1],
         &tensor[2], &shape, &saved_a, &err));
     for (side = 0; side < 3; side++)
         for (i = 0; i < ROWS * WIDTH; i++) {
@@ -1706,7 +1706,7 @@ static void rounds_do_not_matter(void **state)
 /* Rows that each step computed, seen through the op that looks for the best tokens. */
 static int64_t rows_of_step[64];
 static int n_steps;
-static const trf__ops *true_ops;
+static const trf__backend *true_ops;
 static void spy_top(const trf__run *run, const trf__top *t)
 {
     if (n_steps < 64) rows_of_step[n_steps++] = t->rows;
@@ -1719,15 +1719,15 @@ static void finished_sentences_leave(void **state)
     trf_error err;
     trf_search search = small_search(1, 1);
     trf_translator *translator = translator_of(learnt, &search);
-    trf__ops spy;
+    trf__backend spy;
     int32_t ids[10] = {7, 4, 5, 6, 7, 8, 9, 10, 11, 4}, lengths[2] = {1, 9}, i, k, steps[2];
     trf_sequences x = sequences_of(ids, lengths, 2);
     (void)state;
     OK(trf_translate_batch(translator, &x, &err));      /* memory, and with it the ops, is settled now */
-    true_ops = translator->pass.run.ops;
+    true_ops = translator->pass.run.backend;
     spy = *true_ops;
     spy.top = spy_top;
-    translator->pass.run.ops = &spy;
+    translator->pass.run.backend = &spy;
     n_steps = 0;
     OK(trf_translate_batch(translator, &x, &err));
     for (i = 0; i < 2; i++) {

@@ -66,13 +66,21 @@ static void fill_corpus(trf_corpus *corpus, const char *source, const char *targ
 }
 
 /* The three products of one weight (out, in): forward, input gradient, weight gradient. */
-static void products(const trf__run *run, trf_real *x, trf_real *y, trf_real *w, trf_real *g, int64_t rows, int64_t out, int64_t in)
+static void products(const trf__run *run, trf__act *x, trf__act *y, trf_real *w, trf_real *g, int64_t rows, int64_t out, int64_t in)
 {
-    trf__dw product = {g, NULL, y, x, rows, out, in};
-    trf__mat m = {w, NULL};
-    run->ops->linear(run, y, x, m, NULL, rows, out, in);
-    run->ops->linear_dx(run, x, y, m, rows, out, in, 0);
-    run->ops->linear_dw(run, &product, 1);
+    trf__linear_dw dw = trf__dw_of(g, NULL, y, x, rows, out, in, 1);
+    trf__mat m = {w, NULL, 0};
+    trf__project(run, y, x, m, NULL, rows, out, in);
+    trf__project_dx(run, x, y, m, rows, out, in, 0);
+    run->backend->linear_dw(run, &dw, 1);
+}
+
+/* Zeros of the device: `rows` of `columns` numbers, `bytes` each. */
+static void *zeros(const trf__run *run, int64_t rows, int64_t columns, size_t bytes)
+{
+    void *memory = trf__device_zeroed(run, trf__bytes(rows * columns, bytes));
+    if (!memory) die("no memory for the products");
+    return memory;
 }
 
 /* Seconds of nothing but the products of one step (attention's left out), through the same CBLAS, on single-threaded tiles. */
@@ -80,11 +88,12 @@ static double products_alone(const trf_trainer *trainer, const trf_config *c, in
 {
     const trf__run *run = &trainer->pass.run;
     int64_t d = c->d_model, f = c->d_ff, most = trf__max64(source, target), wide = trf__max64(3 * d, f), i;
-    trf_real *x = (trf_real *)calloc((size_t)(most * wide), sizeof *x), *y = (trf_real *)calloc((size_t)(most * wide), sizeof *y);
-    trf_real *w = (trf_real *)calloc((size_t)(VOCAB * d + wide * wide), sizeof *w), *g = (trf_real *)calloc((size_t)(VOCAB * d + wide * wide), sizeof *g);
-    trf_real *logits = (trf_real *)calloc((size_t)(128 * VOCAB), sizeof *logits);
+    int64_t weights = VOCAB * d + wide * wide;
+    size_t act = run->element, real = sizeof(trf_real);
+    trf__act *x = (trf__act *)zeros(run, most, wide, act), *y = (trf__act *)zeros(run, most, wide, act), *logits = (trf__act *)zeros(run, 128, VOCAB, act);
+    trf_real *w = (trf_real *)zeros(run, 1, weights, real), *g = (trf_real *)zeros(run, 1, weights, real);
     double start = seconds();
-    trf__mat m = {w, NULL};
+    trf__mat m = {w, NULL, 0};
     for (i = 0; i < c->encoder_layers; i++) {
         products(run, x, y, w, g, source, 3 * d, d); products(run, x, y, w, g, source, d, d); products(run, x, y, w, g, source, f, d); products(run, x, y, w, g, source, d, f);
     }
@@ -94,17 +103,20 @@ static double products_alone(const trf_trainer *trainer, const trf_config *c, in
     }
     for (i = 0; i < target; i += 128) {
         int64_t rows = trf__min64(128, target - i), v;
-        trf__dw p = {g, NULL, logits, x, rows, VOCAB, d};
+        trf__linear_dw dw = trf__dw_of(g, NULL, logits, x, rows, VOCAB, d, i == 0);
         for (v = 0; v < VOCAB; v += 2000) {         /* tiles for the threads: stripes of the vocabulary */
-            m.plain = w + v * d;
-            run->ops->linear(run, logits, x, m, NULL, rows, 2000, d);
+            m.row = v;
+            trf__project(run, logits, x, m, NULL, rows, 2000, d);
         }
-        m.plain = w;
-        run->ops->linear_dx(run, x, logits, m, rows, VOCAB, d, 0);
-        run->ops->linear_dw(run, &p, 1);
+        m.row = 0;
+        trf__project_dx(run, x, logits, m, rows, VOCAB, d, 0);
+        run->backend->linear_dw(run, &dw, 1);
     }
+    if (run->backend->sync(run, NULL)) die("the device has failed");
     start = seconds() - start;
-    free(x); free(y); free(w); free(g); free(logits);
+    run->backend->free(run, x, trf__bytes(most * wide, act)); run->backend->free(run, y, trf__bytes(most * wide, act));
+    run->backend->free(run, w, trf__bytes(weights, real)); run->backend->free(run, g, trf__bytes(weights, real));
+    run->backend->free(run, logits, trf__bytes(128 * VOCAB, act));
     return start;
 }
 
