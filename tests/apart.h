@@ -63,19 +63,19 @@ static KIT_UNUSED void apart_leave(void)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Whose memory an address is in. The end of a block counts as inside: lists without entries begin there. */
+   Whose memory an address is in. */
 
 static int apart_mapped(const void *p)
 {
     return apart.base && (const char *)p >= apart.base && (const char *)p < apart.base + APART_SIZE;
 }
 
-static void apart_see(const void *p, size_t bytes)
+/* What verbs get lies in one block. */
+static void apart_within(const void *p, size_t bytes)
 {
     size_t at = (size_t)((const char *)p - apart.base);
     int low = 0, high;
-    if (!p) return;
-    if (!apart_mapped(p)) apart_abort("an op or a verb got an address of the host");
+    if (!apart_mapped(p)) apart_abort("a verb got an address of the host");
     pthread_mutex_lock(&apart.lock);
     for (high = apart.n_blocks; high - low > 1; ) {         /* the last block that begins at or before it */
         int middle = low + (high - low) / 2;
@@ -83,7 +83,7 @@ static void apart_see(const void *p, size_t bytes)
     }
     if (apart.n_blocks == 0 || at < apart.blocks[low].begin || bytes > apart.blocks[low].bytes ||
         at > apart.blocks[low].begin + apart.blocks[low].bytes - bytes)
-        apart_abort("an op or a verb got an address outside all blocks");
+        apart_abort("a verb got memory that is not in one block");
     pthread_mutex_unlock(&apart.lock);
 }
 
@@ -92,8 +92,13 @@ static void apart_not(const void *p)
     if (apart_mapped(p)) apart_abort("an address of the device where the host's belongs");
 }
 
-/* What each op gets: every pointer of its struct. An op without such a line does not compile. */
-#define ON(pointer)  apart_see(pointer, 0)
+/* What ops get: every pointer of the struct, which, where there are no rows, may lie behind its block. An op without such
+   a function does not compile. */
+static void apart_see(const void *p)
+{
+    if (p && !apart_mapped(p)) apart_abort("an op got an address of the host");
+}
+#define ON(pointer)  apart_see(pointer)
 #define ROWS(at)     do { ON((at).sentence); ON((at).position); } while (0)
 #define MAT(w)       do { ON((w).plain); ON((w).copy); } while (0)
 #define KEYS(in)     do { ON((in).q); ON((in).k); ON((in).v); ON((in).spans); ON((in).key_rows); } while (0)
@@ -256,7 +261,7 @@ static void apart_free(const trf__run *run, void *memory, size_t bytes)
 
 static void apart_zero(const trf__run *run, void *memory, size_t bytes)
 {
-    apart_see(memory, bytes);
+    apart_within(memory, bytes);
     apart_count(&apart.n.zeroes);
     apart_enter();
     apart.cpu->zero(run, memory, bytes);
@@ -265,8 +270,8 @@ static void apart_zero(const trf__run *run, void *memory, size_t bytes)
 
 static void apart_copy(const trf__run *run, void *to, const void *from, size_t bytes)
 {
-    apart_see(to, bytes);
-    apart_see(from, bytes);
+    apart_within(to, bytes);
+    apart_within(from, bytes);
     apart_count(&apart.n.copies);
     apart_enter();
     apart.cpu->copy(run, to, from, bytes);
@@ -275,7 +280,7 @@ static void apart_copy(const trf__run *run, void *to, const void *from, size_t b
 
 static void apart_upload(const trf__run *run, void *to, const void *from, size_t bytes)
 {
-    apart_see(to, bytes);
+    apart_within(to, bytes);
     apart_not(from);
     apart_count(&apart.n.uploads);
     apart_enter();
@@ -308,7 +313,7 @@ static void *apart_later(const trf__run *run, void *to, size_t bytes, int64_t *c
 static void apart_download(const trf__run *run, void *to, const void *from, size_t bytes)
 {
     void *numbers = apart_later(run, to, bytes, &apart.n.downloads);
-    apart_see(from, bytes);
+    apart_within(from, bytes);
     apart_enter();
     apart.cpu->download(run, numbers, from, bytes);
     apart_leave();
@@ -318,7 +323,7 @@ static void apart_fetch(const trf__run *run, trf_real *to, const trf__act *from,
 {
     size_t bytes = (size_t)n * sizeof *to;
     void *numbers = apart_later(run, to, bytes, &apart.n.fetches);
-    apart_see(from, bytes);
+    apart_within(from, bytes);
     apart_enter();
     apart.cpu->fetch(run, (trf_real *)numbers, from, n);
     apart_leave();
