@@ -19,20 +19,33 @@ static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 }
 #define HASH_START 0xCBF29CE484222325u
 
-/* The numbers of a tensor or of an arena, wherever they are: a copy, to be freed. */
+/* n numbers (or other things of the same size) of the model's device, wherever that is, to the host and back. */
+static KIT_UNUSED trf_tensor kit_there(const trf_model *model, const void *there, int64_t n)
+{
+    trf_real *address = (trf_real *)(uintptr_t)there;
+    trf_tensor tensor = trf_tensor_of(model->run.backend->on_host ? address : NULL, 1, n, 1, 1);
+    tensor.home = &model->run;
+    tensor.there = address;
+    return tensor;
+}
+static KIT_UNUSED void kit_get(const trf_model *model, void *to, const void *there, int64_t n)
+{
+    trf_tensor tensor = kit_there(model, there, n);
+    if (trf_tensor_read(&tensor, (trf_real *)to, n, NULL) != TRF_OK) abort();
+}
+static KIT_UNUSED void kit_put(const trf_model *model, void *there, const trf_real *from, int64_t n)
+{
+    trf_tensor tensor = kit_there(model, there, n);
+    if (trf_tensor_write(&tensor, from, n, NULL) != TRF_OK) abort();
+}
+
+/* A copy of a tensor's numbers, to be freed. */
 static KIT_UNUSED trf_real *kit_numbers(trf_tensor tensor)
 {
     int64_t n = trf_tensor_count(&tensor);
     trf_real *numbers = (trf_real *)malloc((size_t)n * sizeof *numbers + 1);
     if (!numbers || trf_tensor_read(&tensor, numbers, n, NULL) != TRF_OK) abort();
     return numbers;
-}
-static KIT_UNUSED trf_real *kit_arena(const trf_model *model, const trf_real *arena, int64_t n)
-{
-    trf_tensor tensor = trf_tensor_of(model->run.backend->on_host ? (trf_real *)(uintptr_t)arena : NULL, 1, n, 1, 1);
-    tensor.home = &model->run;
-    tensor.there = (trf_real *)(uintptr_t)arena;
-    return kit_numbers(tensor);
 }
 
 /* The same tensor with its numbers in the host's memory, and what was done to them taken back. */
@@ -72,14 +85,6 @@ static KIT_UNUSED uint64_t hash_tensor(uint64_t hash, trf_tensor tensor)
     return hash;
 }
 
-static KIT_UNUSED uint64_t hash_arena(uint64_t hash, const trf_model *model, const trf_real *arena)
-{
-    trf_real *numbers = kit_arena(model, arena, model->layout.n_weights);
-    hash = hash_bytes(hash, numbers, (size_t)model->layout.n_weights * sizeof *numbers);
-    free(numbers);
-    return hash;
-}
-
 static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
 {
     int32_t i;
@@ -98,9 +103,10 @@ static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 /* Everything that an update changes and a failure must not: weights, moments and the step. */
 static KIT_UNUSED uint64_t hash_state(const trf_trainer *t)
 {
-    uint64_t hash = hash_arena(HASH_START, t->model, t->model->weights);
-    hash = hash_arena(hash, t->model, t->m);
-    hash = hash_arena(hash, t->model, t->v);
+    int64_t n = t->model->layout.n_weights;
+    uint64_t hash = hash_tensor(HASH_START, kit_there(t->model, t->model->weights, n));
+    hash = hash_tensor(hash, kit_there(t->model, t->m, n));
+    hash = hash_tensor(hash, kit_there(t->model, t->v, n));
     return hash_bytes(hash, &t->step, sizeof t->step);
 }
 #endif
