@@ -625,6 +625,235 @@ static void test_device_is_strict(void **state)
     assert_int_equal(apart.n_blocks, 0);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Failures: memory of the device that is not there, and a device that has broken. */
+
+enum { ROWS = 6, BLOCK_NUMBERS = 4096 };
+static trf_real block_in[BLOCK_NUMBERS], block_out[BLOCK_NUMBERS];
+
+/* The next tensor of an array, and a new one of `n0` by `n1` (0: rank 1). */
+static trf_tensor cut(trf_real *from, int64_t *at, int64_t n0, int64_t n1)
+{
+    trf_tensor t = trf_tensor_of(from + *at, n1 ? 2 : 1, n0, n1, 1);
+    *at += trf_tensor_count(&t);
+    assert_true(*at <= BLOCK_NUMBERS);
+    return t;
+}
+
+enum { BLOCKS = 9 };
+static trf_status block_call(trf_context *context, int which, trf_error *e)
+{
+    static const int32_t lengths[] = {4, 2}, ids[] = {5, 6, 7, 7, 8, 3};
+    trf_attention_shape shape = {lengths, lengths, 2, HEADS, TRF_FULL};
+    trf_sequences tokens = {ids, lengths, 2};
+    trf_embedding_options embedding = {TRF_POSITIONS_INTERLEAVED, 1, 2, NULL};
+    trf_cross_entropy_options smoothing = {0.1, TRF_SMOOTH_UNIFORM, -1};
+    trf_dropout dropout = {0.5, 3, 1, 2};
+    trf_attention_params heads, dheads;
+    trf_feed_forward_params feed, dfeed;
+    int64_t in = 0, out = 0;
+    trf_tensor x = cut(block_in, &in, ROWS, D), y = cut(block_out, &out, ROWS, D), z = cut(block_out, &out, ROWS, D), saved;
+    trf_tensor w = cut(block_in, &in, VOCAB, D), dw = cut(block_out, &out, VOCAB, D);
+    double loss;
+    trf_status status;
+    switch (which) {
+    case 0: return trf_embedding(context, &y, &tokens, &w, &embedding, e);
+    case 1: return trf_linear_backward(context, &y, &dw, NULL, &w, &w, &w, e) == TRF_E_SHAPE
+                 ? trf_embedding_backward(context, &dw, NULL, &x, &tokens, &embedding, e) : TRF_E_INTERNAL;
+    case 2: return trf_residual(context, &y, &x, &x, &dropout, e);
+    case 3: return trf_residual_backward(context, &y, &z, &x, &dropout, e);
+    case 4: return trf_attention(context, &y, &x, &x, &x, &shape, NULL, e);
+    case 5:
+        status = trf_cross_entropy(context, &loss, &y, &dw, NULL, &x, &w, NULL, ids, &smoothing, e);
+        assert_true(status == TRF_OK ? loss > 0 : loss == 0);
+        return status;
+    case 6:
+        w = cut(block_in, &in, D, 0);
+        saved = cut(block_out, &out, trf_layer_norm_saved(ROWS), 0);
+        return trf_layer_norm(context, &y, &x, &w, &w, 1e-5, &saved, e);
+    case 7:
+        heads.in_weight = cut(block_in, &in, 3 * D, D); heads.in_bias = cut(block_in, &in, 3 * D, 0);
+        heads.out_weight = cut(block_in, &in, D, D); heads.out_bias = cut(block_in, &in, D, 0);
+        dheads.in_weight = cut(block_out, &out, 3 * D, D); dheads.in_bias = cut(block_out, &out, 3 * D, 0);
+        dheads.out_weight = cut(block_out, &out, D, D); dheads.out_bias = cut(block_out, &out, D, 0);
+        saved = cut(block_in, &in, trf_multi_head_attention_saved(ROWS, ROWS, D, HEADS), 0);
+        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, &x, &x, NULL, &heads, &shape, &saved, e);
+    default:
+        feed.w1 = cut(block_in, &in, 24, D); feed.b1 = cut(block_in, &in, 24, 0);
+        feed.w2 = cut(block_in, &in, D, 24); feed.b2 = cut(block_in, &in, D, 0);
+        dfeed.w1 = cut(block_out, &out, 24, D); dfeed.b1 = cut(block_out, &out, 24, 0);
+        dfeed.w2 = cut(block_out, &out, D, 24); dfeed.b2 = cut(block_out, &out, D, 0);
+        saved = cut(block_in, &in, trf_feed_forward_saved(ROWS, 24), 0);
+        return trf_feed_forward_backward(context, &y, &dfeed, &x, &x, &feed, TRF_GELU, &saved, e);
+    }
+}
+
+/* What is made to fail. Creations leave nothing behind; the others leave their object as it was. */
+enum {
+    CREATE_MODEL, COPY_MODEL, LOAD_MODEL, CREATE_TRAINER, LOAD_CHECKPOINT, CREATE_TRANSLATOR,
+    TRAIN, EVALUATE, LATE_REPORT, TRANSLATE, PREFIXED, SCORE, ENCODE, LOGITS, ATTENTION, SAVE_MODEL, SAVE_CHECKPOINT,
+    READ, WRITE, FIRST_BLOCK, ACTIONS = FIRST_BLOCK + BLOCKS
+};
+
+static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
+{
+    static trf_real numbers[200 * VOCAB];
+    static kit_pairs other;
+    trf_batch large = kit_fill(&data, 12, 17, 18, VOCAB, 3), one = kit_slice(&large, 0, 1);
+    trf_batch prefixes = kit_fill(&other, 12, 1, 2, VOCAB, 4);
+    trf_config c = config_of(POST_TIED);
+    trf_train_options o = training_of(1);
+    trf_search s = search_of(TRF_SEARCH_PAPER, 3);
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    trf_tensor out;
+    apart_counts counted;
+    double scores[12];
+    trf_status status;
+    options.device.threads = 1;
+    memset(scores, 0, sizeof scores);
+    memset(numbers, 0, sizeof numbers);
+    switch (what) {
+    case CREATE_MODEL: status = trf_model_create(&model, &c, e); break;
+    case COPY_MODEL: status = trf_model_copy(&model, l->model, e); break;
+    case LOAD_MODEL: status = trf_model_load(&model, in_folder("model"), &options, e); break;
+    case CREATE_TRAINER: status = trf_trainer_create(&trainer, l->model, &o, e); break;
+    case LOAD_CHECKPOINT:
+        status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
+        break;
+    case CREATE_TRANSLATOR: status = trf_translator_create(&translator, l->model, &s, e); break;
+    case TRAIN: status = trf_train_step(l->trainer, &large, &report, e); break;
+    case EVALUATE: status = trf_evaluate(l->trainer, &large, &report, e); break;
+    case LATE_REPORT: status = trf_trainer_report(l->trainer, &report, e); break;
+    case TRANSLATE:
+        status = trf_translate_batch(l->translator, &large.source, e);
+        if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
+        break;
+    case PREFIXED: status = trf_translate_prefixed(l->translator, &large.source, &prefixes.target, e); break;
+    case SCORE: status = trf_score(l->translator, &large, scores, e); break;
+    case ENCODE:
+        out = trf_tensor_of(numbers, 2, trf_source_rows(l->model, &one.source), D, 1);
+        status = trf_encode(l->translator, &one.source, &out, e);
+        break;
+    case LOGITS:
+        out = trf_tensor_of(numbers, 2, trf_target_rows(l->model, &one.target), VOCAB, 1);
+        status = trf_logits(l->translator, &one, &out, e);
+        break;
+    case ATTENTION:
+        out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);
+        status = trf_attention_weights(l->translator, &one, TRF_DECODER_SELF, 0, 0, &out, e);
+        break;
+    case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), e); break;
+    case SAVE_CHECKPOINT: status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e); break;
+    case READ: out = trf_parameter(l->model, 0); status = trf_tensor_read(&out, numbers, VOCAB * D, e); break;
+    case WRITE:
+        out = trf_trainer_parameter(l->trainer, 1);
+        status = trf_tensor_write(&out, numbers, trf_tensor_count(&out), e);
+        break;
+    default: status = block_call(l->context, what - FIRST_BLOCK, e); break;
+    }
+    counted = apart.n;
+    apart_reset();                  /* what follows is not tested */
+    *hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), scores, sizeof scores);
+    if (model) *hash ^= hash_weights(*hash, model);
+    if (what == TRAIN || what == EVALUATE || what == LATE_REPORT) *hash = hash_bytes(*hash, &report, sizeof report);
+    if (what == TRANSLATE || what == PREFIXED) *hash = hash_answers(*hash, l->translator, 12);
+    if (what >= FIRST_BLOCK) *hash = hash_bytes(*hash, block_out, sizeof block_out);
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    apart.n = counted;
+    return status;
+}
+
+static lab fresh_lab(void)
+{
+    trf_device device = trf_device_default();
+    trf_batch batch = batch_of(1);
+    lab l;
+    int i;
+    for (i = 0; i < BLOCK_NUMBERS; i++) { block_in[i] = (trf_real)sin((double)i); block_out[i] = (trf_real)0.25; }
+    device.threads = 1;
+    l.context = NULL;
+    l.model = model_of(POST_TIED);
+    l.trainer = trainer_of(l.model, 1);
+    l.translator = translator_of(l.model, TRF_SEARCH_PAPER, 3);
+    OK(trf_context_create(&l.context, &device, NULL, &err));
+    OK(trf_train_step(l.trainer, &batch, NULL, &err));
+    return l;
+}
+
+/* Fails once at every alloc, or from every sync on; then nothing is wrong any more, and the answer is the CPU's. */
+static int fail_everywhere(int what, int broken)
+{
+    static trf_real before[BLOCK_NUMBERS];
+    uint64_t want, got, state, weights;
+    int64_t k;
+    int failed, blocks;
+    trf_status status;
+    lab l;
+    apart.off = 1;
+    l = fresh_lab();
+    OK(act(&l, what, &want, &err));
+    lab_end(&l);
+    apart.off = 0;
+    for (k = 1, failed = 1; failed; k++) {
+        l = fresh_lab();
+        state = hash_state(l.trainer);
+        weights = hash_weights(HASH_START, l.model);
+        memcpy(before, block_out, sizeof before);
+        unlink(in_folder("saved"));
+        blocks = apart.n_blocks;
+        apart_reset();
+        if (broken) apart.fail_sync = k; else apart.fail_alloc = k;
+        dirty();
+        status = act(&l, what, &got, &err);
+        failed = broken ? apart.n.syncs >= k : apart.n.allocs >= k;
+        apart_reset();
+        if (failed) {
+            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "apart" : err.what, -1);
+            if (what < TRAIN || what >= SAVE_MODEL) assert_true(apart.n_blocks - blocks <= (what >= FIRST_BLOCK));
+            assert_int_equal(apart.n_late, 0);
+            if (!broken) assert_memory_equal(before, block_out, sizeof before);
+            if (!(broken && (what == TRAIN || what == WRITE))) {    /* whose work is done before anybody asks */
+                assert_true(state == hash_state(l.trainer));
+                assert_true(weights == hash_weights(HASH_START, l.model));
+                assert_int_equal(access(in_folder("saved"), F_OK), -1);
+                memcpy(block_out, before, sizeof before);
+                OK(act(&l, what, &got, &err));
+                assert_true(got == want);
+            }
+        } else {
+            assert_int_equal(status, TRF_OK);
+            assert_true(got == want);
+        }
+        lab_end(&l);
+        assert_int_equal(apart.n_blocks, 0);
+        assert_int_equal(apart.n_late, 0);
+    }
+    return (int)k - 2;
+}
+
+static void test_failures(void **state)
+{
+    int what, broken, times[2] = {0, 0};
+    lab l = fresh_lab();
+    (void)state;
+    OK(trf_model_save(l.model, in_folder("model"), &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, in_folder("checkpoint"), &err));
+    lab_end(&l);
+    for (what = 0; what < ACTIONS; what++)
+        for (broken = 0; broken < 2; broken++) {
+            int n = fail_everywhere(what, broken);
+            times[broken] += n;
+            if (broken && what != CREATE_TRAINER && what != CREATE_TRANSLATOR) assert_true(n > 0);
+        }
+    assert_true(times[0] > 60 && times[1] > 60);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +866,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_counts_of_looks),
         cmocka_unit_test(test_host_accesses_fault),
         cmocka_unit_test(test_device_is_strict),
+        cmocka_unit_test(test_failures),
     };
     (void)argc;
     kit_sleep_while_waiting(argv);
