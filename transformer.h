@@ -3394,16 +3394,15 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
     trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
-    job.row0 = 0;
-    do {                        /* once without rows too: `first` sets the gradients of the weight */
+    /* once without rows too: `first` sets the gradients of the weight */
+    for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx && (l->dw || l->db))
             trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
 #endif
-        job.row0 += TRF__LOSS_GROUP;
-    } while (job.row0 < l->rows);
+    }
     trf__loss_sums(l, job.hit);
 }
 
@@ -3827,8 +3826,9 @@ extern int exec_blas_async(long, void *) __attribute__((weak));
 
 #if defined(TRF__TEST_BACKEND)      /* tests put a device of their own in the place of the CPU */
 static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+#define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
-#define TRF__TEST_BACKEND(cpu) (cpu)
+#define TRF__BACKEND(cpu) (cpu)
 #endif
 
 /* The backend of a kind of device, or NULL if this copy was built without it. */
@@ -3838,13 +3838,13 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
 #endif
 #if defined(TRF_WITH_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
 #endif
-    return TRF__TEST_BACKEND(&trf__cpu_backend);
+    return TRF__BACKEND(&trf__cpu_backend);
 }
 
 #if defined(_OPENMP)

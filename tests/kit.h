@@ -19,13 +19,76 @@ static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 }
 #define HASH_START 0xCBF29CE484222325u
 
+/* n numbers (or other things of the same size) of the model's device, wherever that is, to the host and back. */
+static KIT_UNUSED trf_tensor kit_there(const trf_model *model, const void *there, int64_t n)
+{
+    trf_real *address = (trf_real *)(uintptr_t)there;
+    trf_tensor tensor = trf_tensor_of(model->run.backend->on_host ? address : NULL, 1, n, 1, 1);
+    tensor.home = &model->run;
+    tensor.there = address;
+    return tensor;
+}
+static KIT_UNUSED void kit_get(const trf_model *model, void *to, const void *there, int64_t n)
+{
+    trf_tensor tensor = kit_there(model, there, n);
+    if (trf_tensor_read(&tensor, (trf_real *)to, n, NULL) != TRF_OK) abort();
+}
+static KIT_UNUSED void kit_put(const trf_model *model, void *there, const trf_real *from, int64_t n)
+{
+    trf_tensor tensor = kit_there(model, there, n);
+    if (trf_tensor_write(&tensor, from, n, NULL) != TRF_OK) abort();
+}
+
+/* A copy of a tensor's numbers, to be freed. */
+static KIT_UNUSED trf_real *kit_numbers(trf_tensor tensor)
+{
+    int64_t n = trf_tensor_count(&tensor);
+    trf_real *numbers = (trf_real *)malloc((size_t)n * sizeof *numbers + 1);
+    if (!numbers || trf_tensor_read(&tensor, numbers, n, NULL) != TRF_OK) abort();
+    return numbers;
+}
+
+/* The same tensor with its numbers in the host's memory, and what was done to them taken back. */
+static KIT_UNUSED trf_tensor kit_open(trf_tensor tensor)
+{
+    if (!tensor.data && tensor.home) tensor.data = kit_numbers(tensor);
+    else tensor.home = NULL;
+    return tensor;
+}
+static KIT_UNUSED void kit_close(trf_tensor *tensor)
+{
+    trf_real *numbers = tensor->data;
+    if (!tensor->home) return;
+    tensor->data = NULL;
+    if (trf_tensor_write(tensor, numbers, trf_tensor_count(tensor), NULL) != TRF_OK) abort();
+    free(numbers);
+}
+static KIT_UNUSED double kit_number(trf_tensor tensor, int64_t i)
+{
+    trf_real *numbers = kit_numbers(tensor);
+    double number = (double)numbers[i];
+    free(numbers);
+    return number;
+}
+static KIT_UNUSED void kit_set(trf_tensor tensor, int64_t i, double number)
+{
+    tensor = kit_open(tensor);
+    tensor.data[i] = (trf_real)number;
+    kit_close(&tensor);
+}
+
+static KIT_UNUSED uint64_t hash_tensor(uint64_t hash, trf_tensor tensor)
+{
+    trf_real *numbers = kit_numbers(tensor);
+    hash = hash_bytes(hash, numbers, (size_t)trf_tensor_count(&tensor) * sizeof *numbers);
+    free(numbers);
+    return hash;
+}
+
 static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
-        hash = hash_bytes(hash, w.data, (size_t)trf_tensor_count(&w) * sizeof *w.data);
-    }
+    for (i = 0; i < trf_parameter_count(model); i++) hash = hash_tensor(hash, trf_parameter(model, i));
     return hash;
 }
 
@@ -33,20 +96,17 @@ static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
 static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(t->model); i++) {
-        trf_tensor g = trf_gradient(t, i);
-        hash = hash_bytes(hash, g.data, (size_t)trf_tensor_count(&g) * sizeof *g.data);
-    }
+    for (i = 0; i < trf_parameter_count(t->model); i++) hash = hash_tensor(hash, trf_gradient(t, i));
     return hash;
 }
 
 /* Everything that an update changes and a failure must not: weights, moments and the step. */
 static KIT_UNUSED uint64_t hash_state(const trf_trainer *t)
 {
-    size_t bytes = (size_t)t->model->layout.n_weights * sizeof(trf_real);
-    uint64_t hash = hash_bytes(HASH_START, t->model->weights, bytes);
-    hash = hash_bytes(hash, t->m, bytes);
-    hash = hash_bytes(hash, t->v, bytes);
+    int64_t n = t->model->layout.n_weights;
+    uint64_t hash = hash_tensor(HASH_START, kit_there(t->model, t->model->weights, n));
+    hash = hash_tensor(hash, kit_there(t->model, t->m, n));
+    hash = hash_tensor(hash, kit_there(t->model, t->v, n));
     return hash_bytes(hash, &t->step, sizeof t->step);
 }
 #endif
@@ -112,21 +172,34 @@ typedef struct kit_memory {
 
 enum { KIT_GUARD = 64 };        /* bytes behind each block: its size, then 0xC7 */
 
+static KIT_UNUSED int kit_refuses(kit_memory *m, size_t bytes)
+{
+    m->calls++;
+    if (m->fail_at && (m->calls == m->fail_at || (m->for_ever && m->calls > m->fail_at))) return 1;
+    if (m->limit && bytes > (size_t)m->limit) return 1;
+    return bytes == 0 || bytes > (size_t)1 << 34;
+}
+static KIT_UNUSED void kit_took(kit_memory *m, size_t bytes)
+{
+    m->blocks++;
+    m->live += (int64_t)bytes;
+    if (m->live > m->peak) m->peak = m->live;
+}
+static KIT_UNUSED void kit_gave(kit_memory *m, size_t bytes)
+{
+    m->blocks--;
+    m->live -= (int64_t)bytes;
+}
+
 static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
 {
     kit_memory *m = (kit_memory *)user;
     void *memory = NULL;
-    m->calls++;
-    if (m->fail_at && (m->calls == m->fail_at || (m->for_ever && m->calls > m->fail_at))) return NULL;
-    if (m->limit && bytes > (size_t)m->limit) return NULL;
-    if (bytes == 0 || align != 64 || bytes > (size_t)1 << 34) return NULL;
-    if (posix_memalign(&memory, align, bytes + KIT_GUARD)) return NULL;
+    if (kit_refuses(m, bytes) || align != 64 || posix_memalign(&memory, align, bytes + KIT_GUARD)) return NULL;
     memset(memory, 0xA5, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may count on zeros */
     memset((char *)memory + bytes, 0xC7, KIT_GUARD);
     memcpy((char *)memory + bytes, &bytes, sizeof bytes);
-    m->blocks++;
-    m->live += (int64_t)bytes;
-    if (m->live > m->peak) m->peak = m->live;
+    kit_took(m, bytes);
     return memory;
 }
 
@@ -139,8 +212,7 @@ static KIT_UNUSED void kit_free(void *user, void *memory, size_t bytes)
     for (i = sizeof asked; i < KIT_GUARD && guard[i] == 0xC7; i++) { }
     if (asked != bytes || i < KIT_GUARD) abort();       /* freed with another size, or written behind its end */
     memset(memory, 0x5A, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may look again */
-    m->blocks--;
-    m->live -= (int64_t)bytes;
+    kit_gave(m, bytes);
     free(memory);
 }
 
@@ -154,6 +226,27 @@ static KIT_UNUSED trf_hooks kit_hooks(kit_memory *m)
     hooks.free = kit_free;
     return hooks;
 }
+
+/* Memory of a device counts too, and may be refused, where a program has this allocator. */
+static KIT_UNUSED int kit_counts(const trf_hooks *hooks, size_t bytes)
+{
+    kit_memory *m = (kit_memory *)hooks->user;
+    if (hooks->alloc != kit_alloc) return 1;
+    if (kit_refuses(m, bytes)) return 0;
+    kit_took(m, bytes);
+    return 1;
+}
+static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
+{
+    if (hooks->alloc == kit_alloc) kit_gave((kit_memory *)hooks->user, bytes);
+}
+
+#if defined(TRF__TEST_BACKEND)
+#include "apart.h"
+#else
+#define apart_enter() ((void)0)
+#define apart_leave() ((void)0)
+#endif
 
 /* Tests ask for more threads than there may be processors: those that wait should sleep, not spin. OpenMP reads this
    only once, so the program starts itself again. */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <cmocka.h>
+#include "kit.h"
 
 enum { MAX_VOCAB = 12, MAX_TOKENS = 12, MAX_WIDE = 256, MAX_RANKS = 16, MAX_ALL = 8192, EOS = 0 };
 

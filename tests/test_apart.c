@@ -1,0 +1,875 @@
+/* The seam between the model and the hardware: on a device apart (tests/apart.h) everything has the CPU's bits, crosses
+   the seam as seldom as it should, and fails as it should; and that device does see who reaches past the seam. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#define TRF_IMPLEMENTATION
+#define TRF__TEST_BACKEND apart_backend
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+#include "checks.h"
+
+enum { VOCAB = 40, D = 16, HEADS = 2, STEPS = 20 };
+
+static char folder[] = "/tmp/trf-apart-XXXXXX";
+static const char *in_folder(const char *name)
+{
+    static char path[2][128];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Models to try, and what is done with them. */
+
+static kit_pairs data;
+
+enum { POST_TIED, PRE_LEARNED, DECODER_ONLY, UNTIED_GELU, VARIANTS };
+
+static trf_config config_of(int variant)
+{
+    trf_config c = trf_config_tiny();
+    c.d_model = D; c.n_heads = HEADS; c.d_ff = 24;
+    c.encoder_layers = c.decoder_layers = 2;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.max_length = 64;
+    c.device.threads = 1;
+    c.seed = 5;
+    if (variant == POST_TIED) c.tying = TRF_TIED_ALL;
+    if (variant == PRE_LEARNED) { c.norm_place = TRF_PRE_NORM; c.positions = TRF_POSITIONS_LEARNED; }
+    if (variant == DECODER_ONLY) {
+        c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.source_vocab = 0; c.tying = TRF_TIED_DECODER;
+    }
+    if (variant == UNTIED_GELU) { c.activation = TRF_GELU; c.source_eos = 1; c.generator_bias = 0; }
+    return c;
+}
+
+static trf_train_options training_of(int threads)
+{
+    trf_train_options o = trf_train_defaults();
+    o.warmup = 10;
+    o.clip_norm = 0.7;
+    o.threads = threads;
+    o.source_tokens = o.target_tokens = 64;
+    o.sequences = 8;
+    o.longest = 16;
+    return o;
+}
+
+static trf_search search_of(int rule, int beam)
+{
+    trf_search s = trf_search_defaults();
+    trf_search_set_rule(&s, (trf_search_rule)rule);
+    s.beam = beam;
+    s.n_best = beam < 2 ? beam : 2;
+    s.max_length_a = 1; s.max_length_b = 5;
+    s.max_sentences = 4;
+    s.threads = 1;
+    return s;
+}
+
+static trf_model *model_of(int variant)
+{
+    trf_config c = config_of(variant);
+    trf_model *model = NULL;
+    OK(trf_model_create(&model, &c, &err));
+    return model;
+}
+
+static trf_trainer *trainer_of(trf_model *model, int threads)
+{
+    trf_train_options o = training_of(threads);
+    trf_trainer *trainer = NULL;
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    return trainer;
+}
+
+static trf_translator *translator_of(const trf_model *model, int rule, int beam)
+{
+    trf_search s = search_of(rule, beam);
+    trf_translator *translator = NULL;
+    OK(trf_translator_create(&translator, model, &s, &err));
+    return translator;
+}
+
+static trf_batch batch_of(int step) { return kit_fill(&data, 6, 1, step % 7 == 6 ? 18 : 8, VOCAB, (uint64_t)step); }
+
+/* Every third step in two micro-batches; reports now and then. */
+static uint64_t train(trf_trainer *t, int from, int to, uint64_t hash)
+{
+    trf_step_report report;
+    int step;
+    for (step = from; step < to; step++) {
+        trf_batch batch = batch_of(step), half[2];
+        memset(&report, 0, sizeof report);
+        if (step % 3) OK(trf_train_step(t, &batch, step % 2 ? &report : NULL, &err));
+        else {
+            half[0] = kit_slice(&batch, 0, 2);
+            half[1] = kit_slice(&batch, 2, 4);
+            half[1].ordinal = 0;
+            OK(trf_forward_backward(t, &half[0], NULL, &err));
+            OK(trf_forward_backward(t, &half[1], step % 2 ? &report : NULL, &err));
+            hash = hash_bytes(hash, &report, sizeof report);
+            OK(trf_optimizer_step(t, &report, &err));
+        }
+        hash = hash_bytes(hash, &report, sizeof report);
+    }
+    return hash;
+}
+
+static uint64_t hash_answers(uint64_t hash, const trf_translator *t, int sentences)
+{
+    int i, k;
+    for (i = 0; i < sentences; i++)
+        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+            hash = hash_bytes(hash, &h->n, sizeof h->n);
+            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+            hash = hash_bytes(hash, &h->score, sizeof h->score);
+        }
+    return hash;
+}
+
+static trf_sequences sources_of(trf_batch *batch, const trf_config *c)
+{
+    *batch = kit_fill(&data, 6, 1, 9, VOCAB, 77);
+    return c->kind == TRF_DECODER_ONLY ? batch->target : batch->source;
+}
+
+/* Everything a translator says. */
+static uint64_t look(trf_translator *t, uint64_t hash)
+{
+    static trf_real numbers[200 * VOCAB];
+    const trf_config *c = trf_model_config(t->model);
+    trf_batch batch, one;
+    trf_sequences sources = sources_of(&batch, c);
+    trf_tensor out;
+    double scores[6];
+    int64_t rows = trf_target_rows(t->model, &batch.target);
+    OK(trf_translate_batch(t, &sources, &err));
+    hash = hash_answers(hash, t, sources.count);
+    if (c->kind != TRF_DECODER_ONLY) {
+        trf_batch prefixes = kit_fill(&data + 0, 6, 0, 3, VOCAB, 78);
+        trf_sequences wanted = prefixes.source;
+        static kit_pairs other;
+        trf_batch again = kit_fill(&other, 6, 1, 9, VOCAB, 77);
+        OK(trf_translate_prefixed(t, &again.source, &wanted, &err));
+        hash = hash_answers(hash, t, 6);
+        sources_of(&batch, c);
+        out = trf_tensor_of(numbers, 2, trf_source_rows(t->model, &batch.source), D, 1);
+        OK(trf_encode(t, &batch.source, &out, &err));
+        hash = hash_tensor(hash, out);
+    }
+    OK(trf_score(t, &batch, scores, &err));
+    hash = hash_bytes(hash, scores, sizeof scores);
+    out = trf_tensor_of(numbers, 2, rows, VOCAB, 1);
+    OK(trf_logits(t, &batch, &out, &err));
+    hash = hash_tensor(hash, out);
+    one = kit_slice(&batch, 1, 1);
+    out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);
+    OK(trf_attention_weights(t, &one, TRF_DECODER_SELF, 1, 1, &out, &err));
+    return hash_tensor(hash, out);
+}
+
+static uint64_t life(int variant, int threads)
+{
+    trf_model *model = model_of(variant), *copy = NULL;
+    trf_trainer *trainer = trainer_of(model, threads);
+    trf_step_report report;
+    trf_batch batch;
+    uint64_t hash = train(trainer, 0, STEPS, HASH_START);
+    int rule;
+    batch = batch_of(3);
+    OK(trf_evaluate(trainer, &batch, &report, &err));
+    hash = hash_bytes(hash, &report, sizeof report);
+    hash ^= hash_state(trainer);
+    OK(trf_model_copy(&copy, model, &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    for (rule = TRF_SEARCH_PAPER; rule <= TRF_SEARCH_HUGGING_FACE; rule++) {
+        trf_translator *t = translator_of(copy, rule, rule == TRF_SEARCH_RAW ? 1 : 3);
+        hash = look(t, hash);
+        trf_translator_destroy(t);
+    }
+    trf_model_destroy(copy);
+    return hash;
+}
+
+static void test_same_bits(void **state)
+{
+    int variant, threads;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++)
+        for (threads = 1; threads <= 2; threads++) {
+            uint64_t cpu, other;
+            apart.off = 1;
+            cpu = life(variant, threads);
+            apart_reset();
+            apart.off = 0;
+            other = life(variant, threads);
+            assert_true(apart.n.top > 0 && apart.n.adam == STEPS);      /* it was there that it was computed */
+            assert_true(cpu == other);
+            assert_int_equal(apart.n_blocks, 0);
+            assert_int_equal(apart.n_late, 0);
+        }
+}
+
+static uint64_t hash_file(const char *path)
+{
+    static unsigned char bytes[1 << 20];
+    FILE *f = fopen(path, "rb");
+    size_t n;
+    if (!f) return 0;
+    n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    return hash_bytes(HASH_START, bytes, n);
+}
+
+/* A checkpoint of one device goes on with the same bits on the other. */
+static void test_checkpoints_move(void **state)
+{
+    uint64_t want = 0, files = 0;
+    int variant, first;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        for (first = 0; first < 3; first++) {       /* made on the CPU, then apart; then back to the CPU and apart */
+            trf_load_options options = trf_load_defaults();
+            trf_model *model, *next = NULL;
+            trf_trainer *trainer, *on = NULL;
+            options.device.threads = 1;
+            apart.off = first != 1;
+            model = model_of(variant);
+            trainer = trainer_of(model, 1);
+            train(trainer, 0, 5, 0);
+            OK(trf_checkpoint_save(trainer, NULL, in_folder("five"), &err));
+            if (first == 0) { train(trainer, 5, 10, 0); want = hash_state(trainer); files = hash_file(in_folder("five")); }
+            assert_true(files == hash_file(in_folder("five")));
+            trf_trainer_destroy(trainer);
+            trf_model_destroy(model);
+            apart.off = first == 1;
+            OK(trf_checkpoint_load(&next, &on, NULL, in_folder("five"), NULL, &options, &err));
+            assert_int_equal(next->run.backend->on_host, first == 1);
+            train(on, 5, 10, 0);
+            assert_true(hash_state(on) == want);
+            trf_trainer_destroy(on);
+            trf_model_destroy(next);
+        }
+    }
+    apart.off = 0;
+    assert_int_equal(apart.n_blocks, 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What crosses the seam. */
+
+#define CROSSED(up, down, fetched, synced) \
+    do { \
+        assert_int_equal(apart.n.uploads, up); assert_int_equal(apart.n.downloads, down); \
+        assert_int_equal(apart.n.fetches, fetched); assert_int_equal(apart.n.syncs, synced); \
+        assert_int_equal(apart.n.idle_syncs, 0); assert_int_equal(apart.n.zeroes, 0); \
+        assert_int_equal(apart.n.copies, 0); assert_int_equal(apart.n_late, 0); \
+        apart_reset(); \
+    } while (0)
+
+static void test_counts_of_training(void **state)
+{
+    int variant, i;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_model *model = model_of(variant);
+        trf_trainer *t = trainer_of(model, 1);
+        trf_batch batch = batch_of(0);
+        trf_step_report report;
+        apart_reset();
+        for (i = 0; i < 5; i++) OK(trf_train_step(t, &batch, NULL, &err));
+        assert_int_equal(apart.n.allocs, 0);
+        CROSSED(5, 0, 0, 0);
+        OK(trf_train_step(t, &batch, &report, &err));
+        CROSSED(1, 1, 0, 1);
+        OK(trf_trainer_report(t, &report, &err));
+        CROSSED(0, 1, 0, 1);
+        for (i = 0; i < 4; i++) OK(trf_forward_backward(t, &batch, NULL, &err));
+        CROSSED(4, 0, 0, 0);
+        OK(trf_optimizer_step(t, NULL, &err));
+        CROSSED(0, 0, 0, 0);
+        OK(trf_forward_backward(t, &batch, &report, &err));
+        CROSSED(1, 1, 0, 1);
+        trf_discard_gradients(t);
+        OK(trf_forward_backward(t, &batch, NULL, &err));
+        OK(trf_optimizer_step(t, &report, &err));
+        CROSSED(1, 1, 0, 1);
+        OK(trf_evaluate(t, &batch, &report, &err));
+        CROSSED(1, 1, 0, 1);
+        OK(trf_evaluate(t, &batch, NULL, &err));
+        CROSSED(1, 0, 0, 0);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+        assert_int_equal(apart.n_blocks, 0);
+    }
+}
+
+/* Growing uploads the table of positions, which is made on the host row by row, and nothing else. */
+static void test_counts_of_growth(void **state)
+{
+    int variant;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_model *model = model_of(variant);
+        trf_trainer *t = trainer_of(model, 1);
+        trf_batch batch = kit_fill(&data, 12, 17, 18, VOCAB, 3);
+        int table = model->config.positions != TRF_POSITIONS_LEARNED;
+        apart_reset();
+        OK(trf_train_step(t, &batch, NULL, &err));
+        assert_int_equal(apart.n.allocs, 2);
+        CROSSED(1 + table * t->pass.limits.longest, 0, 0, 0);
+        OK(trf_train_step(t, &batch, NULL, &err));
+        CROSSED(1, 0, 0, 0);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+static int reduce_nothing(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    (void)user; (void)stream;
+    apart_enter();
+    gradients[0] += 0;
+    gradients[count - 1] += 0;
+    apart_leave();
+    return 0;
+}
+
+/* With ranks the step has to know whether any of them has a token: that is waited for. */
+static void test_counts_of_ranks(void **state)
+{
+    trf_train_options o = training_of(1);
+    trf_model *model = model_of(POST_TIED);
+    trf_trainer *t = NULL;
+    trf_batch batch = batch_of(0);
+    trf_step_report report;
+    (void)state;
+    o.all_reduce = reduce_nothing;
+    OK(trf_trainer_create(&t, model, &o, &err));
+    apart_reset();
+    OK(trf_train_step(t, &batch, NULL, &err));
+    CROSSED(1, 1, 0, 1);
+    OK(trf_train_step(t, &batch, &report, &err));
+    CROSSED(1, 2, 0, 2);
+    trf_trainer_destroy(t);
+    trf_model_destroy(model);
+}
+
+/* A token costs one of each, whatever the beam and however many sentences; a round one upload more, for its sources. */
+static void test_counts_of_decoding(void **state)
+{
+    static const int beams[] = {1, 4, 16}, counts[] = {1, 4, 11};
+    int variant, b, n, rule;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_model *model = model_of(variant);
+        int source = model->config.kind == TRF_ENCODER_DECODER;
+        for (b = 0; b < 3; b++)
+            for (n = 0; n < 3; n++)
+                for (rule = TRF_SEARCH_PAPER; rule <= TRF_SEARCH_HUGGING_FACE; rule++) {
+                    trf_translator *t = translator_of(model, rule, beams[b]);
+                    trf_batch batch = kit_fill(&data, counts[n], 1, 7, VOCAB, (uint64_t)n);
+                    int64_t tokens, rounds = (counts[n] + 3) / 4;
+                    OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
+                    apart_reset();
+                    OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
+                    tokens = apart.n.top;
+                    assert_true(tokens >= rounds && tokens <= rounds * 20);
+                    assert_int_equal(apart.n.allocs, 0);
+                    CROSSED(tokens + source * rounds, tokens, 0, tokens);
+                    trf_translator_destroy(t);
+                }
+        trf_model_destroy(model);
+    }
+}
+
+static void test_counts_of_looks(void **state)
+{
+    static trf_real numbers[200 * VOCAB];
+    trf_model *model = model_of(UNTIED_GELU);
+    trf_translator *t = translator_of(model, TRF_SEARCH_PAPER, 4);
+    trf_batch batch = kit_fill(&data, 3, 4, 4, VOCAB, 1), one = kit_slice(&batch, 0, 1);
+    trf_tensor out;
+    double scores[3];
+    int i;
+    (void)state;
+    for (i = 0; i < 2; i++) {       /* the first time memory may grow */
+        apart_reset();
+        OK(trf_score(t, &batch, scores, &err));
+        if (i > 0) CROSSED(1, 1, 0, 1);
+        out = trf_tensor_of(numbers, 2, 15, D, 1);
+        OK(trf_encode(t, &batch.source, &out, &err));
+        if (i > 0) CROSSED(1, 0, 1, 1);
+        out = trf_tensor_of(numbers, 2, 15, VOCAB, 1);
+        OK(trf_logits(t, &batch, &out, &err));
+        if (i > 0) CROSSED(1, 0, 1, 1);
+        out = trf_tensor_of(numbers, 2, 5, 5, 1);
+        OK(trf_attention_weights(t, &one, TRF_DECODER_CROSS, 0, 0, &out, &err));
+        if (i > 0) CROSSED(1, 1, 0, 1);
+    }
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Who reaches past the seam is seen. */
+
+typedef struct lab {
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_translator *translator;
+    trf_context *context;
+} lab;
+
+static lab lab_of(void)
+{
+    static trf_real numbers[200 * VOCAB];
+    int32_t targets[2] = {5, 6};
+    trf_batch batch = batch_of(0);
+    trf_device device = trf_device_default();
+    trf_cross_entropy_options smoothing = {0.1, TRF_SMOOTH_UNIFORM, -1};
+    trf_tensor x = trf_tensor_of(numbers, 2, 2, D, 1), weight = trf_tensor_of(numbers + 100, 2, VOCAB, D, 1);
+    double loss;
+    int64_t i;
+    lab l;
+    l.model = model_of(POST_TIED);
+    l.trainer = trainer_of(l.model, 1);
+    train(l.trainer, 1, 3, 0);
+    batch = batch_of(0);
+    OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
+    OK(trf_optimizer_step(l.trainer, NULL, &err));
+    l.translator = translator_of(l.model, TRF_SEARCH_PAPER, 3);
+    look(l.translator, 0);
+    sources_of(&batch, &l.model->config);
+    OK(trf_translate_batch(l.translator, &batch.source, &err));
+    device.threads = 1;
+    l.context = NULL;
+    OK(trf_context_create(&l.context, &device, NULL, &err));
+    for (i = 0; i < 1000; i++) numbers[i] = (trf_real)sin((double)i);
+    OK(trf_cross_entropy(l.context, &loss, NULL, NULL, NULL, &x, &weight, NULL, targets, &smoothing, &err));
+    return l;
+}
+
+static void lab_end(lab *l)
+{
+    trf_context_destroy(l->context);
+    trf_translator_destroy(l->translator);
+    trf_trainer_destroy(l->trainer);
+    trf_model_destroy(l->model);
+}
+
+typedef struct object { const char *name; const void *there; size_t bytes; } object;
+enum { OBJECTS = 40 };
+
+static int objects_of(const lab *l, object *list)
+{
+    const trf_trainer *t = l->trainer;
+    const trf__pass *p = &t->pass;
+    const trf__stack *decoder = &p->decoder;
+    const trf__hypotheses *h = &l->translator->hypotheses;
+    const trf__layout *layout = &l->model->layout;
+    size_t rows = (size_t)decoder->rows, number = sizeof(trf_real);
+    int n = 0;
+#define OBJECT(what, pointer, size) \
+    do { list[n].name = what; list[n].there = pointer; list[n++].bytes = size; } while (0)
+    OBJECT("weights", l->model->weights, 3 * D * number);
+    OBJECT("gradients", t->gradients, 3 * D * number);
+    OBJECT("sums behind the gradients", t->gradients + layout->n_weights, 10 * number);
+    OBJECT("first moments", t->m, 3 * D * number);
+    OBJECT("second moments", t->v, 3 * D * number);
+    OBJECT("verdict", t->verdict, offsetof(trf__verdict, skipped));
+    OBJECT("tiles", t->tiles, offsetof(trf__tile, decay));
+    OBJECT("sums of squares", t->partial, (size_t)t->n_tiles * sizeof(double));
+    OBJECT("step", p->device_block, offsetof(trf__now, step) + 4);
+    OBJECT("ids", decoder->device.ids, rows * 4);
+    OBJECT("targets", decoder->device.targets, rows * 4);
+    OBJECT("groups", decoder->device.group_rows, rows * 4);
+    OBJECT("spans", decoder->device.cross, (size_t)decoder->n_cross * sizeof(trf__span));
+    OBJECT("embedded", decoder->embedded, rows * D * number);
+    OBJECT("queries, keys and values", decoder->sublayers[0].wide, rows * 3 * D * number);
+    OBJECT("statistics of attention", decoder->sublayers[0].stats, rows * 2 * HEADS * number);
+    OBJECT("statistics of a norm", decoder->sublayers[0].norm_stats, rows * 2 * number);
+    OBJECT("hidden states", decoder->out, rows * D * number);
+    OBJECT("gradients of activations", p->ds, D * number);
+    OBJECT("positions", p->table, 16 * D * number);
+    OBJECT("losses of rows", p->row_loss, rows * 8);
+    OBJECT("sums", p->sums, sizeof *p->sums);
+    OBJECT("room for logits", p->loss_room, VOCAB * number);
+    OBJECT("packed copies", (const trf_real *)l->translator->pass.copies + layout->layers[0].self_in_w,
+           3 * D * D * number);
+    OBJECT("cache", h->cache.self, 2 * D * number);
+    OBJECT("keys of the source", h->cache.cross, 2 * D * number);
+    OBJECT("ancestors", h->ancestors[0], 4);
+    OBJECT("best continuations", h->found, 2 * sizeof(double));
+    OBJECT("logits of a token", h->top_room, VOCAB * number);
+    OBJECT("room for looking inside", l->translator->room, 2 * number);
+    OBJECT("room of a block", l->context->room, 2 * sizeof(double));
+#undef OBJECT
+    assert_true(n <= OBJECTS);
+    return n;
+}
+
+static void seen(int signal_number) { (void)signal_number; _exit(42); }
+
+/* How a child ends that reads, or writes, one byte there. */
+static int touch(const void *there, int write)
+{
+    volatile unsigned char *byte = (volatile unsigned char *)(uintptr_t)there;
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGSEGV, seen);
+        signal(SIGBUS, seen);
+        if (write) *byte = 1; else (void)*byte;
+        _exit(0);
+    }
+    assert_true(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Each kind of object that lives on the device: a host that reads or writes it faults at the first and the last byte;
+   asked for, it has the numbers that the CPU's has. */
+static void test_host_accesses_fault(void **state)
+{
+    object there[OBJECTS], here[OBJECTS];
+    lab host, l;
+    int n, i;
+    (void)state;
+    apart.off = 1;
+    host = lab_of();
+    apart.off = 0;
+    l = lab_of();
+    n = objects_of(&l, there);
+    assert_int_equal(objects_of(&host, here), n);
+    for (i = 0; i < n; i++) {
+        const char *last = (const char *)there[i].there + there[i].bytes - 1;
+        trf_tensor tensor = trf_tensor_of(NULL, 1, (int64_t)(there[i].bytes / sizeof(trf_real)), 1, 1);
+        trf_real *numbers;
+        if (touch(there[i].there, 0) != 42 || touch(last, 0) != 42 || touch(there[i].there, 1) != 42)
+            fail_msg("%s can be touched", there[i].name);
+        assert_int_equal(touch(here[i].there, 0), 0);
+        tensor.home = &l.model->run;
+        tensor.there = (trf_real *)(uintptr_t)there[i].there;
+        numbers = kit_numbers(tensor);
+        assert_int_equal(there[i].bytes, here[i].bytes);
+        if (memcmp(numbers, here[i].there, there[i].bytes)) fail_msg("%s differ from the CPU's", there[i].name);
+        free(numbers);
+    }
+    lab_end(&l);
+    lab_end(&host);
+    assert_int_equal(apart.n_blocks, 0);
+}
+
+/* How a child ends in which a call goes wrong: by apart_abort. */
+#define ABORTS(call) \
+    do { \
+        int how = 0; \
+        pid_t child = fork(); \
+        assert_true(child >= 0); \
+        if (child == 0) { \
+            signal(SIGABRT, SIG_DFL); \
+            if (!freopen("/dev/null", "w", stderr)) _exit(1); \
+            call; \
+            _exit(0); \
+        } \
+        assert_true(waitpid(child, &how, 0) == child && WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT); \
+    } while (0)
+
+/* The other way round, an op that is given memory of the host; and what the device thinks of its own blocks. */
+static void test_device_is_strict(void **state)
+{
+    trf_model *model = model_of(POST_TIED);
+    const trf__run *run = &model->run;
+    const trf__backend *on = run->backend;
+    char *block = (char *)on->alloc(run, 100);
+    trf_real numbers[4] = {1, 2, 3, 4}, back[4];
+    trf__pack pack;
+    (void)state;
+    assert_true((uintptr_t)block % 64 == 0);
+    memset(&pack, 0, sizeof pack);
+    pack.weights = numbers;
+    ABORTS(on->pack(run, &pack));
+    ABORTS(on->upload(run, numbers, numbers, sizeof numbers));
+    ABORTS(on->upload(run, block, model->weights, 16));
+    ABORTS(on->download(run, block, model->weights, 16));
+    ABORTS(on->zero(run, block + 90, 11));
+    ABORTS(on->free(run, block, 99));
+    ABORTS(on->free(run, block + 64, 36));
+    ABORTS((on->free(run, block, 100), on->free(run, block, 100)));
+    ABORTS((apart_enter(), block[100] = 0, on->free(run, block, 100)));
+    on->upload(run, block, numbers, sizeof numbers);
+    on->download(run, back, block, sizeof back);
+    assert_true(((unsigned char *)back)[0] == 0xA5 && ((unsigned char *)back)[sizeof back - 1] == 0xA5);
+    on->zero(run, block, 100);              /* later than the download */
+    assert_int_equal(on->sync(run, NULL), TRF_OK);
+    assert_memory_equal(back, numbers, sizeof back);
+    on->free(run, block, 100);
+    trf_model_destroy(model);
+    assert_int_equal(apart.n_blocks, 0);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Failures: memory of the device that is not there, and a device that has broken. */
+
+enum { ROWS = 6, BLOCK_NUMBERS = 4096 };
+static trf_real block_in[BLOCK_NUMBERS], block_out[BLOCK_NUMBERS];
+
+/* The next tensor of an array, and a new one of `n0` by `n1` (0: rank 1). */
+static trf_tensor cut(trf_real *from, int64_t *at, int64_t n0, int64_t n1)
+{
+    trf_tensor t = trf_tensor_of(from + *at, n1 ? 2 : 1, n0, n1, 1);
+    *at += trf_tensor_count(&t);
+    assert_true(*at <= BLOCK_NUMBERS);
+    return t;
+}
+
+enum { BLOCKS = 9 };
+static trf_status block_call(trf_context *context, int which, trf_error *e)
+{
+    static const int32_t lengths[] = {4, 2}, ids[] = {5, 6, 7, 7, 8, 3};
+    trf_attention_shape shape = {lengths, lengths, 2, HEADS, TRF_FULL};
+    trf_sequences tokens = {ids, lengths, 2};
+    trf_embedding_options embedding = {TRF_POSITIONS_INTERLEAVED, 1, 2, NULL};
+    trf_cross_entropy_options smoothing = {0.1, TRF_SMOOTH_UNIFORM, -1};
+    trf_dropout dropout = {0.5, 3, 1, 2};
+    trf_attention_params heads, dheads;
+    trf_feed_forward_params feed, dfeed;
+    int64_t in = 0, out = 0;
+    trf_tensor x = cut(block_in, &in, ROWS, D), y = cut(block_out, &out, ROWS, D), z = cut(block_out, &out, ROWS, D), saved;
+    trf_tensor w = cut(block_in, &in, VOCAB, D), dw = cut(block_out, &out, VOCAB, D);
+    double loss;
+    trf_status status;
+    switch (which) {
+    case 0: return trf_embedding(context, &y, &tokens, &w, &embedding, e);
+    case 1: return trf_linear_backward(context, &y, &dw, NULL, &w, &w, &w, e) == TRF_E_SHAPE
+                 ? trf_embedding_backward(context, &dw, NULL, &x, &tokens, &embedding, e) : TRF_E_INTERNAL;
+    case 2: return trf_residual(context, &y, &x, &x, &dropout, e);
+    case 3: return trf_residual_backward(context, &y, &z, &x, &dropout, e);
+    case 4: return trf_attention(context, &y, &x, &x, &x, &shape, NULL, e);
+    case 5:
+        status = trf_cross_entropy(context, &loss, &y, &dw, NULL, &x, &w, NULL, ids, &smoothing, e);
+        assert_true(status == TRF_OK ? loss > 0 : loss == 0);
+        return status;
+    case 6:
+        w = cut(block_in, &in, D, 0);
+        saved = cut(block_out, &out, trf_layer_norm_saved(ROWS), 0);
+        return trf_layer_norm(context, &y, &x, &w, &w, 1e-5, &saved, e);
+    case 7:
+        heads.in_weight = cut(block_in, &in, 3 * D, D); heads.in_bias = cut(block_in, &in, 3 * D, 0);
+        heads.out_weight = cut(block_in, &in, D, D); heads.out_bias = cut(block_in, &in, D, 0);
+        dheads.in_weight = cut(block_out, &out, 3 * D, D); dheads.in_bias = cut(block_out, &out, 3 * D, 0);
+        dheads.out_weight = cut(block_out, &out, D, D); dheads.out_bias = cut(block_out, &out, D, 0);
+        saved = cut(block_in, &in, trf_multi_head_attention_saved(ROWS, ROWS, D, HEADS), 0);
+        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, &x, &x, NULL, &heads, &shape, &saved, e);
+    default:
+        feed.w1 = cut(block_in, &in, 24, D); feed.b1 = cut(block_in, &in, 24, 0);
+        feed.w2 = cut(block_in, &in, D, 24); feed.b2 = cut(block_in, &in, D, 0);
+        dfeed.w1 = cut(block_out, &out, 24, D); dfeed.b1 = cut(block_out, &out, 24, 0);
+        dfeed.w2 = cut(block_out, &out, D, 24); dfeed.b2 = cut(block_out, &out, D, 0);
+        saved = cut(block_in, &in, trf_feed_forward_saved(ROWS, 24), 0);
+        return trf_feed_forward_backward(context, &y, &dfeed, &x, &x, &feed, TRF_GELU, &saved, e);
+    }
+}
+
+/* What is made to fail. Creations leave nothing behind; the others leave their object as it was. */
+enum {
+    CREATE_MODEL, COPY_MODEL, LOAD_MODEL, CREATE_TRAINER, LOAD_CHECKPOINT, CREATE_TRANSLATOR,
+    TRAIN, EVALUATE, LATE_REPORT, TRANSLATE, PREFIXED, SCORE, ENCODE, LOGITS, ATTENTION, SAVE_MODEL, SAVE_CHECKPOINT,
+    READ, WRITE, FIRST_BLOCK, ACTIONS = FIRST_BLOCK + BLOCKS
+};
+
+static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
+{
+    static trf_real numbers[200 * VOCAB];
+    static kit_pairs other;
+    trf_batch large = kit_fill(&data, 12, 17, 18, VOCAB, 3), one = kit_slice(&large, 0, 1);
+    trf_batch prefixes = kit_fill(&other, 12, 1, 2, VOCAB, 4);
+    trf_config c = config_of(POST_TIED);
+    trf_train_options o = training_of(1);
+    trf_search s = search_of(TRF_SEARCH_PAPER, 3);
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    trf_tensor out;
+    apart_counts counted;
+    double scores[12];
+    trf_status status;
+    options.device.threads = 1;
+    memset(scores, 0, sizeof scores);
+    memset(numbers, 0, sizeof numbers);
+    switch (what) {
+    case CREATE_MODEL: status = trf_model_create(&model, &c, e); break;
+    case COPY_MODEL: status = trf_model_copy(&model, l->model, e); break;
+    case LOAD_MODEL: status = trf_model_load(&model, in_folder("model"), &options, e); break;
+    case CREATE_TRAINER: status = trf_trainer_create(&trainer, l->model, &o, e); break;
+    case LOAD_CHECKPOINT:
+        status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
+        break;
+    case CREATE_TRANSLATOR: status = trf_translator_create(&translator, l->model, &s, e); break;
+    case TRAIN: status = trf_train_step(l->trainer, &large, &report, e); break;
+    case EVALUATE: status = trf_evaluate(l->trainer, &large, &report, e); break;
+    case LATE_REPORT: status = trf_trainer_report(l->trainer, &report, e); break;
+    case TRANSLATE:
+        status = trf_translate_batch(l->translator, &large.source, e);
+        if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
+        break;
+    case PREFIXED: status = trf_translate_prefixed(l->translator, &large.source, &prefixes.target, e); break;
+    case SCORE: status = trf_score(l->translator, &large, scores, e); break;
+    case ENCODE:
+        out = trf_tensor_of(numbers, 2, trf_source_rows(l->model, &one.source), D, 1);
+        status = trf_encode(l->translator, &one.source, &out, e);
+        break;
+    case LOGITS:
+        out = trf_tensor_of(numbers, 2, trf_target_rows(l->model, &one.target), VOCAB, 1);
+        status = trf_logits(l->translator, &one, &out, e);
+        break;
+    case ATTENTION:
+        out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);
+        status = trf_attention_weights(l->translator, &one, TRF_DECODER_SELF, 0, 0, &out, e);
+        break;
+    case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), e); break;
+    case SAVE_CHECKPOINT: status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e); break;
+    case READ: out = trf_parameter(l->model, 0); status = trf_tensor_read(&out, numbers, VOCAB * D, e); break;
+    case WRITE:
+        out = trf_trainer_parameter(l->trainer, 1);
+        status = trf_tensor_write(&out, numbers, trf_tensor_count(&out), e);
+        break;
+    default: status = block_call(l->context, what - FIRST_BLOCK, e); break;
+    }
+    counted = apart.n;
+    apart_reset();                  /* what follows is not tested */
+    *hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), scores, sizeof scores);
+    if (model) *hash ^= hash_weights(*hash, model);
+    if (what == TRAIN || what == EVALUATE || what == LATE_REPORT) *hash = hash_bytes(*hash, &report, sizeof report);
+    if (what == TRANSLATE || what == PREFIXED) *hash = hash_answers(*hash, l->translator, 12);
+    if (what >= FIRST_BLOCK) *hash = hash_bytes(*hash, block_out, sizeof block_out);
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    apart.n = counted;
+    return status;
+}
+
+static lab fresh_lab(void)
+{
+    trf_device device = trf_device_default();
+    trf_batch batch = batch_of(1);
+    lab l;
+    int i;
+    for (i = 0; i < BLOCK_NUMBERS; i++) { block_in[i] = (trf_real)sin((double)i); block_out[i] = (trf_real)0.25; }
+    device.threads = 1;
+    l.context = NULL;
+    l.model = model_of(POST_TIED);
+    l.trainer = trainer_of(l.model, 1);
+    l.translator = translator_of(l.model, TRF_SEARCH_PAPER, 3);
+    OK(trf_context_create(&l.context, &device, NULL, &err));
+    OK(trf_train_step(l.trainer, &batch, NULL, &err));
+    return l;
+}
+
+/* Fails once at every alloc, or from every sync on; then nothing is wrong any more, and the answer is the CPU's. */
+static int fail_everywhere(int what, int broken)
+{
+    static trf_real before[BLOCK_NUMBERS];
+    uint64_t want, got, state, weights;
+    int64_t k;
+    int failed, blocks;
+    trf_status status;
+    lab l;
+    apart.off = 1;
+    l = fresh_lab();
+    OK(act(&l, what, &want, &err));
+    lab_end(&l);
+    apart.off = 0;
+    for (k = 1, failed = 1; failed; k++) {
+        l = fresh_lab();
+        state = hash_state(l.trainer);
+        weights = hash_weights(HASH_START, l.model);
+        memcpy(before, block_out, sizeof before);
+        unlink(in_folder("saved"));
+        blocks = apart.n_blocks;
+        apart_reset();
+        if (broken) apart.fail_sync = k; else apart.fail_alloc = k;
+        dirty();
+        status = act(&l, what, &got, &err);
+        failed = broken ? apart.n.syncs >= k : apart.n.allocs >= k;
+        apart_reset();
+        if (failed) {
+            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "apart" : err.what, -1);
+            if (what < TRAIN || what >= SAVE_MODEL) assert_true(apart.n_blocks - blocks <= (what >= FIRST_BLOCK));
+            assert_int_equal(apart.n_late, 0);
+            if (!broken) assert_memory_equal(before, block_out, sizeof before);
+            if (!(broken && (what == TRAIN || what == WRITE))) {    /* whose work is done before anybody asks */
+                assert_true(state == hash_state(l.trainer));
+                assert_true(weights == hash_weights(HASH_START, l.model));
+                assert_int_equal(access(in_folder("saved"), F_OK), -1);
+                memcpy(block_out, before, sizeof before);
+                OK(act(&l, what, &got, &err));
+                assert_true(got == want);
+            }
+        } else {
+            assert_int_equal(status, TRF_OK);
+            assert_true(got == want);
+        }
+        lab_end(&l);
+        assert_int_equal(apart.n_blocks, 0);
+        assert_int_equal(apart.n_late, 0);
+    }
+    return (int)k - 2;
+}
+
+static void test_failures(void **state)
+{
+    int what, broken, times[2] = {0, 0};
+    lab l = fresh_lab();
+    (void)state;
+    OK(trf_model_save(l.model, in_folder("model"), &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, in_folder("checkpoint"), &err));
+    lab_end(&l);
+    for (what = 0; what < ACTIONS; what++)
+        for (broken = 0; broken < 2; broken++) {
+            int n = fail_everywhere(what, broken);
+            times[broken] += n;
+            if (broken && what != CREATE_TRAINER && what != CREATE_TRANSLATOR) assert_true(n > 0);
+        }
+    assert_true(times[0] > 60 && times[1] > 60);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_checkpoints_move),
+        cmocka_unit_test(test_counts_of_training),
+        cmocka_unit_test(test_counts_of_growth),
+        cmocka_unit_test(test_counts_of_ranks),
+        cmocka_unit_test(test_counts_of_decoding),
+        cmocka_unit_test(test_counts_of_looks),
+        cmocka_unit_test(test_host_accesses_fault),
+        cmocka_unit_test(test_device_is_strict),
+        cmocka_unit_test(test_failures),
+    };
+    (void)argc;
+    kit_sleep_while_waiting(argv);
+    if (!mkdtemp(folder)) return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
