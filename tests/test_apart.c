@@ -690,7 +690,7 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
 
 /* What is made to fail. Creations leave nothing behind; the others leave their object as it was. */
 enum {
-    CREATE_MODEL, COPY_MODEL, LOAD_MODEL, CREATE_TRAINER, LOAD_CHECKPOINT, CREATE_TRANSLATOR,
+    CREATE_MODEL, COPY_MODEL, LOAD_MODEL, LOAD_TIED, CREATE_TRAINER, LOAD_CHECKPOINT, CREATE_TRANSLATOR,
     TRAIN, EVALUATE, LATE_REPORT, TRANSLATE, PREFIXED, SCORE, ENCODE, LOGITS, ATTENTION, SAVE_MODEL, SAVE_CHECKPOINT,
     READ, WRITE, FIRST_BLOCK, ACTIONS = FIRST_BLOCK + BLOCKS
 };
@@ -720,6 +720,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     case CREATE_MODEL: status = trf_model_create(&model, &c, e); break;
     case COPY_MODEL: status = trf_model_copy(&model, l->model, e); break;
     case LOAD_MODEL: status = trf_model_load(&model, in_folder("model"), &options, e); break;
+    case LOAD_TIED: status = trf_model_load(&model, in_folder("tied"), &options, e); break;
     case CREATE_TRAINER: status = trf_trainer_create(&trainer, l->model, &o, e); break;
     case LOAD_CHECKPOINT:
         status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
@@ -817,6 +818,7 @@ static int fail_everywhere(int what, int broken)
             check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "apart" : err.what, -1);
             if (what < TRAIN || what >= SAVE_MODEL) assert_true(apart.n_blocks - blocks <= (what >= FIRST_BLOCK));
             assert_int_equal(apart.n_late, 0);
+            assert_null(l.context->run.now);
             if (!broken) assert_memory_equal(before, block_out, sizeof before);
             if (!(broken && (what == TRAIN || what == WRITE))) {    /* whose work is done before anybody asks */
                 assert_true(state == hash_state(l.trainer));
@@ -837,11 +839,42 @@ static int fail_everywhere(int what, int broken)
     return (int)k - 2;
 }
 
+/* A model whose file has a tied matrix under each of its names, as PyTorch writes it; loading compares them. */
+static void save_tied(const char *path)
+{
+    static char bytes[1 << 17];
+    static const char *const names[] = {"tgt_embed.weight", "generator.weight"};
+    trf_config c = config_of(POST_TIED);
+    trf_model *model = NULL;
+    char *tying = NULL;
+    size_t n, i;
+    FILE *f;
+    c.tying = TRF_UNTIED;
+    OK(trf_model_create(&model, &c, &err));
+    for (i = 0; i < 2; i++) {
+        trf_tensor to = trf_parameter(model, trf_parameter_index(model, names[i]));
+        trf_real *numbers = kit_numbers(trf_parameter(model, trf_parameter_index(model, "src_embed.weight")));
+        OK(trf_tensor_write(&to, numbers, VOCAB * D, &err));
+        free(numbers);
+    }
+    OK(trf_model_save(model, path, &err));
+    trf_model_destroy(model);
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    n = fread(bytes, 1, sizeof bytes, f);
+    for (i = 0; i + 30 < n && !tying; i++) if (!memcmp(bytes + i, "trf.config.tying\":\"0", 20)) tying = bytes + i + 19;
+    assert_non_null(tying);
+    *tying = '2';
+    rewind(f);
+    assert_true(fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+}
+
 static void test_failures(void **state)
 {
     int what, broken, times[2] = {0, 0};
     lab l = fresh_lab();
     (void)state;
+    save_tied(in_folder("tied"));
     OK(trf_model_save(l.model, in_folder("model"), &err));
     OK(trf_checkpoint_save(l.trainer, NULL, in_folder("checkpoint"), &err));
     lab_end(&l);
@@ -868,8 +901,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device_is_strict),
         cmocka_unit_test(test_failures),
     };
+    static const char *const names[] = {"five", "model", "tied", "checkpoint", "saved"};
+    int failed, i;
     (void)argc;
     kit_sleep_while_waiting(argv);
     if (!mkdtemp(folder)) return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (i = 0; i < (int)(sizeof names / sizeof *names); i++) unlink(in_folder(names[i]));
+    rmdir(folder);
+    return failed;
 }
