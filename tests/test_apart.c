@@ -1,5 +1,5 @@
-/* The seam between the model and the hardware: on a device apart (tests/apart.h) everything has the CPU's bits, crosses
-   the seam as seldom as it should, and fails as it should; and that device does see who reaches past the seam. */
+/* The seam between the model and the hardware: on a device apart (tests/apart.h) everything has the CPU's bits,
+   crosses the seam as seldom as it should, and fails as it should; and that device does see who reaches past the seam. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -254,7 +254,11 @@ static void test_checkpoints_move(void **state)
             trainer = trainer_of(model, 1);
             train(trainer, 0, 5, 0);
             OK(trf_checkpoint_save(trainer, NULL, in_folder("five"), &err));
-            if (first == 0) { train(trainer, 5, 10, 0); want = hash_state(trainer); files = hash_file(in_folder("five")); }
+            if (first == 0) {
+                files = hash_file(in_folder("five"));
+                train(trainer, 5, 10, 0);
+                want = hash_state(trainer);
+            }
             assert_true(files == hash_file(in_folder("five")));
             trf_trainer_destroy(trainer);
             trf_model_destroy(model);
