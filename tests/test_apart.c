@@ -1,5 +1,5 @@
 /* The seam between the model and the hardware: on a device apart (tests/apart.h) everything has the CPU's bits,
-   crosses the seam as seldom as it should, and fails as it should; and that device does see who reaches past the seam. */
+   crosses the seam as seldom as it should, and fails as it should; and that device does see who reaches past it. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -375,7 +375,7 @@ static void test_counts_of_ranks(void **state)
     trf_model_destroy(model);
 }
 
-/* A token costs one of each, whatever the beam and however many sentences; a round one upload more, for its sources. */
+/* A token costs one of each, whatever the beam and however many sentences; a round one upload more: its sources. */
 static void test_counts_of_decoding(void **state)
 {
     static const int beams[] = {1, 4, 16}, counts[] = {1, 4, 11};
@@ -655,7 +655,8 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
     trf_attention_params heads, dheads;
     trf_feed_forward_params feed, dfeed;
     int64_t in = 0, out = 0;
-    trf_tensor x = cut(block_in, &in, ROWS, D), y = cut(block_out, &out, ROWS, D), z = cut(block_out, &out, ROWS, D), saved;
+    trf_tensor x = cut(block_in, &in, ROWS, D), y = cut(block_out, &out, ROWS, D);
+    trf_tensor z = cut(block_out, &out, ROWS, D), saved;
     trf_tensor w = cut(block_in, &in, VOCAB, D), dw = cut(block_out, &out, VOCAB, D);
     double loss;
     trf_status status;
@@ -868,7 +869,8 @@ static void save_tied(const char *path)
     f = fopen(path, "r+b");
     assert_non_null(f);
     n = fread(bytes, 1, sizeof bytes, f);
-    for (i = 0; i + 30 < n && !tying; i++) if (!memcmp(bytes + i, "trf.config.tying\":\"0", 20)) tying = bytes + i + 19;
+    for (i = 0; i + 30 < n && !tying; i++)
+        if (!memcmp(bytes + i, "trf.config.tying\":\"0", 20)) tying = bytes + i + 19;
     assert_non_null(tying);
     *tying = '2';
     rewind(f);
