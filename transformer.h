@@ -219,7 +219,8 @@ TRF_API const char *trf_status_name(trf_status status);
 
 /* Everything about one failure, in the caller's memory: no pointers, nothing to free. Every call takes
    a trf_error * that may be NULL; on success it is cleared, on failure filled, and nothing else has
-   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were. */
+   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were. (But a device that
+   breaks, TRF_E_BACKEND, may have made its step, and leaves arrays half written.) */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
@@ -1691,10 +1692,11 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
 //
 // Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
-// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls
-// are asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went
-// wrong, which is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the
-// CPU the device's memory is the host's, and all happens at once.
+// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls are
+// asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went wrong, which
+// is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads; what it uploads, it may
+// change as soon as the call returns. A run without a state (a model's) comes after all that other runs have asked for.
+// On the CPU the device's memory is the host's, and all happens at once.
 //   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
 // Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=) too, for the first
@@ -1977,7 +1979,7 @@ typedef struct trf__backend {
     trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, trf_error *err);
     void (*close)(trf__run *run);
     size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head);
-    /* Memory. alloc: NULL if there is none. fetch: activations as numbers. */
+    /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers. */
     void *(*alloc)(const trf__run *run, size_t bytes);
     void (*free)(const trf__run *run, void *memory, size_t bytes);
     void (*zero)(const trf__run *run, void *memory, size_t bytes);
@@ -8256,6 +8258,7 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
     if (status == TRF_OK) status = run->backend->sync(run, err);
     for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = c->no_room = 0;
+    c->run.now = NULL;
     return status;
 }
 
@@ -8851,7 +8854,7 @@ TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err
     return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
 }
 
-/* The dropout of one op; `now` is the caller's, until it is over. */
+/* The dropout of one op; `now` is the caller's, until the guests leave. */
 TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout, trf__now *now)
 {
     TRF__ZERO(*now);
@@ -8881,7 +8884,6 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
     n.drop = trf__dropout_guest(context, dropout, &now);
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->add_norm(&context->run, &n);
-    context->run.now = NULL;
     return trf__guests_leave(context, TRF_OK, err);
 }
 
@@ -8904,7 +8906,6 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
     n.drop = trf__dropout_guest(context, dropout, &now);
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->norm_gradient(&context->run, &n);
-    context->run.now = NULL;
     return trf__guests_leave(context, TRF_OK, err);
 }
 #endif
@@ -10864,9 +10865,10 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
                                  (double)numbers[i]);
         if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
         trf__arena_get(model, arena, p->offset + at, there, n);
-        if (memcmp(numbers, there, (size_t)n * sizeof *there))
-            return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%.90s\" is tied to \"%s\", but its values differ", name,
-                             p->name);
+        if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
+        TRF__TRY(model->run.backend->sync(&model->run, err));       /* unless they never came */
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%.90s\" is tied to \"%s\", but its values differ", name,
+                         p->name);
     }
     return TRF_OK;
 }

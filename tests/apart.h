@@ -1,7 +1,7 @@
 /* A device apart, for tests: the CPU's ops behind memory that the host cannot reach. The device's memory is a mapping
    of its own, which is PROT_NONE but inside an op or a verb, so that any host access faults; an op that is given a
-   pointer to anything else aborts. Downloads happen when sync is called and not before: until then the host's memory is
-   0xA5. What crosses the seam is counted, and memory and sync can be made to fail.
+   pointer to anything else aborts. Downloads happen when sync is called and not before: until then the host's memory
+   is 0xA5. What crosses the seam is counted, and memory and sync can be made to fail.
    kit.h includes this where TRF__TEST_BACKEND is defined (as apart_backend). */
 #ifndef APART_H
 #define APART_H
@@ -28,7 +28,7 @@ static struct apart {
     pthread_mutex_t lock;
     int off;                            /* 1: objects made now compute on the plain CPU */
     apart_counts n;
-    int64_t fail_alloc, fail_sync;      /* alloc number so and so finds nothing; from this sync on, the device is broken */
+    int64_t fail_alloc, fail_sync;      /* the alloc that finds nothing; from this sync on, the device is broken */
     const trf__backend *cpu;
     char *base;
     size_t opened;                      /* bytes that may be accessed now, or are used */
@@ -92,8 +92,8 @@ static void apart_not(const void *p)
     if (apart_mapped(p)) apart_abort("an address of the device where the host's belongs");
 }
 
-/* What ops get: every pointer of the struct, which, where there are no rows, may lie behind its block. An op without such
-   a function does not compile. */
+/* What ops get: every pointer of the struct, which, where there are no rows, may lie behind its block. An op without
+   such a function does not compile. */
 static void apart_see(const void *p)
 {
     if (p && !apart_mapped(p)) apart_abort("an op got an address of the host");
@@ -113,8 +113,8 @@ static void see_add_norm(const trf__norm *j)
 }
 static void see_cross_entropy(const trf__loss *j)
 {
-    ON(j->row_loss); ON(j->row_nll); ON(j->sums); ON(j->slots); ON(j->room); ON(j->dx); ON(j->dw); ON(j->db); ON(j->x);
-    MAT(j->w); ON(j->bias); ON(j->targets);
+    ON(j->row_loss); ON(j->row_nll); ON(j->sums); ON(j->slots); ON(j->room); ON(j->dx); ON(j->dw); ON(j->db);
+    ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets);
 }
 static void see_top(const trf__top *j)
 {
@@ -184,8 +184,8 @@ static void apart_linear_dw(const trf__run *run, const trf__linear_dw *products,
 #undef KEYS
 
 /* -----------------------------------------------------------------------------------------------
-   Memory: blocks of the mapping, aligned to 64 bytes, first fit. A program's counting allocator counts them too, and may
-   refuse them, as if they came from its hooks. */
+   Memory: blocks of the mapping, aligned to 64 bytes, first fit. A program's counting allocator counts them too, and
+   may refuse them, as if they came from its hooks. */
 
 static void apart_insert(int at, size_t begin, size_t bytes)
 {
@@ -375,8 +375,9 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 /* Every field in its order, so that a new one is not left to the CPU. */
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
-    "apart", 0, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free, apart_zero, apart_copy,
-    apart_upload, apart_download, apart_fetch, apart_sync, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
+    "apart", 0, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free, apart_zero,
+    apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_element, apart_loss_room, apart_top_room,
+    apart_copy_bytes
     TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw

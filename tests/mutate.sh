@@ -183,6 +183,14 @@ controls of two bytes reach the terminal @@ files @@ (c == 0xC2 && (unsigned cha
 a character cut in two @@ files @@ int bytes = trf__utf8_at(from, left), taken = bytes ? bytes : 1; @@ int bytes = 1, taken = 1;
 an error does not name its file @@ files store @@ snprintf(text, sizeof text, "%s: %s", name, err->message); @@ snprintf(text, sizeof text, "%s", err->message);
 the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y->count ? -1 : 1; @@ if (x->count != y->count) return x->count > y->count ? 1 : -1;
+a report read before it has come @@ apart @@ TRF__TRY(pass->run.backend->sync(&pass->run, err)); @@ (void)err;
+tied matrices differ on a broken device @@ apart @@ TRF__TRY(model->run.backend->sync(&model->run, err));       /* unless they never came */ @@ (void)0;
+a block's dropout outlives its memory @@ apart @@ c->run.now = NULL; @@ (void)0;
+a block's guests stay @@ apart @@ for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes); @@ (void)0;
+the host makes the position table itself @@ apart @@ pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes); @@ memcpy(pass->table + p * c->d_model, row, bytes);
+the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
+every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
+a saved file never asks whether its numbers came @@ apart @@ else if (n > 0 && tensors->model) status = @@ else if (n < 0 && tensors->model) status =
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Every test: sh tests/run.sh BUILD
 #
-# BUILD holds the test programs (test_*, double_test_*, apart_test_*), the examples and trf. Two jobs run at a time; each shows one line
-# when it is done, and all it has said if it failed. The last line counts test cases.
+# BUILD holds the test programs (test_*, double_test_*, apart_test_*), the examples and trf. Two jobs run at a time; each
+# shows one line when it is done, and all it has said if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD}
 build=$(cd "$build" && pwd) || exit 1
