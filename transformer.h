@@ -112,8 +112,8 @@
 //   >>tiles            the one place with threads
 //   >>gemm             matrix products: CBLAS for large ones, our own for the rest
 //   >>cpu              the ops on the CPU, forward and backward side by side, in the paper's order
-//                     >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
-//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>state
+//                     >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
+//                     >>adam  >>top  >>add
 //   >>column           this file's CPU ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table of ops computes, and with how many threads
@@ -126,7 +126,7 @@
 //   >>pass             one batch through the model: what is stored, forward, backward
 //                     >>acts  >>rows  >>forward  >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>step
+//                     >>slots  >>step
 //   >>search           beam search over one sentence, driven from outside
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
