@@ -104,29 +104,26 @@
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   -- stop here if you only want to use the library --
-//   (to learn how a transformer works read ops, cpu, sublayers, pass and train; then search and translate)
+//   (to learn how a transformer works read ops, cpu, pass and train; then search and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
 //   >>ops              the contract between the model and the hardware
-//   >>tiles            the one place with threads
-//   >>gemm             matrix products: CBLAS for large ones, our own for the rest
-//   >>cpu              the ops on the CPU, forward and backward side by side, in the paper's order
-//                     >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm  >>cross_entropy
-//                     >>adam  >>top  >>add
+//   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
+//                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
+//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>state
 //   >>column           this file's CPU ops as a table
 //   >>basics           names and tensors
-//   >>backend          which table of ops computes, and with how many threads
+//   >>backend          which table computes; threads and OpenBLAS
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
 //   >>model            configuration + weights + vocabularies
-//   >>sublayers        attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>acts  >>rows  >>forward  >>backward
+//                     >>sublayers  >>stacks  >>acts  >>rows  >>forward  >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>slots  >>step
+//                     >>step
 //   >>search           beam search over one sentence, driven from outside
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
@@ -595,8 +592,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 // attention.
 // -----------------------------------------------------------------------------------------------
 
-/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens, a forced
-   prefix or a decoder-only model's beginning included. */
+/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens. A forced
+   prefix, or a decoder-only model's beginning, counts in L, and with score_prefix in S. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -612,7 +609,7 @@ typedef enum trf_beam_stop {
 } trf_beam_stop;
 
 typedef enum trf_at_limit {
-    TRF_LIMIT_KEEP_LIVE    = 0, /* live hypotheses count as they are, without EOS: CTranslate2, Marian... */
+    TRF_LIMIT_KEEP_LIVE    = 0, /* live ones count as they are, without EOS: CTranslate2, Marian, Hugging Face */
     TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
     TRF_LIMIT_FORCE_EOS    = 2  /* one more step in which only EOS is allowed: fairseq */
 } trf_at_limit;
@@ -624,7 +621,7 @@ typedef struct trf_search {
     trf_length_rule length_rule;
     double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
-    int32_t score_prefix;       /* 1: forced tokens count in S; 0: they are free (tensor2tensor, CTranslate2) */
+    int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
     double word_penalty;        /* S is lessened by this times L before the rule; +-1e6; Marian; default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
@@ -1186,7 +1183,7 @@ TRF__FN const char *trf__path_end(const char *path)
 /* Puts the path before the message of a call about a file that failed, unless it stands there already. */
 TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
 {
-    char name[104], text[sizeof err->message + sizeof name];
+    char name[104], text[sizeof err->message + 2 * sizeof name];
     if (status == TRF_OK || !err || !path || !*path) return status;
     trf__copy_text(name, sizeof name, trf__path_end(path));
     if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':') return status;
@@ -1676,13 +1673,15 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // -----------------------------------------------------------------------------------------------
 // >>ops            the contract between the model and the hardware
 //
-// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a model
-// computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are tokens.
+// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a
+// model computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are
+// tokens.
 //
 //   embed             y = drop(scale * weight[id] + position)               + its gradient
 //   linear            y = x w^T + b          linear_dx: dx = dy w            linear_dw: dw += dy^T x, db += sum dy
 //   activate          a = drop(act(h))                                      + gradient
-//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient; attention_weights: the softmax
+//   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
+//   attention_weights the softmax alone, of one head
 //   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
@@ -1692,10 +1691,10 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
 //
 // Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
-// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls are
-// asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went wrong, which
-// is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the CPU the device's
-// memory is the host's, and all happens at once.
+// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls
+// are asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went
+// wrong, which is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads. On the
+// CPU the device's memory is the host's, and all happens at once.
 //   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
 // Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=) too, for the first
@@ -1727,8 +1726,8 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
     return a ? (trf__act *)(void *)((char *)(void *)a + n * (int64_t)run->element) : NULL;
 }
 
-/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm), or
-   16 bits. Both pointers are those of row 0. */
+/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm),
+   or 16 bits. Both pointers are those of row 0. */
 typedef struct trf__mat { const trf_real *plain; const void *copy; int64_t row; } trf__mat;
 
 /* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
@@ -1888,8 +1887,8 @@ typedef struct trf__loss {
     int first;
 } trf__loss;
 
-/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what a
-   float holds of it and the rest. */
+/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what
+   a float holds of it and the rest. */
 enum {
     TRF__SLOT_LOSS = 0, TRF__SLOT_NLL = 2, TRF__SLOT_CORRECT = 4, TRF__SLOT_TOKENS = 6, TRF__SLOT_SOURCE = 8,
     TRF__SLOTS = 16
@@ -2003,19 +2002,25 @@ typedef struct trf__backend {
 enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
 
 // -----------------------------------------------------------------------------------------------
+// >>cpu            the backend that every machine has: threads, matrix products, and the ops in the paper's order
+//
+// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
+// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
+// behind the contract's pointers.
+// -----------------------------------------------------------------------------------------------
+
 // >>tiles          the one place with threads
 //
 // An op is cut into numbered tiles that depend on its shapes alone and write disjoint outputs. Which
 // worker runs which tile in which order therefore changes no bit of the result.
-// -----------------------------------------------------------------------------------------------
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
 #if !defined(TRF__TILE_HOOK)
 #define TRF__TILE_HOOK(worker) ((void)0)
 #endif
 
-/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all there
-   are if that is fewer, and returns how many it took; leave gives them back. */
+/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all
+   there are if that is fewer, and returns how many it took; leave gives them back. */
 typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
 
 /* What there is once in a process, outside all columns: starts threads, and finds out whether and through which gate
@@ -2093,7 +2098,6 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
     return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, 8), 16)));
 }
 
-// -----------------------------------------------------------------------------------------------
 // >>gemm           matrix products: CBLAS for large ones, our own for the rest
 //
 //   C (m, n) = A (m, k) B (k, n) [+ C]     A and B with any strides; inside, B in panels of sixteen columns
@@ -2104,7 +2108,6 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 // sixteen rows of w transposed. A translator packs its weights once; elsewhere panels are packed
 // into scratch, TRF__DEEP rows of B at a time, and used for all rows of a tile.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
-// -----------------------------------------------------------------------------------------------
 
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
@@ -2289,14 +2292,6 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows)
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>cpu            the ops on the CPU, forward and backward side by side, in the paper's order
-//
-// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
-// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
-// behind the contract's pointers.
-// -----------------------------------------------------------------------------------------------
-
 TRF__INLINE const trf_real *trf__from(const trf__act *a) { return (const trf_real *)(const void *)a; }
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
 
@@ -2306,7 +2301,7 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
     return trf__min64(rows, (tile + 1) * tile_rows);
 }
 
-// >>verbs          state and memory: the device's memory is the host's, and everything has happened when a call returns
+// >>verbs          memory: the device's is the host's, and everything has happened when a call returns
 
 TRF__FN int trf__cpu_threads(const trf_device *device)
 {
@@ -2387,12 +2382,14 @@ typedef struct trf__mask {
     uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
+TRF__INLINE int64_t trf__position(const trf__rows *at, int64_t row) { return at->position ? at->position[row] : row; }
+
 TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, const trf__rows *at, int64_t row)
 {
     trf__mask mask;
     mask.now = run->now;
     mask.drop = drop;
-    mask.position = at->position ? (uint32_t)at->position[row] : (uint32_t)row;
+    mask.position = (uint32_t)trf__position(at, row);
     mask.sentence = at->sentence ? (uint32_t)at->sentence[row] : 0;
     mask.group = -1;
     return mask;
@@ -2432,8 +2429,8 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
 //
 //   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
-//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in one
-//   order; then the rows, for the positions.
+//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in
+//   one order; then the rows, for the positions.
 
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -2443,7 +2440,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
         const trf_real *w = j->ids[row] < 0 ? NULL : j->weight + j->ids[row] * j->d;
-        const trf_real *p = j->table ? j->table + j->at.position[row] * j->d : NULL;
+        const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->d; c += 16) {
@@ -2503,7 +2500,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
     if (!j->dtable) return;
     if (j->first_table) trf__zero_columns(j->dtable, j->positions, j->d, c);
     for (row = 0; row < j->rows; row++) {
-        trf_real *dp = j->dtable + j->at.position[row] * j->d + c;
+        trf_real *dp = j->dtable + trf__position(&j->at, row) * j->d + c;
         trf__store_n(dp, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(dp, n)), n);
     }
 }
@@ -2811,7 +2808,10 @@ TRF__FN trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
     return h;
 }
 
-TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i) { return h->key_rows ? h->key_rows[i] : h->span->key + i; }
+TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i)
+{
+    return h->key_rows ? h->key_rows[i] : h->span->key + i;
+}
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
 TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
@@ -3231,7 +3231,8 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512, TRF__LOSS_ROWS = 128 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
-/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token. */
+/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token.
+   */
 TRF__FN size_t trf__loss_cut(void *room, int64_t rows, int64_t vocab, trf_real **logits, int32_t **hit)
 {
     trf__cursor cursor = trf__cursor_at(room);
@@ -3251,6 +3252,7 @@ TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_
 /* One group: rows row0 .. row0 + rows - 1. */
 typedef struct trf__loss_job {
     const trf__loss *l;
+    trf__mat w;                 /* from its row on */
     int64_t row0, rows, ld;
     int blas;
     trf_real *logits;
@@ -3317,18 +3319,19 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
-    int64_t first = tile * TRF__LOSS_ROWS, rows = trf__min64(TRF__LOSS_ROWS, j->rows - first), row = j->row0 + first, r;
+    int64_t first = tile * TRF__LOSS_ROWS, row = j->row0 + first, r;
+    int64_t rows = trf__min64(TRF__LOSS_ROWS, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
-    trf__multiply(run, worker, j->blas, (const trf_real *)l->w.copy,
+    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.copy,
                   trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
-                                  trf__view_of(l->w.plain, 1, l->d), 0));
+                                  trf__view_of(j->w.plain, 1, l->d), 0));
     if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
         trf__multiply(run, worker, j->blas, NULL,
                       trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
-                                      trf__view_of(z, j->ld, 1), trf__view_of(l->w.plain, l->d, 1), 0));
+                                      trf__view_of(z, j->ld, 1), trf__view_of(j->w.plain, l->d, 1), 0));
 #endif
 }
 
@@ -3387,10 +3390,12 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     job.l = l;
+    job.w = trf__mat_from(l->w, 0, l->d);
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
     trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
-    for (job.row0 = 0; job.row0 < l->rows; job.row0 += TRF__LOSS_GROUP) {
+    /* once without rows too: `first` sets the gradients of the weight */
+    for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
 #if !defined(TRF_NO_TRAIN)
@@ -3468,14 +3473,11 @@ typedef struct trf__adam_job {
     double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
 } trf__adam_job;
 
-/* 1 - beta^n, without cancelling where beta is near 1. */
-TRF__FN double trf__bias(double beta, int64_t n) { return beta > 0 ? -expm1((double)n * log(beta)) : 1; }
-
-/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as 1e-44
-   more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
+/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
+   1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
 TRF__FN trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
-    double c1 = trf__bias(a->beta1, a->verdict->updates), c2 = trf__bias(a->beta2, a->verdict->updates);
+    double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
     trf__adam_job j;
     TRF__ZERO(j);
     j.a = a;
@@ -3503,7 +3505,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__adam *a = j->a;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* a float may be too small for one factor */
+    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* in float one factor may be 0 */
     trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(scale / first));
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
     trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
@@ -3666,8 +3668,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 // >>column         this file's CPU ops as a table
 //
 // All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
-// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at run
-// time.
+// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at
+// run time.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__TEXT_OF(x) #x
@@ -3781,10 +3783,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; threads and OpenBLAS
 //
-// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that only
-// knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor has.
-// Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After it no
-// op allocates.
+// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that
+// only knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor
+// has. Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After
+// it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && !defined(_WIN32)
@@ -3824,8 +3826,9 @@ extern int exec_blas_async(long, void *) __attribute__((weak));
 
 #if defined(TRF__TEST_BACKEND)      /* tests put a device of their own in the place of the CPU */
 static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+#define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
-#define TRF__TEST_BACKEND(cpu) (cpu)
+#define TRF__BACKEND(cpu) (cpu)
 #endif
 
 /* The backend of a kind of device, or NULL if this copy was built without it. */
@@ -3835,13 +3838,13 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
 #endif
 #if defined(TRF_WITH_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return TRF__TEST_BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
 #endif
-    return TRF__TEST_BACKEND(&trf__cpu_backend);
+    return TRF__BACKEND(&trf__cpu_backend);
 }
 
 #if defined(_OPENMP)
@@ -3855,7 +3858,8 @@ TRF__FN void *trf__thread_chain(void *missing)
 }
 #endif
 
-/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first. */
+/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first, with stacks
+   of the usual size: one that OMP_STACKSIZE asks for is not known here. */
 TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_error *err)
 {
     int started = 0;
@@ -3863,7 +3867,8 @@ TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_e
     int missing = threads < omp_get_thread_limit() ? threads : omp_get_thread_limit();
     trf__thread_chain(&missing);
     if (missing > 0)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing, threads);
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing,
+                         threads);
 #endif
     _Pragma("omp parallel num_threads(threads) reduction(+:started)")
     started += 1;
@@ -3928,17 +3933,29 @@ static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products
 TRF__FN int trf__buffers_make(int wanted)
 {
     void *held[TRF__BLAS_CALLERS];
-    int taken = trf__products_enter(wanted), n, fits = 1;
-    for (n = 0; n < taken && fits; n++) {
+    int taken = trf__products_enter(wanted), n, made;
+    for (n = 0; n < taken; n++) {
         void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it out */
-        fits = probe != NULL;
+        int fits = probe != NULL;
         free(probe);
         held[n] = fits ? blas_memory_alloc(1) : NULL;
-        if (!held[n]) { fits = 0; break; }
+        if (!held[n]) break;
     }
+    made = n == taken;
     while (n-- > 0) blas_memory_free(held[n]);
     trf__products_leave(taken);
-    return fits;
+    return made;
+}
+
+/* Counts `threads` more callers, or fewer; how many buffers they need. */
+TRF__FN int trf__openblas_count(int threads)
+{
+    int64_t wanted;
+    pthread_mutex_lock(&trf__openblas.lock);
+    trf__openblas.threads += threads;
+    wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
+    pthread_mutex_unlock(&trf__openblas.lock);
+    return (int)wanted;
 }
 
 /* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's thread number is
@@ -3949,23 +3966,20 @@ TRF__FN int trf__openblas_fits(void)
            openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
 }
 
-/* Counts `threads` more callers and makes buffers for them. */
+/* Counts `threads` more callers and makes the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
-    int wanted, made, places = most ? atoi(most + 12) : 0;
+    int wanted, made, places = most ? atoi(most + 12) : TRF__BLAS_CALLERS / 2;
     pthread_mutex_lock(&o->lock);
     if (places > 0 && places < o->places) o->places = places;
-    o->threads += threads;
     made = o->buffers;
-    wanted = o->threads < o->places ? (int)o->threads : o->places;
     pthread_mutex_unlock(&o->lock);
+    wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
     if (!trf__buffers_make(wanted)) {
-        pthread_mutex_lock(&o->lock);
-        o->threads -= threads;
-        pthread_mutex_unlock(&o->lock);
+        trf__openblas_count(-threads);
         return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS", "no address space for OpenBLAS's buffers: %d of %d bytes",
                          wanted, (int)TRF__BLAS_BUFFER);
     }
@@ -4003,11 +4017,7 @@ TRF__FN void trf__products_close(int threads, const trf__gate **gate)
 {
     (void)threads;
 #if TRF__ASK_OPENBLAS
-    if (*gate) {
-        pthread_mutex_lock(&trf__openblas.lock);
-        trf__openblas.threads -= threads;
-        pthread_mutex_unlock(&trf__openblas.lock);
-    }
+    if (*gate) trf__openblas_count(-threads);
 #endif
     *gate = NULL;
 }
@@ -4058,20 +4068,22 @@ TRF__FN trf_status trf__tensor_check(const trf_tensor *tensor, const void *numbe
 TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
 {
     const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, (size_t)count * sizeof *numbers); return TRF_OK; }
+    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, bytes); return TRF_OK; }
     run = (const trf__run *)tensor->home;
-    run->backend->download(run, numbers, tensor->there, (size_t)count * sizeof *numbers);
+    run->backend->download(run, numbers, tensor->there, bytes);
     return run->backend->sync(run, err);
 }
 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
 {
     const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, (size_t)count * sizeof *numbers); return TRF_OK; }
+    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, bytes); return TRF_OK; }
     run = (const trf__run *)tensor->home;
-    run->backend->upload(run, tensor->there, numbers, (size_t)count * sizeof *numbers);
+    run->backend->upload(run, tensor->there, numbers, bytes);
     return run->backend->sync(run, err);
 }
 
@@ -4745,7 +4757,8 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 {
     if (value >= low && value <= high) return TRF_OK;
     if (high < 1 && high >= TRF__BELOW_ONE)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field, value);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
+                         value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
                      high, value);
 }
@@ -4937,8 +4950,8 @@ typedef struct trf__layout {
     int64_t n_weights;          /* length of the arena */
 } trf__layout;
 
-TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name, int64_t rows,
-                           int64_t columns, int start)
+TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name,
+                               int64_t rows, int64_t columns, int start)
 {
     int64_t offset = layout->n_weights;
     if (layout->params) {
@@ -5159,7 +5172,8 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
     return tensor;
 }
 
-/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong. */
+/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong.
+   */
 TRF__FN void trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to, int64_t n)
 {
     model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
@@ -5232,7 +5246,8 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
-    if (!status && model->source) status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+    if (!status && model->source)
+        status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
@@ -5240,6 +5255,23 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>pass           one batch through the model: what is stored, forward, backward
+//
+// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
+// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
+//
+//   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
+//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
+//
+// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
+// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
+// gradients of the two streams.
+//
+// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
+// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only
+// looks forward lets all sublayers of a stack share one set of activations.
+// -----------------------------------------------------------------------------------------------
+
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
 //   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)     y = inner out_w^T + out_b
@@ -5252,7 +5284,6 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 // wide, memory, inner and stats. Decoding token by token is the second line in both cases: `memory` is a cache that
 // holds earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token
 // itself for self-attention, nothing for cross-attention.
-// -----------------------------------------------------------------------------------------------
 
 /* One sublayer at work. */
 typedef struct trf__work {
@@ -5313,11 +5344,11 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
 {
     trf__attention a;
     int64_t d = sub->d;
-    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
-    if (sub->memory) trf__project_memory(run, sub, m);
     a.in = trf__attention_of(run, sub);
     a.out = sub->inner;
     a.stats = sub->stats;
+    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
+    if (sub->memory) trf__project_memory(run, sub, m);
     run->backend->attention(run, &a);
     trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
 }
@@ -5364,13 +5395,13 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__work *sub, 
     a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dwide, d);
     a.dv = trf__act_at(run, a.dk, d);
     a.dout = sub->dinner; a.out = sub->inner; a.stats = sub->stats;
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
-    run->backend->attention_gradient(run, &a);
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, d, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, wide, d, sub->first);
     if (sub->memory)
         dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b + d, sub->dmemory, m, sub->memory_rows, 2 * d, d,
                            sub->first);
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
+    run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
     trf__project_dx(run, dx, sub->dwide, sub->in_w, n, wide, d, 0);
     if (sub->memory)
@@ -5385,35 +5416,20 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *su
     int64_t d = sub->d, f = sub->f, n = sub->rows;
     a.dh = sub->dwide; a.da = sub->dinner; a.h = sub->wide; a.rows = n; a.width = f; a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
-    run->backend->activate_gradient(run, &a);
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, f, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, f, d, sub->first);
+    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
+    run->backend->activate_gradient(run, &a);
     run->backend->linear_dw(run, dw, 2);
     trf__project_dx(run, dx, sub->dwide, sub->in_w, n, f, d, 0);
 }
 
 #endif
 
-// -----------------------------------------------------------------------------------------------
-// >>pass           one batch through the model: what is stored, forward, backward
-//
-// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
-// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
-//
-//   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
-//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
-//
-// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
-// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
-// gradients of the two streams.
-//
-// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
-// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only looks
-// forward lets all sublayers of a stack share one set of activations.
-// -----------------------------------------------------------------------------------------------
+// >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
+enum { TRF__SOURCE = 1, TRF__TARGET = 2 };      /* sides that a batch may have */
 
 typedef struct trf__sublayer {
     int kind, layer;
@@ -5427,8 +5443,8 @@ typedef struct trf__sublayer {
 } trf__sublayer;
 
 /* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero vector), what is wanted
-   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced and
-   rows continued, for decoding. */
+   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced
+   and rows continued, for decoding. */
 typedef struct trf__lists {
     int32_t *ids, *targets, *position, *sentence;
     int32_t *group_rows, *group_first;
@@ -5454,7 +5470,7 @@ typedef struct trf__stack {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers further on */
+    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
     int64_t self_layer, cross_layer;
     int64_t fresh;                      /* in a layer of self: where those of the tokens being read begin */
     const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
@@ -5472,7 +5488,7 @@ typedef struct trf__pass {
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
-    int training;
+    int training, sides;                /* sides: that the model has */
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
@@ -5499,7 +5515,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
 //   per stack     embedded (rows, d); per sublayer wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean
-//                 and factor of its norm (rows, 2); without training one set for all, and neither stats nor mean and factor
+//                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics
 //   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all sublayers
 
@@ -5725,6 +5741,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.layout = layout;
     pass.limits = *limits;
     pass.training = o != NULL;
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
     pass.encoder = trf__stack_new(c, layout, o, 0);
     pass.decoder = trf__stack_new(c, layout, o, 1);
     return pass;
@@ -5790,7 +5807,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger = *pass;
     bigger.limits = *limits;
     size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: the sublayers keep their old places */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block_bytes = trf__block_most(&bigger);
     bigger.arena = (char *)on->alloc(run, bigger.arena_bytes);
@@ -5916,7 +5933,8 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted. */
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted.
+   */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal)
 {
     const trf_config *c = pass->config;
@@ -5976,11 +5994,10 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
 }
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2 };
-
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    nothing has changed. */
-TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal, trf_error *err)
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
+                                   trf_error *err)
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
@@ -6004,7 +6021,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->encoder.n_self = source ? need.sentences : 0;
     pass->decoder.n_self = target ? need.sentences : 0;
     pass->decoder.n_cross = source && target ? need.sentences : 0;
-    trf__block_cut(pass, pass->host_block, 0);
+    if (trf__block_cut(pass, pass->host_block, 0) > pass->block_bytes)
+        return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal);
     for (i = 0; i < pass->decoder.n_cross; i++) {
@@ -6016,11 +6034,6 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->decoder.most_memory = pass->encoder.most_keys;
     trf__block_upload(pass, trf__block_cut(pass, pass->device_block, 1));
     return TRF_OK;
-}
-
-TRF__FN int trf__sides(const trf_config *c)
-{
-    return (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
 }
 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
@@ -6068,7 +6081,8 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
     sub.attention.most_keys = cross ? stack->most_memory : stack->most_keys;
     sub.drop = layer->inner_drop;
-    sub.wide = layer->wide; sub.memory = sub.fresh = layer->memory; sub.inner = layer->inner; sub.stats = layer->stats;
+    sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
+    sub.memory = sub.fresh = layer->memory;
     if (cache && cross) sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
@@ -6110,11 +6124,12 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 }
 
 /* The attention weights of one head, if this is the sublayer that is looked at. */
-TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer, const trf__work *sub)
+TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+                        const trf__work *sub)
 {
     int kind = layer->kind == TRF__CROSS ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     trf__attention_weights a;
-    if (!pass->probed || kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
+    if (kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
     a.in = trf__attention_of(&pass->run, sub);
     a.weights = pass->probed;
     a.head = pass->probe_head;
@@ -6130,7 +6145,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
         trf__attention_forward(&pass->run, &sub, pass->proj, in, layer->kind == TRF__CROSS ? pass->encoder.out : in);
-        trf__probe(pass, stack, layer, &sub);
+        if (pass->probed) trf__probe(pass, stack, layer, &sub);
     }
     n.s = layer->s;
     n.y = layer->gain >= 0 ? layer->y : NULL;
@@ -6189,8 +6204,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
 {
-    if (trf__has_source(pass->config)) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    return trf__has_target(pass->config) ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
+    if (pass->sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    return pass->sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
@@ -6261,8 +6276,8 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
 //   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
 //
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder comes
-// first: its cross-attentions add up dencoded, the gradient of the encoder's output.
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder
+// comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
@@ -6300,8 +6315,8 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack has
-   written to already (tying) is added to. */
+/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack
+   has written to already (tying) is added to. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -6326,8 +6341,8 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
-/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are in
-   the gradients already, as half of this one could not be taken out. */
+/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are
+   in the gradients already, as half of this one could not be taken out. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack, const trf__act *dout, int may_cancel,
                                        trf_error *err)
 {
@@ -6377,7 +6392,7 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
-    if (!trf__has_source(pass->config)) return TRF_OK;
+    if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
     return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
 }
 
@@ -6710,7 +6725,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     pass->now.key1 = (uint32_t)(o->seed >> 32);
     pass->now.step = (uint32_t)(trainer->step + 1);
     pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), batch->ordinal + trainer->sentences, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + trainer->sentences, err));
     pass->first = trainer->micro == 0;
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
     status = trf__pass_forward(pass, err);
@@ -6856,7 +6871,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     run = &trainer->pass.run;
-    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trf__sides(trainer->pass.config), 0, err));
+    TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     TRF__TRY(trf__pass_forward(&trainer->pass, err));
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
@@ -6915,7 +6930,7 @@ typedef struct trf__beam {
     int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
     int32_t done;
     int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or more if the stop rule asks */
+    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
     int32_t n_chosen;
     double given;               /* sum of the forced tokens that do not count in S */
     double dropped;             /* best score that anything given up so far could have reached; */
@@ -7037,6 +7052,7 @@ TRF__FN void trf__beam_close(trf__beam *beam)
         if (bound > beam->dropped) beam->dropped = bound;
         if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
+    if (beam->n_kept > beam->search.n_best) beam->n_kept = beam->search.n_best;
     beam->live = 0;
     beam->done = 1;
 }
@@ -7134,7 +7150,7 @@ TRF__FN void trf__beam_gather(trf__beam *beam, const double *log_probabilities, 
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 2: some shown are unknown */
+        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 1: not shown; 2: not known */
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             int32_t id = forced >= 0 ? forced : ids[row * stride + j];
@@ -7188,8 +7204,8 @@ TRF__FN void trf__beam_place(trf__beam *beam)
 /* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
    Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
    token trf__beam_tokens()[r]. */
-TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
-                                  int32_t count)
+TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids,
+                                  int64_t stride, int32_t count)
 {
     trf__beam_gather(beam, log_probabilities, ids, stride, count);
     trf__beam_place(beam);
@@ -7210,17 +7226,12 @@ TRF__FN const int32_t *trf__beam_parents(const trf__beam *beam)
     return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
 }
 
-TRF__FN int32_t trf__beam_answers(const trf__beam *beam)
-{
-    return beam->n_kept < beam->search.n_best ? beam->n_kept : beam->search.n_best;
-}
-
 /* Tokens of all answers together: the room trf__beam_finish needs. */
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
     int32_t k;
-    for (k = 0; k < trf__beam_answers(beam); k++) total += beam->best[k].n;
+    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
     return total;
 }
 
@@ -7229,8 +7240,8 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
    nothing at all was given up, as any finished one would have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
 {
-    int32_t n = trf__beam_answers(beam), k, t;
-    for (k = 0; k < n; k++) {
+    int32_t k, t;
+    for (k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
@@ -7247,7 +7258,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
         ids += best->n;
     }
-    return n;
+    return beam->n_kept;
 }
 
 /* Names the first option that makes no sense. */
@@ -7340,10 +7351,10 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but the
-// search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings their
-// best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what the calls
-// bring.
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but
+// the search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings
+// their best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what
+// the calls bring.
 // -----------------------------------------------------------------------------------------------
 
 /* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
@@ -7398,7 +7409,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->cache.self_layer = h->length * n * width;
     h->cache.cross_layer = h->source_rows * width;
     h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
-    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.cross_layer, run->element));
+    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
+                                           trf__bytes(h->cache.cross_layer, run->element));
     for (i = 0; i < 2; i++) h->ancestors[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
     h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab));
     h->found = (char *)trf__take(&device, n, found);
@@ -7520,9 +7532,9 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one token for all live rows
 
-/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows they
-   continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask the rows
-   of its source. Returns how many candidates are wanted of each row. */
+/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows
+   they continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask
+   the rows of its source. Returns how many candidates are wanted of each row. */
 TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, int32_t n_live)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -7532,7 +7544,7 @@ TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, 
     int32_t k;
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
     stack->rows = stack->n_self = rows;
-    stack->n_cross = trf__has_source(&t->model->config) ? n_live : 0;
+    stack->n_cross = t->pass.sides & TRF__SOURCE ? n_live : 0;
     stack->most_keys = at + 1;
     stack->most_memory = 0;
     trf__block_cut(&t->pass, t->pass.host_block, 0);
@@ -7794,7 +7806,7 @@ TRF__FN void trf__round_size(const trf_translator *t, const trf_sequences *sourc
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
-TRF__FN trf_status trf__search_all(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
                                    trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
@@ -7831,7 +7843,7 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_all(translator, sources, prefixes, err);
+    return trf__search_rounds(translator, sources, prefixes, err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err)
@@ -7844,8 +7856,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     c = &translator->model->config;
     if (c->kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) return trf__search_all(translator, sources, NULL, err);
-    status = trf__search_all(translator, NULL, sources, err);
+    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
+    status = trf__search_rounds(translator, NULL, sources, err);
     /* the answer is what follows the beginning */
     for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
@@ -8023,8 +8035,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(pass->config), 0, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &translator->search.hooks);
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &pass->run.hooks);
     TRF__TRY(trf__pass_forward(pass, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
@@ -8069,7 +8081,8 @@ TRF__FN trf_status trf__look_room(trf_translator *t, size_t bytes, trf_error *er
     if (bytes <= t->room_bytes) return TRF_OK;
     room = (char *)run->backend->alloc(run, bytes);
     if (!room)
-        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at", (unsigned long long)bytes);
+        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at",
+                         (unsigned long long)bytes);
     run->backend->free(run, t->room, t->room_bytes);
     t->room = room;
     t->room_bytes = bytes;
@@ -8087,7 +8100,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     c = pass->config;
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
     TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
     TRF__TRY(trf__look_room(translator, trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element)), err));
@@ -8122,7 +8135,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
                          "attention weights are looked at one pair at a time, got %d",
                          trf__has_source(c) ? batch->source.count : batch->target.count);
-    TRF__TRY(trf__pass_sides(pass, batch, trf__sides(c), 0, err));
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     queries = decoder ? pass->decoder.rows : pass->encoder.rows;
     keys = kind == TRF_DECODER_SELF ? queries : pass->encoder.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
@@ -8142,8 +8155,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
 // fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
-// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions and
-// room, which grow and are used again. Forward and backward share their checks.
+// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
+// and room, which grow and are used again. Forward and backward share their checks.
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
@@ -8664,8 +8677,8 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
 }
 
 /* Brings weights and spans, and lays `saved` out. */
-TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self, const trf_attention_params *params,
-                                    const trf_tensor *saved, char use)
+TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
+                                    const trf_attention_params *params, const trf_tensor *saved, char use)
 {
     int64_t numbers = sub->rows * sub->d;
     trf_real *kept = trf__guest_of(context, saved, use);
@@ -9747,8 +9760,8 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum {
-    TRF__FILE_HEADER = 16 << 20,        /* bytes */
-    TRF__FILE_TENSORS = 65536,          /* limits of a header: tensors, and as many texts */
+    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
+    TRF__FILE_TENSORS = 65536,          /* tensors, and as many texts */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
@@ -10811,7 +10824,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__match_all(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
+TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
@@ -10932,7 +10945,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
-    status = trf__match_all(file, model, checkpoint, err);
+    status = trf__match_tensors(file, model, checkpoint, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__model_weights(model, err);

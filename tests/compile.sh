@@ -178,6 +178,16 @@ job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
     (cd frozen_all && ./program >answer) && (cd frozen_run && ./program >answer) &&
     [ -s frozen_all/answer ] && cmp frozen_all/answer frozen_run/answer"
 
+# --- systems ---------------------------------------------------------------------------------------------------------
+# The header's own POSIX functions, as if somebody had written them for another system.
+{ printf '#include <fcntl.h>\n#include <sys/stat.h>\n#include <sys/types.h>\n#include <unistd.h>\n'
+  sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
+job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
+    cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
+windows=x86_64-w64-mingw32-gcc
+command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
+[ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
+
 # --- the build lines of the first page, in a folder that has nothing else ---------------------------------------------
 # Word for word but for -O2, which the examples and tests/columns.sh are built with.
 mkdir -p page

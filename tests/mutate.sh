@@ -24,20 +24,20 @@ OpenBLAS keeps its own threads @@ host @@ if (o->number != 1) openblas_set_num_t
 OpenBLAS's thread number not given back @@ host @@ && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number); @@ && openblas_get_num_threads() == 0) openblas_set_num_threads(o->number);
 the thread number given back over the host's @@ host @@ o->number != 1 && openblas_get_num_threads() == 1) @@ o->number != 1)
 any number of callers of OpenBLAS @@ host @@ while (ticket != o->next || o->inside + wanted > o->places) @@ while (ticket != o->next)
-products past the gate @@ host @@ gated = blas && run->gate && n_tiles > 0; @@ gated = 0;
+products past the gate @@ host @@ gated = blas && cpu->gate && n_tiles > 0; @@ gated = 0;
 OpenBLAS makes its buffers in a step @@ host @@ if (wanted <= made) return TRF_OK; @@ return TRF_OK;
-address space of buffers not asked for first @@ host @@ fits = probe != NULL; @@ fits = 1;
+address space of buffers not asked for first @@ host @@ int fits = probe != NULL; @@ int fits = 1;
 the serial OpenBLAS is called @@ host @@ (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && @@ 1 &&
 OpenMP's threads not tried first @@ host @@ trf__thread_chain(&missing); @@ missing = 0;
-a closed run still counts as callers @@ host @@ trf__openblas.threads -= threads; @@ (void)0;
+a closed run still counts as callers @@ host @@ if (*gate) trf__openblas_count(-threads); @@ (void)0;
 product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < columns ? from @@ panel[16 * t + j] = j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))
-attention scale @@ ops blocks golden @@ trf_real scale = (trf_real)(1 / sqrt((double)a->d_head)), local[2]; @@ trf_real scale = (trf_real)(1 / (double)a->d_head), local[2];
-causal mask off by one @@ ops blocks definitions @@ ? span->n_key - span->n_query + i + 1 : @@ ? span->n_key - span->n_query + i + 2 :
+attention scale @@ ops blocks golden @@ h.scale = (trf_real)(1 / sqrt((double)in->d_head)); @@ h.scale = (trf_real)(1 / (double)in->d_head);
+causal mask off by one @@ ops blocks definitions @@ (int64_t)h->span->n_key - h->span->n_query + i + 1 : @@ (int64_t)h->span->n_key - h->span->n_query + i + 2 :
 softmax gradient without its mean @@ ops blocks model @@ trf__sub(trf__load(ds + c), mean)), factor)); @@ trf__load(ds + c)), factor));
-gradient of keys from the weights @@ ops blocks model @@ (dk, a->ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, a->ldk, seen, d, n, trf__view_of(room.s,
-query gradient adds keys beyond the mask @@ ops blocks model @@ first, a->ldq, n, d, seen, @@ first, a->ldq, n, d, seen - 1,
+gradient of keys from the weights @@ ops blocks model @@ (dk, ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, ldk, seen, d, n, trf__view_of(room.s,
+query gradient loses the last key @@ ops blocks model @@ (dq + i0 * ldq, ldq, n, d, seen, @@ (dq + i0 * ldq, ldq, n, d, seen - 1,
 no keys do not give zero @@ ops blocks model @@ if (span->n_key == 0) { @@ if (span->n_key < 0) {
 norm epsilon outside the root @@ definitions ops blocks @@ else r = 1 / sqrt(var / (double)d + j->epsilon); @@ else r = 1 / (sqrt(var / (double)d) + j->epsilon);
 annotated norm with the biased deviation @@ definitions ops golden @@ (double)(d > 1 ? d - 1 : 1)) + j->epsilon); @@ (double)d) + j->epsilon);
@@ -45,43 +45,85 @@ norm gradient without its average @@ ops blocks model @@ trf__fma(centered, pull
 gain gradient forgets the input @@ ops blocks model @@ dgain = trf__fma(g, normal, dgain); @@ dgain = trf__add(g, dgain);
 residual gradient forgotten before a norm @@ ops model @@ ds = trf__fma(ds, factor, trf__load_n(more + c * more_step, d - c)); @@ ds = trf__mul(ds, factor);
 dropout does not scale @@ ops blocks model @@ (trf_real)(65536.0 / (65536.0 - drop.threshold)) @@ 1
-dropout missing in backward @@ ops blocks model @@ if (j->drop.threshold) ds = trf__mul(ds, trf__mask_chunk(&mask, c / 16)); @@ (void)mask;
-the same dropout in every step @@ model same blocks @@ drop.step = (uint32_t)step; @@ drop.step = 1; (void)step;
-the same dropout at every site @@ model blocks same @@ (uint32_t)(seed >> 32) ^ site * 0x9E3779B9u; @@ (uint32_t)(seed >> 32) ^ 0x9E3779B9u; (void)site;
+dropout missing in backward @@ ops blocks model @@ if (dropping) dsub = trf__mul(dsub, trf__mask_chunk(&mask, c / 16)); @@ (void)mask;
+embedding's dropout missing in backward @@ ops model @@     if (trf__dropping(run, &j->drop)) @@     if (0)
+dropout of weights missing in their gradient @@ ops blocks model @@ if (dropping) trf__drop_weights(drop, room->bits + i * seen16, ds, seen16); @@ (void)0;
+dropout of weights depends on the number of keys @@ ops blocks @@ counter[0][lane] = (uint32_t)b | head >> 12 << 17; @@ counter[0][lane] = (uint32_t)(i * blocks + b) | head >> 12 << 17;
+the same dropout of weights for every head @@ ops @@ counter[1][lane] = (uint32_t)i | (head & 0xFFF) << 20; @@ counter[1][lane] = (uint32_t)i;
+the same dropout of weights for every 4096th head @@ ops @@ counter[0][lane] = (uint32_t)b | head >> 12 << 17; @@ counter[0][lane] = (uint32_t)b;
+dropout without a step @@ ops blocks model @@ return run->now && drop->threshold; } @@ return drop->threshold > 0; (void)run; }
+the same dropout in every step @@ model same blocks @@ pass->now.step = (uint32_t)(trainer->step + 1); @@ pass->now.step = 1;
+the same dropout at every site @@ ops model blocks same @@ return now->key1 ^ drop->site * 0x9E3779B9u; @@ (void)drop; return now->key1 ^ 0x9E3779B9u;
 dropout counts sentences of the micro-batch @@ model same usage @@ batch->ordinal + trainer->sentences, err)); @@ batch->ordinal, err));
 embedding scale @@ definitions golden model @@ c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1; @@ c->scale_embeddings ? (trf_real)c->d_model : 1;
-embedding gradient unscaled @@ ops blocks model @@ trf__store_n(dw, trf__fma(dy, trf__set(j->scale), trf__load_n(dw, n)), n); @@ trf__store_n(dw, trf__add(dy, trf__load_n(dw, n)), n);
-learned positions' gradient without the offset @@ model golden @@ learned >= 0 ? g + learned + pass->config->position_offset * d : NULL, @@ learned >= 0 ? g + learned : NULL,
-a decoded token's keys go to the first slot @@ usage model @@ acts.fresh = acts.memory + cache->fresh; @@ acts.fresh = acts.memory;
-every layer reads the first layer's source @@ usage model @@ acts.memory = cache->cross + layer * cache->cross_layer; @@ acts.memory = cache->cross; (void)layer;
+embedding gradient unscaled @@ ops blocks model @@ sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum); @@ sum = trf__add(trf__load_n(dy + rows[i] * j->d + c, n), sum);
+a group loses its last row @@ ops blocks model @@ for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) @@ for (i = j->groups.first[k]; i + 1 < j->groups.first[k + 1]; i++)
+ids are grouped by their lower 12 bits @@ ops @@ ids[rows[i]] != ids[rows[i - 1]]) first[k++] @@ (ids[rows[i]] & 4095) != (ids[rows[i - 1]] & 4095)) first[k++]
+a row without a list of positions stands at 0 @@ ops @@ return at->position ? at->position[row] : row; } @@ return at->position ? at->position[row] : 0 * row; }
+the first weight gradient is added @@ ops model @@                                   !p->first)); @@                                   1));
+the first bias gradient is added @@ ops model @@ if (first) memset(sum, 0, @@ if (0) memset(sum, 0,
+the first gain gradient is added @@ ops model @@ all_gain = j->first ? trf__set(0) : @@ all_gain = 0 ? trf__set(0) :
+the first embedding gradient is added @@ ops model @@ if (j->first) trf__zero_columns( @@ if (0) trf__zero_columns(
+the first gradient of positions is added @@ ops model golden @@ if (j->first_table) trf__zero_columns( @@ if (0) trf__zero_columns(
+every group of a loss is the first @@ ops @@ int first = l->first && j->row0 == 0; @@ int first = l->first;
+a loss without rows leaves its gradients @@ ops @@ job.row0 < l->rows || job.row0 == 0; @@ job.row0 < l->rows;
+the first sums are added @@ ops model @@ if (l->first) memset(l->slots, 0, @@ if (0) memset(l->slots, 0,
+sums of the last micro-batch alone @@ ops model @@ if (l->first) memset(l->slots, 0, @@ memset(l->slots, 0,
+sums lose what a float does not hold @@ ops @@ return (double)slots[slot] + (double)slots[slot + 1]; } @@ return (double)slots[slot]; }
+the loss begins at row 0 of its matrix @@ ops @@ job.w = trf__mat_from(l->w, 0, l->d); @@ job.w = l->w;
+a copy is read from the middle of a panel @@ ops @@ w.copy = w.copy && r % 16 == 0 ? @@ w.copy = w.copy ?
+the copies of a wide matrix are its first rows @@ ops usage @@ int64_t row = tile * 256, at = j->offset + row * j->in; @@ int64_t row = tile * 256, at = j->offset + 0 * row * j->in;
+a second gradient of y forgotten where there is no norm @@ ops model @@ else if (j->ds != j->dy || j->dy2) @@ else if (j->ds != j->dy)
+every span has the ancestors of the first @@ ops usage @@ in->key_rows ? in->key_rows + s * in->key_stride : NULL; @@ in->key_rows;
+attention weights of the first head @@ ops usage @@ trf__head h = trf__head_of(&a->in, a->head); @@ trf__head h = trf__head_of(&a->in, 0);
+learned positions' gradient without the offset @@ model golden @@ pass->gradients + stack->positions + c->position_offset * e.d; @@ pass->gradients + stack->positions;
+a decoded token's keys go to the first slot @@ usage model @@ sub.fresh = trf__act_at(&pass->run, sub.memory, cache->fresh); @@ sub.fresh = sub.memory;
+every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer); @@ sub.memory = cache->cross;
 the prefix of the first sentence for all @@ usage @@ if (n_prefix) prefix += n_prefix; @@ (void)0;
-decoding one position late @@ usage model @@ side->positions[r] = (int32_t)at; @@ side->positions[r] = (int32_t)at + 1;
-decoding does not see its own token @@ usage model @@ span->n_key = at + 1; @@ span->n_key = at > 0 ? at : 1;
-cache of the wrong parent @@ usage model @@ (row + trf__beam_parents(beam)[j]) * d->length, @@ (row + j) * d->length,
+decoding one position late @@ usage model @@ l->position[r] = (int32_t)at; @@ l->position[r] = (int32_t)at + 1;
+decoding does not see its own token @@ usage model @@ span->n_key = (int32_t)at + 1; @@ span->n_key = at > 0 ? (int32_t)at : 1;
+cache of the wrong parent @@ usage model @@ h->parents[next] = (int32_t)row + trf__beam_parents(beam)[j]; @@ h->parents[next] = (int32_t)row + j;
+ancestors of the row itself @@ ops usage @@ memcpy(to, j->from + j->parents[r] * j->stride, @@ memcpy(to, j->from + r * j->stride,
 answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
-BOS may be said @@ usage @@ top.banned[0] = t->model->config.pad; top.banned[1] = t->model->config.bos; @@ top.banned[0] = t->model->config.pad; top.banned[1] = -1;
-log-softmax forgotten @@ ops usage @@ for (i = 0; i < found; i++) best[i].log_probability -= lse; @@ (void)lse;
-targets do not end with EOS @@ definitions model @@ side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos; @@ side->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->pad;
+BOS may be said @@ usage @@ top.banned[0] = c->pad; top.banned[1] = c->bos; @@ top.banned[0] = c->pad; top.banned[1] = -1;
+only one id can be banned @@ ops usage @@ c == t->banned[0] || c == t->banned[1] || @@ c == t->banned[0] ||
+a forced id need not be the one @@ ops usage @@     if (only >= 0) { @@     if (0) {
+log-softmax forgotten @@ ops usage @@ for (i = 0; i < found; i++) best[i] -= lse; @@ (void)lse;
+targets do not end with EOS @@ definitions model @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos; @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - 1]) @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - (k < x->lengths[i])])
-sources without EOS @@ definitions golden @@ int32_t i, k, extra = target ? 1 : c->source_eos; @@ int32_t i, k, extra = target;
-cross attention reads another sentence @@ model definitions @@ pass->target.cross[i].key = pass->source.self[i].query; @@ pass->target.cross[i].key = pass->source.self[0].query;
+sources without EOS @@ definitions golden @@ int32_t i, k, extra = stack->decoder ? 1 : c->source_eos; @@ int32_t i, k, extra = stack->decoder;
+cross attention reads another sentence @@ model definitions @@ span->key = pass->encoder.host.self[i].query; @@ span->key = pass->encoder.host.self[0].query;
 fairseq smoothing divides by V @@ definitions blocks @@ else l->off = e / (n - 1); @@ else l->off = e / n;
 uniform smoothing forgets the target's share @@ definitions blocks @@ { l->on = 1 - e + e / n; @@ { l->on = 1 - e;
 smoothing counts pad @@ definitions @@ { l->off = e / (n - 2); @@ { l->off = e / (n - 1);
 smoothing keeps its entropy @@ definitions @@ l->row_loss[row] -= l->entropy; @@ (void)0;
 loss gradient misses the smoothing @@ ops blocks model @@ z[target] -= (trf_real)(l->on - l->off); @@ z[target] -= (trf_real)l->on;
-adam's betas swapped @@ ops model golden @@ c2 = trf__set((trf_real)(1 - a->beta2)); @@ c2 = trf__set((trf_real)(1 - a->beta1));
-adam without bias correction @@ definitions golden model @@ a.v_scale = 1 / c2; @@ a.v_scale = 1; (void)c2;
-fairseq's epsilon @@ definitions @@ { a.rate = learning_rate * sqrt(c2) / c1; a.v_scale = 1; } @@ { a.rate = learning_rate / c1; a.v_scale = 1; }
-weight decay on biases @@ model definitions @@ tiles[n].decay = decay_all || @@ tiles[n].decay = 1 ||
-clipping forgotten @@ model golden @@ if (!(scale < 1)) scale = 1; @@ scale = 1;
-norm of the sum, not of the mean @@ model golden @@ norm = trf__gradient_norm(trainer, &blame) / tokens; @@ norm = trf__gradient_norm(trainer, &blame);
+adam's second beta is the first @@ ops model golden @@ trf__min(trf__mul(g, g), square), a->beta2); @@ trf__min(trf__mul(g, g), square), a->beta1);
+adam without bias correction @@ ops definitions golden model @@ j.v_scale = 1 / c2; @@ j.v_scale = 1;
+fairseq's epsilon @@ ops definitions @@ { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; } @@ { j.rate = learning_rate / c1; j.v_scale = 1; }
+weight decay on biases @@ model definitions @@ tile.decay = decay_all || @@ tile.decay = 1 ||
+clipping forgotten @@ ops model golden @@ if (!(v->scale < 1)) v->scale = 1; @@ v->scale = 1;
+norm of the sum, not of the mean @@ ops model golden @@ v->norm = sqrt(sum) / v->sums.tokens; @@ v->norm = sqrt(sum);
+a mean begins at the wrong side @@ model @@ if (beta < 0.5) return trf__fma( @@ if (0) return trf__fma(
+coupled decay goes beyond all squares @@ model @@ trf__min(trf__max(trf__mul(l2, p), least), most) @@ trf__mul(l2, p)
+the gradient's scale in one factor @@ model @@ first = scale < 1e-20 ? 1e-20 : 1; @@ first = 1;
+a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.epsilon_in += @@ if (0) j.epsilon_in +=
+an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, moved, p); @@ p = moved; (void)one;
+root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
+bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;
+a cancelled step loses its batch @@ store @@ return begin.corpus != next.corpus || behind ? next : begin; @@ return next; (void)behind;
+a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED) trainer->behind.batch++; @@ trainer->behind.batch++;
+no place behind an epoch's last batch @@ store corpus @@ if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ double rising = s * pow(w, -1.5) @@ double rising = s * pow(w, -1.4)
-learning rate of the step before @@ definitions model usage golden @@ = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step); @@ = trf_learning_rate(&trainer->options, trainer->model->config.d_model, trainer->step - 1);
-target embedding learns nothing @@ model golden @@     trf__embed_side_backward(pass, 1, g, p); @@     (void)0;
-only one decoder layer teaches the encoder @@ model golden @@ if (step->kind == TRF__CROSS) memory_seen = 1; @@ if (step->kind == TRF__CROSS) memory_seen = 0;
-NaN is applied @@ model @@ if (!(norm * scale < most) || !trf__is_finite(report->loss)) { @@ if (0) {
-micro-batches do not add up @@ model same @@ if (trainer->micro == 0) memset(trainer->gradients @@ if (1) memset(trainer->gradients
+learning rate of the step before @@ definitions model usage golden @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1); @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step);
+target embedding learns nothing @@ model golden @@     pass->run.backend->embed_gradient(&pass->run, &e); @@     if (!stack->decoder) pass->run.backend->embed_gradient(&pass->run, &e);
+only one decoder layer teaches the encoder @@ model golden @@ if (layer->kind == TRF__CROSS) memory_seen = 1; @@ if (layer->kind == TRF__CROSS) memory_seen = 0;
+NaN is applied @@ ops model @@ v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss); @@ v->skipped = 0;
+a loss that is not finite is learned from @@ ops @@ || !trf__is_finite(v->sums.loss); @@ ;
+a skipped step moves the weights @@ ops model @@ if (!a->verdict->skipped) trf__tiles( @@ trf__tiles(
+a skipped step counts as an update @@ ops model @@ if (!v->skipped) v->updates++; @@ v->updates++;
+nobody is blamed for a NaN @@ ops model @@ v->bad_tile = trf__is_finite(sum) ? -1 : trf__bad_tile(j); @@ v->bad_tile = -1;
+micro-batches do not add up @@ model same @@ pass->first = trainer->micro == 0; @@ pass->first = 1;
 a slice of gradients is not summed over ranks @@ usage model same @@ t->gradients + begin, (size_t)(end - begin), NULL) @@ t->gradients + begin, (size_t)(end - begin - 1), NULL)
 xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ? in : out) @@ (c->init == TRF_INIT_XAVIER ? out : in)
 length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) / 6.0, search->alpha); @@ return s / pow((5.0 + (double)length) / 5.0, search->alpha);
@@ -102,7 +144,7 @@ answers in the order they ended @@ search usage @@ if (a->score > b->score) retu
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
-a caller's own step does not count @@ usage model @@ if (trainer) trainer->step++; @@ (void)0;
+a caller's own step does not count @@ usage model @@ if (trainer) trf__complete_step(trainer); @@ trf_discard_gradients(trainer);
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 1) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
 files of another format are read @@ store @@ if (format != TRF__FORMAT) @@ if (format > TRF__FORMAT)
 a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;
@@ -124,17 +166,17 @@ extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
 resuming begins the epoch again @@ corpus store usage @@     c->batch = batch; @@     c->batch = 0;
-resuming with other data @@ store @@ if (strcmp(text, stored)) @@ if (!strcmp(text, "no"))
+resuming with other data @@ store @@ if (trainer->begin.corpus != fingerprint) @@ if (0)
 second moments of the first @@ store usage @@ trf__read_arena(file, model, "optimizer.v.", t->v, err); @@ trf__read_arena(file, model, "optimizer.m.", t->v, err);
-a checkpoint in the middle of a step @@ store @@ if (trainer->micro > 0) @@ if (trainer->micro > 1000)
+a checkpoint in the middle of a step @@ store @@ if (trainer->micro == 0) return TRF_OK; @@ if (trainer->micro < 1000) return TRF_OK;
 every epoch in the same order @@ corpus @@ TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ if (i == 0 || over || i - begin >= o->batch_sentences) { @@ if (i == 0 || over || i - begin > o->batch_sentences) {
 a round beyond the slots of the cache @@ usage @@ && n * s->beam * (longest + 1) <= INT32_MAX); @@ );
-a cancelled look has written @@ usage @@     pass->probed = weights; @@     pass->probed = out->data;
+a cancelled look has written @@ usage @@ pass->probed = (trf_real *)(void *)translator->room; @@ pass->probed = out->data;
 rows wrap at 32 bits @@ usage @@ rows += (int64_t)x->lengths[i] + extra; @@ rows += (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra);
 a weight without outputs @@ blocks @@ if (*out < 1) return @@ if (*out < 0) return
-a translator's memory without its sources @@ memory @@ decoder.source_rows = round.source_rows; @@ decoder.source_rows = 0;
-a translator's memory without its answers @@ memory @@     cache = trf__add_size(cache, ids); @@     (void)ids;
+a translator's memory without its sources @@ memory @@ h.source_rows = round.source_rows; @@ h.source_rows = 0;
+a translator's memory without its answers @@ memory @@ cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2)); @@ cache = trf__add_size(h.bytes, h.device_bytes); (void)ids;
 a dropout of one @@ blocks @@ (p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535) @@ (p * 65536 + 0.5)
 a failed delivery keeps the last batch @@ corpus @@ if (batch) TRF__ZERO(*batch); @@ (void)0;
 controls of two bytes reach the terminal @@ files @@ (c == 0xC2 && (unsigned char)from[1] < 0xA0) @@ 0

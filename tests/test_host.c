@@ -17,6 +17,13 @@ static void host_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE
     cblas_sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 #define cblas_sgemm seen_gemm
+
+/* And what it asks about OpenBLAS: which build it is, or what we pretend. */
+extern int openblas_get_parallel(void) __attribute__((weak));
+static int pretended = -1;
+static int real_parallel(void) { return openblas_get_parallel ? openblas_get_parallel() : -1; }
+int seen_parallel(void);
+#define openblas_get_parallel seen_parallel
 #endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -31,6 +38,10 @@ static void host_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit.h"
+
+#if !defined(TRF_NO_CBLAS)
+int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
+#endif
 
 static const char *self;        /* the path of this program */
 
@@ -152,7 +163,7 @@ static void child_beside(int parallel)
     pthread_t thread;
     trf_error err;
     int i, step;
-    MUST(openblas_get_parallel() == parallel);
+    MUST(real_parallel() == parallel);
     host_prepare();
     MUST(pthread_create(&thread, NULL, host, NULL) == 0);
     for (i = 0; i < 4; i++) {           /* with 1, with 2, with 4, with another before each step */
@@ -311,10 +322,10 @@ static void child_short(int more, int threads)
 static int child(int argc, char **argv)
 {
     int a = argc > 2 ? atoi(argv[2]) : 0, b = argc > 3 ? atoi(argv[3]) : 0;
-    alarm(110);
+    alarm(60);
     if (!strcmp(argv[1], "short")) child_short(a, b);
 #if HAVE_BUILDS
-    else if (!strcmp(argv[1], "parallel")) printf("%d", openblas_get_parallel ? openblas_get_parallel() : -1);
+    else if (!strcmp(argv[1], "parallel")) printf("%d", real_parallel());
     else if (!strcmp(argv[1], "beside")) child_beside(a);
     else if (!strcmp(argv[1], "wide")) child_wide();
     else if (!strcmp(argv[1], "hosts")) child_hosts();
@@ -403,7 +414,7 @@ static void test_beside_openmp_openblas(void **state) { (void)state; beside("ope
 static void pthread_child(const char *name)
 {
 #if HAVE_BUILDS
-    if (openblas_get_parallel && openblas_get_parallel() == 1) { silent_child(NULL, name, 0); return; }
+    if (real_parallel() == 1) { silent_child(NULL, name, 0); return; }
 #else
     (void)name;
 #endif
@@ -453,7 +464,7 @@ static void test_gate(void **state)
 #if HAVE_BUILDS
     {
         int before, number = 2, taken;
-        if (!openblas_get_parallel || openblas_get_parallel() != 1) skip();
+        if (real_parallel() != 1) skip();
         before = openblas_get_num_threads();
         openblas_set_num_threads(number);
         taken = trf__products_enter(1000);
@@ -476,10 +487,45 @@ static void test_gate(void **state)
 #endif
 }
 
+static KIT_UNUSED void count_message(void *user, int level, const char *message)
+{
+    assert_int_equal(level, TRF_LOG_WARNING);
+    assert_non_null(strstr(message, "OpenBLAS"));
+    ++*(int *)user;
+}
+
+/* The serial and the OpenMP build are not called, and that is said once. */
+static void test_other_builds(void **state)
+{
+    (void)state;
+#if HAVE_BUILDS
+    if (real_parallel() == 1) {
+        for (pretended = 2; pretended >= 0; pretended--) {
+            trf_device device = trf_device_default();
+            trf__run run;
+            trf_hooks hooks;
+            int said = 0;
+            device.threads = 1;
+            TRF__ZERO(hooks);
+            hooks.log = count_message;
+            hooks.user = &said;
+            run = trf__run_on(&device, &hooks);
+            assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+            assert_true(trf__cpu_of(&run)->blas == (pretended == 1));
+            assert_true((trf__cpu_of(&run)->gate != NULL) == (pretended == 1));
+            assert_int_equal(said, pretended != 1);
+            run.backend->close(&run);
+        }
+        return;
+    }
+#endif
+    skip();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gate),
+        cmocka_unit_test(test_gate), cmocka_unit_test(test_other_builds),
         cmocka_unit_test(test_beside_pthread_openblas), cmocka_unit_test(test_beside_serial_openblas),
         cmocka_unit_test(test_beside_openmp_openblas), cmocka_unit_test(test_256_threads),
         cmocka_unit_test(test_200_hosts), cmocka_unit_test(test_address_space_short),

@@ -16,9 +16,10 @@ the programs they are named after?
 search: random models, sources, beams of 1 to 5, n-best, exponents, minimum lengths and forced prefixes, at least 500
    answers for each rule. Every text is the same, and every score to 1e-5. CTranslate2 and Hugging Face's generate run
    themselves; tensor2tensor, fairseq and Marian are plain loops here, after their sources (beam_search.py,
-   sequence_generator.py, beam_search.cpp and history.h), fed with PyTorch's logits. What is not compared:
-   CTranslate2's rule that the first free token after a prefix is EOS only as the best continuation (the minimum
-   length keeps EOS away there), and answers of rank 2 and on where fairseq forgot one that finished beyond its beam.
+   sequence_generator.py, beam_search.cpp and history.h), fed with PyTorch's logits. What is not compared: Hugging
+   Face's score with a beam of 1 (it gives none), CTranslate2's rule that the first free token after a prefix is EOS
+   only as the best continuation (the minimum length keeps EOS away there), and answers of rank 2 and on where fairseq
+   forgot one that finished beyond its beam.
 Prints a table and a verdict; the exit status is 1 if anything is further apart.
 """
 import collections, copy, math, pathlib, random, subprocess, sys, tempfile, warnings

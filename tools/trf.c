@@ -1170,30 +1170,67 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     return DONE;
 }
 
-/* The checkpoint is loaded twice: for its vocabularies, which make the corpus, and then with the corpus, which
-   is moved to its place in the data. */
+/* One stored training option into its field; choices are stored as numbers, which the library checks. */
+static int set_stored(const struct row *row, struct settings *s, const char *value)
+{
+    int32_t number = (int32_t)strtol(value, NULL, 10);
+    if (row->kind != CHOICE && row->kind != SWITCH) return set_value(row, s, value);
+    memcpy((char *)s + row->offset, &number, sizeof number);
+    return DONE;
+}
+
+/* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
+static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
+{
+    trf_file *file = NULL;
+    trf_error err;
+    const char *value;
+    char key[96], *c;
+    int i, status = DONE;
+    if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
+    value = trf_file_metadata(file, "trf.content");
+    if (!value || strcmp(value, "checkpoint")) goto done;       /* loading will say what it is */
+    for (i = 0; i < N_ROWS && !status; i++) {
+        if (!row_within(&rows[i], AT(training), sizeof s->training)) continue;
+        snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
+        for (c = key; *c; c++) if (*c == '-') *c = '_';
+        value = trf_file_metadata(file, key);
+        if (!value) say("%s lacks %s", path, key);
+        status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
+    }
+    value = trf_file_metadata(file, "trf.train.seed");
+    if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);
+    value = trf_file_metadata(file, "trf.train.longest");
+    if (value) s->training.longest = (int32_t)strtol(value, NULL, 10);
+done:
+    trf_file_close(file);
+    return status;
+}
+
+/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. */
 static int load_training(struct training *t)
 {
     trf_load_options load = load_options(t->s);
-    trf_model *model = NULL;
-    trf_trainer *trainer = NULL;
+    struct settings merged = *t->s;
     const trf_vocab *vocab[2];
     trf_error err;
-    int status;
-    if (trf_checkpoint_load(&model, &trainer, NULL, t->checkpoint, NULL, &load, &err)) {
+    int status = read_stored(&merged, t->checkpoint, &load);
+    if (status) return status;
+    if (apply_given(&merged)) return USAGE;
+    /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
+    t->longest = (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1);
+    set_limits(t, &merged.training);
+    t->longest = 0;
+    if (trf_checkpoint_load(&t->model, &t->trainer, NULL, t->checkpoint, &merged.training, &load, &err)) {
         say_error(NULL, &err);
         return FAILED;
     }
-    status = merge_settings(t, model, trainer);
-    trf_trainer_destroy(trainer);
-    vocab[0] = trf_model_source_vocab(model); vocab[1] = trf_model_target_vocab(model);
-    if (!status) status = fill_corpus(t, vocab);
-    if (!status) status = read_validation(t, vocab);
-    trf_model_destroy(model);
-    if (status) return status;
+    if ((status = merge_settings(t, t->model, t->trainer))) return status;
+    vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
+    if ((status = fill_corpus(t, vocab)) || (status = read_validation(t, vocab))) return status;
     set_limits(t, &t->s->training);
-    if (trf_checkpoint_load(&t->model, &t->trainer, t->corpus, t->checkpoint, &t->s->training, &load, &err)) {
-        say_error(NULL, &err);
+    if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
+        say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
                 "--max-length and --seed of the beginning");
@@ -1344,7 +1381,7 @@ static trf_status one_update(struct training *t, struct progress *p, trf_step_re
 /* Mean loss over the validation pairs, in batches of the training's size. */
 static int validate(struct training *t, int64_t step)
 {
-    trf_train_options limits = *trf_trainer_options(t->trainer);
+    const trf_train_options limits = t->s->training;
     size_t i = 0, source = 0, target = 0;
     double loss = 0, nll = 0, right = 0, tokens = 0;
     if (t->valid[0].count == 0) return DONE;
@@ -1466,7 +1503,7 @@ static int check_training(struct training *t)
 static void describe(const struct training *t)
 {
     const trf_config *config = trf_model_config(t->model);
-    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, trf_trainer_options(t->trainer));
+    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, &t->s->training);
     fprintf(stderr, "%lld pairs", (long long)trf_corpus_size(t->corpus));
     if (t->left_out) fprintf(stderr, ", %lld more left out as too long", (long long)t->left_out);
     if (t->empty) fprintf(stderr, ", %lld more left out as empty", (long long)t->empty);
