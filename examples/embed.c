@@ -79,7 +79,7 @@ static trf_hooks library_hooks(host *h)
 static host_error report(const trf_error *err, const char *doing)
 {
     printf("[host] %s: %s", doing, trf_status_name((trf_status)err->status));
-    if (err->what[0]) printf(", %s", err->what);
+    if (strncmp(err->message, err->what, strlen(err->what)) != 0) printf(", %s", err->what);    /* a path stands there */
     if (err->where >= 0) printf(" at %lld", (long long)err->where);
     printf(": %s\n", err->message);
     switch (err->status) {
