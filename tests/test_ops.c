@@ -757,6 +757,9 @@ static trf__linear_dx linear_dx_of(trf_real *dx, const trf_real *dy, trf__mat w,
     return j;
 }
 
+/* Of n sums, which may all be small beside their terms by chance if they are few. */
+static double tight_for(int64_t n) { return n < 20 ? 20 * TIGHT : TIGHT; }
+
 /* The weight begins at row `row` of a larger one. */
 static uint64_t check_linear(const trf__run *run, int64_t rows, int64_t out, int64_t in, int packed, int bias,
                              int64_t row)
@@ -773,7 +776,7 @@ static uint64_t check_linear(const trf__run *run, int64_t rows, int64_t out, int
     OP(run, linear, &j);
     plain_linear(want, plain_doubles(x, rows * in), plain_doubles(w + row * in, out * in),
                  b ? plain_doubles(b, out) : NULL, rows, out, in);
-    assert_all_near("y", y, want, rows * out, TIGHT);
+    assert_all_near("y", y, want, rows * out, tight_for(rows * out));
     hash = hash_of(HASH_START, y, rows * out);
     plain_release(mark);
     return hash;
@@ -798,8 +801,8 @@ static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, 
         for (o = 0; o < out; o++)
             for (i = 0; i < in; i++) want[r * in + i] += (double)dy[r * out + o] * (double)w[(row + o) * in + i];
     for (i = 0; i < rows * in; i++) wanted_sum[i] += want[i];
-    assert_all_near("dx", dx, want, rows * in, TIGHT);
-    assert_all_near("dx added", sum, wanted_sum, rows * in, TIGHT);
+    assert_all_near("dx", dx, want, rows * in, tight_for(rows * in));
+    assert_all_near("dx added", sum, wanted_sum, rows * in, tight_for(rows * in));
     hash = hash_of(hash_of(HASH_START, dx, rows * in), sum, rows * in);
     plain_release(mark);
     return hash;
@@ -832,8 +835,8 @@ static uint64_t check_linear_dw(const trf__run *run, const int64_t (*shapes)[3],
     OP(run, linear_dw, products, n);
     for (k = 0; k < n; k++) {
         trf__linear_dw *p = &products[k];
-        assert_all_near("dw", p->dw, dw[k], p->out * p->in, TIGHT);
-        if (p->db) assert_all_near("db", p->db, db[k], p->out, TIGHT);
+        assert_all_near("dw", p->dw, dw[k], p->out * p->in, tight_for(p->out * p->in));
+        if (p->db) assert_all_near("db", p->db, db[k], p->out, tight_for(p->out));
         hash = hash_of(hash, p->dw, p->out * p->in);
         if (p->db) hash = hash_of(hash, p->db, p->out);
     }
@@ -995,13 +998,13 @@ static trf__groups groups_of(const int32_t *ids, int64_t rows)
 
 static void test_rows_in_groups(void **state)
 {
-    static const int32_t far[] = {4095, 4096, 0, 1 << 12 | 5, 5, 2 << 12 | 5, (1 << 24) - 1, -1, 8191, -1};
+    static const int32_t far[] = {5, 1 << 12 | 5, 2 << 12 | 5, -1, 0, 4095, 4096, 8191, (1 << 24) - 1, -1};
     int32_t ids[300];
     int round, i;
     (void)state;
     for (round = 0; round < 40; round++) {
         for (i = 0; i < 300; i++)
-            ids[i] = round % 2 ? far[plain_below(10)] : (int32_t)plain_below(1 << round % 24) - 1;
+            ids[i] = round % 2 ? far[plain_below(1 + round % 10)] : (int32_t)plain_below(1 << round % 24) - 1;
         groups_of(ids, round < 4 ? round : 300);
     }
     for (i = 0; i < 300; i++) ids[i] = -1;
@@ -1128,7 +1131,7 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
     g.drop = drop;
     OP(run, activate_gradient, &g);
     for (i = 0; i < n; i++) {
-        if (!(fabs((double)a[i] - want[i]) <= 10 * EPSILON * (1 + fabs(want[i]))) ||
+        if (!(fabs((double)a[i] - want[i]) <= 20 * EPSILON * (1 + fabs(want[i]))) ||
             !(fabs((double)dh[i] - want_dh[i]) <= 20 * EPSILON * (1 + fabs((double)da[i]))))
             fail_msg("activation %d of %.9g: %.9g, expected %.9g; backward %.9g, expected %.9g", kind, (double)h[i],
                      (double)a[i], want[i], (double)dh[i], want_dh[i]);
