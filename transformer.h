@@ -1692,15 +1692,20 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
 //
 // Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
-// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch. The calls are
-// asked for in order and may happen later; `sync` waits until all have, and tells the first thing that went wrong, which
-// is why ops return nothing. What the host wants to know, it downloads, then syncs, then reads; what it uploads, it may
-// change as soon as the call returns. A run without a state (a model's) comes after all that other runs have asked for.
-// On the CPU the device's memory is the host's, and all happens at once.
+// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch.
 //   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
-// Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=) too, for the first
-// micro-batch of a step. Outputs overlap no input, except where a struct says so.
+//
+// When things happen. What is asked for happens in the order of asking, and may happen later; `sync` waits until all
+// has, and tells the first thing that went wrong, then and from then on; which is why ops return nothing.
+//   upload            has read its source on return; the caller may change it at once
+//   download, fetch   what the host wants to know: asked for, then sync, then read; the place stays until then
+//   free              takes effect behind everything asked for before
+//   a run with no state (a model's) works behind all that other runs have asked for
+// On the CPU the device's memory is the host's, and all happens at once.
+//
+// Every op takes 0 rows. Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=)
+// too, for the first micro-batch of a step. Outputs overlap no input, except where a struct says so.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__act trf__act;       /* never defined */
@@ -1845,7 +1850,7 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s may be NULL if sub is NULL; y is NULL where no norm follows */
+    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no norm follows */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;
@@ -1988,7 +1993,8 @@ typedef struct trf__backend {
     void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
     trf_status (*sync)(const trf__run *run, trf_error *err);
-    /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, 0 if it wants none. */
+    /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, in
+       proportion to its size; 0 if it wants none. */
     size_t (*element)(const trf_device *device);
     size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab);
     size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab);
@@ -5310,7 +5316,7 @@ TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, t
 {
     trf__linear l;
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
-    if (rows > 0) run->backend->linear(run, &l);
+    run->backend->linear(run, &l);
 }
 
 /* The rows of in_w that make keys and values. */
@@ -5535,17 +5541,19 @@ TRF__FN int64_t trf__inner(const trf_config *c, int kind) { return kind == TRF__
 TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_t)c->d_model, c->d_ff); }
 TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
 
-/* memory_rows -1: keys and values are in `wide`. */
-TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, int64_t wide,
-                                int64_t inner, int64_t rows, int64_t memory_rows)
+/* A sublayer's activations, for so many rows and, of cross-attention, rows of the encoder's result. */
+TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, int kind,
+                                int64_t rows, int64_t memory_rows)
 {
-    int64_t d = pass->config->d_model;
-    sub->wide = trf__take_acts(cursor, pass, rows, wide);
-    sub->inner = trf__take_acts(cursor, pass, rows, inner);
-    sub->memory = memory_rows >= 0 ? trf__take_acts(cursor, pass, memory_rows, 2 * d) : NULL;
+    const trf_config *c = pass->config;
+    int64_t d = c->d_model, heads = kind == TRF__FEED_FORWARD ? 0 : c->n_heads;
     sub->s = trf__take_acts(cursor, pass, rows, d);
     sub->y = trf__take_acts(cursor, pass, rows, d);
-    sub->stats = sub->norm_stats = NULL;
+    sub->wide = trf__take_acts(cursor, pass, rows, trf__wide(c, kind));
+    sub->inner = trf__take_acts(cursor, pass, rows, trf__inner(c, kind));
+    sub->memory = kind == TRF__CROSS ? trf__take_acts(cursor, pass, memory_rows, 2 * d) : NULL;
+    sub->stats = pass->training && heads > 0 ? trf__take_reals(cursor, rows, 2 * heads) : NULL;
+    sub->norm_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
 
 /* Which sublayer number i of a stack is. */
@@ -5555,31 +5563,23 @@ TRF__FN int trf__sublayer_kind(const trf__stack *stack, int i)
     return i % stack->per_layer == 1 && stack->per_layer == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
 }
 
-/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. */
+/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A pass that does not
+   train gives all sublayers the same place; s and y come first in it, since the next sublayer reads them. */
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int64_t memory_rows = pass->limits.source_rows, d = c->d_model;
-    int64_t rows = stack->decoder ? pass->limits.target_rows : memory_rows;
-    trf__sublayer shared, local;
+    int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows : pass->limits.source_rows;
+    size_t first, most;
     int i;
     stack->embedded = trf__take_acts(cursor, pass, rows, d);
-    if (!pass->training)
-        trf__take_sublayer(cursor, pass, &shared, trf__widest(c), trf__innermost(c), rows,
-                           stack->per_layer == 3 ? memory_rows : -1);
+    first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
-        trf__sublayer *sub = stack->sublayers ? &stack->sublayers[i] : &local;
-        int kind = trf__sublayer_kind(stack, i);
-        if (!pass->training) {
-            sub->wide = shared.wide; sub->inner = shared.inner; sub->s = shared.s; sub->y = shared.y;
-            sub->memory = kind == TRF__CROSS ? shared.memory : NULL;
-            continue;
-        }
-        trf__take_sublayer(cursor, pass, sub, trf__wide(c, kind), trf__inner(c, kind), rows,
-                           kind == TRF__CROSS ? memory_rows : -1);
-        if (kind != TRF__FEED_FORWARD) sub->stats = trf__take_reals(cursor, rows, 2 * c->n_heads);
-        sub->norm_stats = trf__take_reals(cursor, rows, 2);
+        trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
+        if (!pass->training) cursor->used = first;
+        trf__take_sublayer(cursor, pass, sub, trf__sublayer_kind(stack, i), rows, pass->limits.source_rows);
+        if (cursor->used > most) most = cursor->used;
     }
+    cursor->used = most;
     stack->first_y = trf__take_acts(cursor, pass, rows, d);
     stack->final_y = trf__take_acts(cursor, pass, rows, d);
     stack->first_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
@@ -5805,7 +5805,6 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     const trf__run *run = &pass->run;
     trf__pass bigger, size;
     trf_status status;
-    TRF__TRY(on->reserve(&pass->run, limits->longest, pass->config->d_model / pass->config->n_heads, err));
     bigger = *pass;
     bigger.limits = *limits;
     size = bigger;
@@ -5824,6 +5823,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size.encoder.sublayers = size.decoder.sublayers = NULL;
     if (status == TRF_OK) trf__pass_layout(&size, bigger.arena);
     if (status == TRF_OK) status = trf__pass_table(&size, err);
+    if (status == TRF_OK)
+        status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads, err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
     on->free(run, size.arena, size.arena_bytes);
     on->free(run, size.device_block, size.block_bytes);
@@ -5879,6 +5880,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
     if (x->count < 0 || (x->count > 0 && !x->lengths))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
                          x->count);
+    *rows = (int64_t)extra * x->count;
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
@@ -5888,6 +5890,13 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                              "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
                              side, i, x->lengths[i], extra, c->max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
+        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
+        *rows += x->lengths[i];
+    }
+    if (*rows > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
+                         (long long)*rows);
+    for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
             if (id < 0 || id >= vocab)
@@ -5898,9 +5907,6 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
                                  side, i, k, id);
         }
-        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
-    }
-    *rows = at + (int64_t)extra * x->count;
     return TRF_OK;
 }
 
@@ -6328,7 +6334,13 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
     e.positions = c->max_length;
     e.dweight = pass->gradients + stack->embed;
-    e.dtable = stack->positions < 0 ? NULL : pass->gradients + stack->positions + c->position_offset * e.d;
+    e.dtable = NULL;
+    if (stack->positions >= 0) {
+        trf_real *table = pass->gradients + stack->positions;
+        e.dtable = table + c->position_offset * e.d;
+        if (pass->first && c->position_offset > 0)      /* the rows in front, which no token reads */
+            pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d, sizeof(trf_real)));
+    }
     e.dy = pass->ds;
     e.ids = stack->device.ids;
     e.groups.rows = stack->device.group_rows;
@@ -6529,6 +6541,7 @@ struct trf_trainer {
     int64_t updated;                /* number of the last update that was made here; 0: none */
     trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
     int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
+    int written;                    /* the caller has a view of the weights, and may write them between steps */
 };
 
 enum { TRF__TILE = 16384 };
@@ -6661,6 +6674,7 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { ret
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
+    if (trainer) trainer->written = 1;
     return trf_parameter(trainer ? trainer->model : NULL, index);
 }
 
@@ -6720,15 +6734,18 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     trf__pass *pass = &trainer->pass;
     const trf_train_options *o = &trainer->options;
     trf_status status;
-    if (batch->ordinal < 0 || batch->ordinal > INT32_MAX / 2 || trainer->sentences > INT32_MAX / 2)
+    int64_t room = INT32_MAX - trainer->sentences - trf__max64(batch->source.count, batch->target.count);
+    if (batch->ordinal < 0 || batch->ordinal > room)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                         "ordinal must be between 0 and %d, got %lld", INT32_MAX / 2, (long long)batch->ordinal);
+                         "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 bits), got %lld",
+                         (long long)room, (long long)batch->ordinal);
     pass->now.key0 = (uint32_t)o->seed;
     pass->now.key1 = (uint32_t)(o->seed >> 32);
     pass->now.step = (uint32_t)(trainer->step + 1);
     pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + trainer->sentences, err));
     pass->first = trainer->micro == 0;
+    if (pass->first && trainer->written) trf__pack_weights(pass);
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
     status = trf__pass_forward(pass, err);
     if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
@@ -6751,7 +6768,7 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     if (trainer->micro == 0) trainer->begin = batch->place;
     status = trf__micro_batch(trainer, batch, err);
     trainer->behind = batch->place;
-    if (status != TRF_E_CANCELLED) trainer->behind.batch++;
+    if (status != TRF_E_CANCELLED && batch->place.batch < INT64_MAX) trainer->behind.batch++;
     TRF__TRY(status);
     return trf__report_batch(&trainer->pass, report, trainer->step + 1, err);
 }
@@ -6765,6 +6782,7 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     int64_t end = layout->n_weights + TRF__SLOTS, begin;
     int i = t->model->config.encoder_layers + t->model->config.decoder_layers;
     trf_real slots[TRF__SLOTS];
+    trf_status status;
     *tokens = (double)t->target_rows;
     if (!t->options.all_reduce) return TRF_OK;
     for (; end > 0; end = begin) {
@@ -6776,7 +6794,8 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
         }
     }
     run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
-    TRF__TRY(run->backend->sync(run, err));
+    status = run->backend->sync(run, err);
+    if (status != TRF_OK) { trf_discard_gradients(t); return status; }
     *tokens = trf__slot(slots, TRF__SLOT_TOKENS);
     return TRF_OK;
 }
@@ -6874,6 +6893,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     TRF__TRY(trf__begin(trainer, "trainer", err));
     run = &trainer->pass.run;
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
+    if (trainer->written) trf__pack_weights(&trainer->pass);
     TRF__TRY(trf__pass_forward(&trainer->pass, err));
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
@@ -8205,6 +8225,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
     c->run = trf__run_on(device, hooks);
+    c->run.element = sizeof(trf_real);          /* callers' tensors are what the ops work on */
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     status = c->run.backend->reserve(&c->run, 0, 1, err);

@@ -28,6 +28,7 @@ static struct apart {
     pthread_mutex_t lock;
     int off;                            /* 1: objects made now compute on the plain CPU */
     apart_counts n;
+    int trains_on_copies;               /* 1: it wants copies of a trainer's weights too */
     int64_t fail_alloc, fail_sync;      /* the alloc that finds nothing; from this sync on, the device is broken */
     const trf__backend *cpu;
     char *base;
@@ -369,7 +370,7 @@ static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t voc
 }
 static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int training)
 {
-    return apart.cpu->copy_bytes(device, n_weights, training);
+    return apart.cpu->copy_bytes(device, n_weights, training && !apart.trains_on_copies);
 }
 
 /* Every field in its order, so that a new one is not left to the CPU. */

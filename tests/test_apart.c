@@ -371,8 +371,48 @@ static void test_counts_of_ranks(void **state)
     CROSSED(1, 1, 0, 1);
     OK(trf_train_step(t, &batch, &report, &err));
     CROSSED(1, 2, 0, 2);
+    apart.fail_sync = 1;                /* nobody knows what the sums are: they are given up */
+    assert_int_equal(trf_train_step(t, &batch, NULL, &err), TRF_E_BACKEND);
+    apart_reset();
+    assert_int_equal(trf_optimizer_step(t, NULL, &err), TRF_E_STATE);
+    OK(trf_train_step(t, &batch, NULL, &err));
     trf_trainer_destroy(t);
     trf_model_destroy(model);
+}
+
+/* Weights that the caller writes reach the copies from which the device computes. */
+static void test_written_weights(void **state)
+{
+    static trf_real numbers[VOCAB * D];
+    double loss[2][2];
+    int there, k;
+    (void)state;
+    for (there = 0; there < 2; there++) {
+        trf_model *model;
+        trf_trainer *t;
+        trf_batch batch = batch_of(0);
+        trf_step_report report;
+        trf_tensor w;
+        apart.off = !there;
+        apart.trains_on_copies = there;
+        model = model_of(POST_TIED);
+        t = trainer_of(model, 1);
+        assert_true((t->pass.copies != NULL) == there);
+        w = trf_trainer_parameter(t, 0);
+        for (k = 0; k < 2; k++) {
+            OK(trf_evaluate(t, &batch, &report, &err));
+            loss[there][k] = report.loss;
+            OK(trf_tensor_read(&w, numbers, sizeof numbers / sizeof *numbers, &err));
+            numbers[6 * D + k] += 3;
+            numbers[5 * D + k] -= 2;
+            OK(trf_tensor_write(&w, numbers, sizeof numbers / sizeof *numbers, &err));
+        }
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+    apart.trains_on_copies = apart.off = 0;
+    for (k = 0; k < 2; k++) assert_true(fabs(loss[1][k] - loss[0][k]) < 1e-5);
+    assert_true(fabs(loss[0][0] - loss[0][1]) > 1e-3);
 }
 
 /* A token costs one of each, whatever the beam and however many sentences; a round one upload more: its sources. */
@@ -902,7 +942,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_checkpoints_move),
         cmocka_unit_test(test_counts_of_training),
         cmocka_unit_test(test_counts_of_growth),
-        cmocka_unit_test(test_counts_of_ranks),
+        cmocka_unit_test(test_counts_of_ranks), cmocka_unit_test(test_written_weights),
         cmocka_unit_test(test_counts_of_decoding),
         cmocka_unit_test(test_counts_of_looks),
         cmocka_unit_test(test_host_accesses_fault),

@@ -276,6 +276,8 @@ static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t 
     int32_t i, failed = 0;
     shake(&l, 0.1);
     assert_true(gradient_count(&l) <= MAX_WEIGHTS);
+    for (i = 0; i < gradient_count(&l); i++) gradients[i] = (trf_real)NAN;
+    kit_put(l.model, l.trainer->gradients, gradients, gradient_count(&l));      /* what was there does not matter */
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
     kit_get(l.model, gradients, l.trainer->gradients, gradient_count(&l));
     assert_near(loss_sum(l.trainer, &batch), report.loss * (double)report.target_tokens, FORMULA * 100);
@@ -303,6 +305,28 @@ static void test_gradients_wide(void **state)
     (void)state;
     check_gradients(&variants[15], 18, 3, 20, 1, 2, 22);
     check_gradients(&variants[9], 34, 2, 20, 1, 2, 23);
+}
+
+/* Rows of learned positions that no token reads have a gradient of 0, whatever was there before. */
+static void test_unread_positions(void **state)
+{
+    static trf_real numbers[MAX_WEIGHTS];
+    static kit_pairs data;
+    lab l = lab_of(&variants[6], 8, 2, 12, 1);
+    trf_batch batch = kit_fill(&data, 3, 2, 4, VOCAB, 24);
+    int64_t n = gradient_count(&l), d = l.c.d_model, offset = l.c.position_offset, i;
+    const trf__whole *at = &l.model->layout.whole;
+    (void)state;
+    assert_int_equal(offset, 2);
+    for (i = 0; i < n; i++) numbers[i] = (trf_real)NAN;
+    kit_put(l.model, l.trainer->gradients, numbers, n);
+    assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
+    kit_get(l.model, numbers, l.trainer->gradients, n);
+    for (i = 0; i < offset * d; i++)
+        assert_true(numbers[at->src_positions + i] == 0 && numbers[at->tgt_positions + i] == 0);
+    for (i = (offset + 5) * d; i < (offset + l.c.max_length) * d; i++)
+        assert_true(numbers[at->src_positions + i] == 0 && numbers[at->tgt_positions + i] == 0);
+    lab_close(&l);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1654,6 +1678,32 @@ static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int
     assert_int_equal(trf_optimizer_step(l->trainer, &report, NULL), TRF_E_STATE);
 }
 
+/* More rows than 31 bits count are refused by the lengths alone: no id is looked at. */
+static void test_too_many_rows(void **state)
+{
+    enum { COUNT = 2049, LONG = (1 << 20) - 1 };
+    static int32_t lengths[COUNT];
+    static const int32_t one_id = 5;
+    lab l = lab_of(&variants[1], 8, 2, 12, 1);
+    trf_config c = l.c;
+    trf_train_options o = small_options();
+    trf_batch batch = { { &one_id, lengths, COUNT }, { &one_id, lengths, COUNT }, 0, { 0, 0, 0 } };
+    int i;
+    (void)state;
+    lab_close(&l);
+    c.max_length = LONG + 1;
+    l = lab_open(&c, &o);
+    for (i = 0; i < COUNT; i++) lengths[i] = LONG;
+    refused_batch(&l, &batch, TRF_E_LIMIT, (int64_t)COUNT * (LONG + 1), "source", 1);
+    batch.source.count = batch.target.count = 1;
+    lengths[0] = 1;
+    batch.ordinal = INT32_MAX;                  /* the first and only pair would be number 2^31 */
+    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_E_INVALID_ARG);
+    batch.ordinal = INT32_MAX - 1;
+    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
+    lab_close(&l);
+}
+
 static void test_bad_batches(void **state)
 {
     /* the last three: pad, bos, eos */
@@ -2196,7 +2246,7 @@ int main(void)
         cmocka_unit_test(test_no_old_gradients),
         cmocka_unit_test(test_huge_gradient),
         cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_gradients_wide),
+        cmocka_unit_test(test_gradients_wide), cmocka_unit_test(test_unread_positions),
         cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_order_of_sentences),
         cmocka_unit_test(test_micro_batches),
@@ -2223,7 +2273,7 @@ int main(void)
         cmocka_unit_test(test_bad_config),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes_in_pairs),
-        cmocka_unit_test(test_bad_batches),
+        cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
