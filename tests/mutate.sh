@@ -56,6 +56,12 @@ the same dropout in every step @@ model same blocks @@ pass->now.step = (uint32_
 the same dropout at every site @@ ops model blocks same @@ return now->key1 ^ drop->site * 0x9E3779B9u; @@ (void)drop; return now->key1 ^ 0x9E3779B9u;
 dropout counts sentences of the micro-batch @@ model same usage @@ batch->ordinal + trainer->sentences, err)); @@ batch->ordinal, err));
 embedding scale @@ definitions golden model @@ c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1; @@ c->scale_embeddings ? (trf_real)c->d_model : 1;
+unread positions keep their old gradient @@ model @@ if (pass->first && c->position_offset > 0) @@ if (0)
+written weights do not reach the copies @@ apart @@     if (trainer->written) trf__pack_weights(&trainer->pass); @@     (void)0;
+more rows than 31 bits count @@ model @@ if (*rows > INT32_MAX) @@ if (0)
+pairs of a step beyond 31 bits @@ model @@ batch->ordinal > room) @@ 0)
+sums kept that nobody knows @@ apart @@ if (status != TRF_OK) { trf_discard_gradients(t); return status; } @@ if (status != TRF_OK) return status;
+scratch kept of memory that did not come @@ memory @@     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */ @@     size = *pass; if (status != TRF_OK) return status;
 embedding gradient unscaled @@ ops blocks model @@ sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum); @@ sum = trf__add(trf__load_n(dy + rows[i] * j->d + c, n), sum);
 a group loses its last row @@ ops blocks model @@ for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) @@ for (i = j->groups.first[k]; i + 1 < j->groups.first[k + 1]; i++)
 ids are grouped by their lower 12 bits @@ ops @@ ids[rows[i]] != ids[rows[i - 1]]) first[k++] @@ (ids[rows[i]] & 4095) != (ids[rows[i - 1]] & 4095)) first[k++]
@@ -76,7 +82,7 @@ the copies of a wide matrix are its first rows @@ ops usage @@ int64_t row = til
 a second gradient of y forgotten where there is no norm @@ ops model @@ else if (j->ds != j->dy || j->dy2) @@ else if (j->ds != j->dy)
 every span has the ancestors of the first @@ ops usage @@ in->key_rows ? in->key_rows + s * in->key_stride : NULL; @@ in->key_rows;
 attention weights of the first head @@ ops usage @@ trf__head h = trf__head_of(&a->in, a->head); @@ trf__head h = trf__head_of(&a->in, 0);
-learned positions' gradient without the offset @@ model golden @@ pass->gradients + stack->positions + c->position_offset * e.d; @@ pass->gradients + stack->positions;
+learned positions' gradient without the offset @@ model golden @@ e.dtable = table + c->position_offset * e.d; @@ e.dtable = table;
 a decoded token's keys go to the first slot @@ usage model @@ sub.fresh = trf__act_at(&pass->run, sub.memory, cache->fresh); @@ sub.fresh = sub.memory;
 every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer); @@ sub.memory = cache->cross;
 the prefix of the first sentence for all @@ usage @@ if (n_prefix) prefix += n_prefix; @@ (void)0;
@@ -112,7 +118,7 @@ an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, mov
 root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
 bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;
 a cancelled step loses its batch @@ store @@ return begin.corpus != next.corpus || behind ? next : begin; @@ return next; (void)behind;
-a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED) trainer->behind.batch++; @@ trainer->behind.batch++;
+a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED && batch->place.batch < INT64_MAX) @@ if (batch->place.batch < INT64_MAX)
 no place behind an epoch's last batch @@ store corpus @@ if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ double rising = s * pow(w, -1.5) @@ double rising = s * pow(w, -1.4)
 learning rate of the step before @@ definitions model usage golden @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1); @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step);
@@ -161,7 +167,7 @@ writing follows links @@ files @@ int flags = create ? O_WRONLY | O_CREAT | O_EX
 a failed save leaves its file behind @@ files store @@ if (saving->made) (void)TRF_OS(unlink)(saving->temporary); @@ (void)0;
 NaN weights are loaded @@ files store @@ if (!trf__is_finite((double)*values) && !file->allow_nonfinite) @@ if (0)
 negative second moments are taken @@ store @@ if (!(numbers[i] >= 0)) @@ if (0)
-tied matrices may differ @@ store @@ if (memcmp(numbers, there, @@ if (0 && memcmp(numbers, there,
+tied matrices may differ @@ store @@ if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue; @@ continue;
 extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
