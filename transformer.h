@@ -2482,7 +2482,7 @@ TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t 
     }
 }
 
-/* Column c of a table of gradients begins at zero, in the first micro-batch of a step. */
+/* Columns c to c + 15 of a table of gradients become zero: before the first micro-batch of a step is added. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
     int64_t row;
@@ -2831,13 +2831,19 @@ TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__he
     }
 }
 
+/* n rows of x, this head's columns, padded with zeros to d16. */
+TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d, int64_t d16)
+{
+    int64_t i, c;
+    for (i = 0; i < n; i++)
+        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
+}
+
 TRF__FN void trf__keys_padded(trf_real *to, const trf__act *x, const trf__head *h, int64_t d16)
 {
-    int64_t i, c, d = h->in->d_head;
-    for (i = 0; i < h->span->n_key; i++) {
-        const trf_real *from = trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first;
-        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(from + c, d - c));
-    }
+    int64_t i, d = h->in->d_head;
+    for (i = 0; i < h->span->n_key; i++)
+        trf__rows_padded(to + i * d16, trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first, 0, 1, d, d16);
 }
 
 /* Keys that query i of the span sees. */
@@ -3013,14 +3019,6 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
         trf__attention_row_gradient(s, ds, room->m16, trf__dot(dout + i * ldo, out + i * ldo, d), h->scale);
         if (dropping) trf__drop_weights(drop, room->bits + i * seen16, s, seen16);
     }
-}
-
-/* n rows of x, this head's columns, padded with zeros to d16. */
-TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d, int64_t d16)
-{
-    int64_t i, c;
-    for (i = 0; i < n; i++)
-        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
 TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
@@ -3776,6 +3774,39 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
     return n;
 }
 
+/* Numbers of a tensor to the caller's memory, or with `write` from there. */
+TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count, int write,
+                                    trf_error *err)
+{
+    const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
+    TRF__TRY(trf__begin(tensor, "tensor", err));
+    if (!numbers && count > 0) return trf__fail_null(err, "numbers");
+    if (!tensor->data && !tensor->home)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
+    if (count != trf_tensor_count(tensor))
+        return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
+                         (long long)trf_tensor_count(tensor), (long long)count);
+    if (tensor->data) {
+        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
+        return TRF_OK;
+    }
+    run = (const trf__run *)tensor->home;
+    if (write) run->backend->upload(run, tensor->there, numbers, bytes);
+    else run->backend->download(run, numbers, tensor->there, bytes);
+    return run->backend->sync(run, err);
+}
+
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
+{
+    return trf__tensor_move(tensor, numbers, count, 0, err);
+}
+
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
+{
+    return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
+}
+
 TRF_API trf_device trf_device_default(void)
 {
     trf_device device;
@@ -4054,45 +4085,28 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     return run;
 }
 
+/* Room on the device that grows when more is wanted than it has; what was in it is lost. */
+typedef struct trf__room { void *memory; size_t bytes; } trf__room;
+
+TRF__FN trf_status trf__room_for(const trf__run *run, trf__room *room, size_t bytes, trf_error *err)
+{
+    void *bigger;
+    if (bytes <= room->bytes) return TRF_OK;
+    bigger = run->backend->alloc(run, bytes);
+    if (!bigger)
+        return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes", (unsigned long long)bytes);
+    run->backend->free(run, room->memory, room->bytes);
+    room->memory = bigger;
+    room->bytes = bytes;
+    return TRF_OK;
+}
+
 /* Memory of the device, all zero; NULL if there is none. */
 TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 {
     void *memory = run->backend->alloc(run, bytes);
     if (memory) run->backend->zero(run, memory, bytes);
     return memory;
-}
-
-TRF__FN trf_status trf__tensor_check(const trf_tensor *tensor, const void *numbers, int64_t count, trf_error *err)
-{
-    TRF__TRY(trf__begin(tensor, "tensor", err));
-    if (!numbers && count > 0) return trf__fail_null(err, "numbers");
-    if (!tensor->data && !tensor->home)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
-    if (count == trf_tensor_count(tensor)) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
-                     (long long)trf_tensor_count(tensor), (long long)count);
-}
-
-TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
-{
-    const trf__run *run;
-    size_t bytes = trf__bytes(count, sizeof *numbers);
-    TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(numbers, tensor->data, bytes); return TRF_OK; }
-    run = (const trf__run *)tensor->home;
-    run->backend->download(run, numbers, tensor->there, bytes);
-    return run->backend->sync(run, err);
-}
-
-TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
-{
-    const trf__run *run;
-    size_t bytes = trf__bytes(count, sizeof *numbers);
-    TRF__TRY(trf__tensor_check(tensor, numbers, count, err));
-    if (tensor->data) { if (count > 0) memcpy(tensor->data, numbers, bytes); return TRF_OK; }
-    run = (const trf__run *)tensor->home;
-    run->backend->upload(run, tensor->there, numbers, bytes);
-    return run->backend->sync(run, err);
 }
 
 TRF_API const char *trf_build_info(void)
@@ -6003,7 +6017,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
-   nothing has changed. */
+   the rows of the batch before stay. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
                                    trf_error *err)
 {
@@ -6717,16 +6731,12 @@ TRF_API void trf_discard_gradients(trf_trainer *trainer)
     if (trainer) trainer->micro = trainer->sentences = trainer->target_rows = 0;
 }
 
-TRF__FN void trf__complete_step(trf_trainer *trainer)
+TRF_API void trf_end_step(trf_trainer *trainer)
 {
+    if (!trainer) return;
     trf_discard_gradients(trainer);
     trainer->step++;
     trainer->begin = trainer->behind;
-}
-
-TRF_API void trf_end_step(trf_trainer *trainer)
-{
-    if (trainer) trf__complete_step(trainer);
 }
 
 TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
@@ -6839,7 +6849,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
                          "the step has no target tokens: nothing to learn from");
     }
     trf__update(trainer);
-    trf__complete_step(trainer);
+    trf_end_step(trainer);
     trainer->updated = trainer->step;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
@@ -7406,7 +7416,7 @@ struct trf_translator {
     size_t copy_bytes;
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* downloaded */
-    char *room; size_t room_bytes;                      /* on the device: see >>look-inside */
+    trf__room room;                                     /* see >>look-inside */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best places for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -7497,7 +7507,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     if (run->backend) {
         run->backend->free(run, t->pass.copies, t->copy_bytes);
         run->backend->free(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
-        run->backend->free(run, t->room, t->room_bytes);
+        run->backend->free(run, t->room.memory, t->room.bytes);
     }
     trf__pass_close(&t->pass);
     trf__free(&hooks, t->hypotheses.arena, t->hypotheses.bytes);
@@ -8095,27 +8105,12 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Room on the device for what is looked at; it grows. */
-TRF__FN trf_status trf__look_room(trf_translator *t, size_t bytes, trf_error *err)
-{
-    const trf__run *run = &t->pass.run;
-    char *room;
-    if (bytes <= t->room_bytes) return TRF_OK;
-    room = (char *)run->backend->alloc(run, bytes);
-    if (!room)
-        return trf__fail(err, TRF_E_NOMEM, -1, "out", "no memory for %llu bytes to look at",
-                         (unsigned long long)bytes);
-    run->backend->free(run, t->room, t->room_bytes);
-    t->room = room;
-    t->room_bytes = bytes;
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
     trf__act *logits;
+    size_t bytes;
     int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -8125,9 +8120,10 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
     TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
-    TRF__TRY(trf__look_room(translator, trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element)), err));
+    bytes = trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element));
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, bytes, err));
     TRF__TRY(trf__pass_forward(pass, err));
-    logits = (trf__act *)(void *)translator->room;
+    logits = (trf__act *)translator->room.memory;
     trf__project(&pass->run, logits, pass->decoder.out, trf__weight(pass, pass->layout->whole.generator_w),
                  trf__generator_bias(pass), rows, c->target_vocab, c->d_model);
     pass->run.backend->fetch(&pass->run, out->data, logits, rows * c->target_vocab);
@@ -8162,13 +8158,13 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     keys = kind == TRF_DECODER_SELF ? queries : pass->encoder.rows;
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
     bytes = trf__bytes(queries, trf__bytes(keys, sizeof(trf_real)));
-    TRF__TRY(trf__look_room(translator, bytes, err));
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, bytes, err));
     pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
-    pass->probed = (trf_real *)(void *)translator->room;
+    pass->probed = (trf_real *)translator->room.memory;
     status = trf__pass_forward(pass, err);
     pass->probed = NULL;
     TRF__TRY(status);
-    pass->run.backend->download(&pass->run, out->data, translator->room, bytes);
+    pass->run.backend->download(&pass->run, out->data, translator->room.memory, bytes);
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -8192,7 +8188,7 @@ struct trf_context {
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    char *room; size_t room_bytes;          /* on the device: what a block needs besides its arguments */
+    trf__room room;                         /* what a block needs besides its arguments */
 };
 
 TRF_API void trf_context_destroy(trf_context *context)
@@ -8200,7 +8196,7 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf_hooks hooks;
     if (!context) return;
     hooks = context->run.hooks;
-    context->run.backend->free(&context->run, context->room, context->room_bytes);
+    context->run.backend->free(&context->run, context->room.memory, context->room.bytes);
     context->run.backend->close(&context->run);
     trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
     trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
@@ -8291,19 +8287,6 @@ TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
                              err);
 }
 
-/* Room on the device, of at least so many bytes. */
-TRF__FN trf_status trf__context_room(trf_context *c, size_t bytes, trf_error *err)
-{
-    char *room;
-    if (bytes <= c->room_bytes) return TRF_OK;
-    room = (char *)c->run.backend->alloc(&c->run, bytes);
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes", (unsigned long long)bytes);
-    c->run.backend->free(&c->run, c->room, c->room_bytes);
-    c->room = room;
-    c->room_bytes = bytes;
-    return TRF_OK;
-}
-
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
 {
@@ -8379,7 +8362,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
     TRF__ZERO(e);
     if (options->positions == TRF_POSITIONS_LEARNED)
-        e.table = trf__guest_of(context, options->learned, 'i') + options->position_offset * d;
+        e.table = trf__guest_of(context, options->learned, 'i');
     else if (options->positions != TRF_POSITIONS_NONE) {
         TRF__GROW(trf_real, context->table, context->table_capacity, longest * d, &context->run.hooks);
         for (p = 0; p < longest; p++)
@@ -8392,6 +8375,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     e.at.position = trf__list_guest(context, context->ints, rows);
     e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
+    if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
     context->run.backend->embed(&context->run, &e);
     return trf__guests_leave(context, TRF_OK, err);
 }
@@ -8420,12 +8404,13 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     e.groups.rows = trf__list_guest(context, context->ints + rows, rows);
     e.groups.first = trf__list_guest(context, context->ints + 2 * rows, rows + 1);
     e.dweight = trf__guest_of(context, dweight, 'a');
-    if (dlearned) e.dtable = trf__guest_of(context, dlearned, 'a') + options->position_offset * d;
+    e.dtable = trf__guest_of(context, dlearned, 'a');
     e.dy = trf__act_guest(context, dy, 'i');
     e.ids = trf__list_guest(context, x->ids, rows);
     e.at.position = trf__list_guest(context, context->ints, rows);
     e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
+    if (dlearned) e.dtable += options->position_offset * d;
     context->run.backend->embed_gradient(&context->run, &e);
     return trf__guests_leave(context, TRF_OK, err);
 }
@@ -8751,8 +8736,9 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
 TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t wide, int64_t inner, int64_t memory,
                                  trf_error *err)
 {
-    TRF__TRY(trf__context_room(context, trf__bytes(wide + inner + memory, context->run.element), err));
-    sub->dwide = (trf__act *)(void *)context->room;
+    TRF__TRY(trf__room_for(&context->run, &context->room,
+                           trf__bytes(wide + inner + memory, context->run.element), err));
+    sub->dwide = (trf__act *)context->room.memory;
     sub->dinner = trf__act_at(&context->run, sub->dwide, wide);
     sub->dmemory = trf__act_at(&context->run, sub->dinner, inner);
     return TRF_OK;
@@ -8947,7 +8933,7 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
 /* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its size. */
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
-    trf__cursor cursor = trf__cursor_at(cut ? c->room : NULL);
+    trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
@@ -8988,7 +8974,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
-    TRF__TRY(trf__context_room(context, trf__loss_layout(context, &l, 0), err));
+    TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
     trf__loss_layout(context, &l, 1);
     TRF__GROW(int32_t, context->ints, context->ints_capacity, l.rows, &context->run.hooks);
     for (i = 0; i < l.rows; i++) context->ints[i] = targets[i] == options->pad ? -1 : targets[i];

@@ -561,8 +561,8 @@ static int objects_of(const lab *l, object *list)
     OBJECT("ancestors", h->ancestors[0], 4);
     OBJECT("best continuations", h->found, 2 * sizeof(double));
     OBJECT("logits of a token", h->top_room, VOCAB * number);
-    OBJECT("room for looking inside", l->translator->room, 2 * number);
-    OBJECT("room of a block", l->context->room, 2 * sizeof(double));
+    OBJECT("room for looking inside", l->translator->room.memory, 2 * number);
+    OBJECT("room of a block", l->context->room.memory, 2 * sizeof(double));
 #undef OBJECT
     assert_true(n <= OBJECTS);
     return n;
