@@ -487,7 +487,9 @@ typedef struct trf_sequences {
     int32_t count;
 } trf_sequences;
 
-/* Where a batch stands in its corpus; all zeros: nowhere. */
+/* Where a batch stands in its corpus; all zeros: nowhere. A checkpoint holds the place behind the last batch that its
+   updates have seen: what was drawn beyond that comes again. All parts of one batch belong to one update, which may
+   have several batches; every rank draws from a corpus of its own that is the same, and takes its part. */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that decide their order */
     int64_t epoch, batch;
@@ -560,8 +562,9 @@ TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
-   link at `path` is replaced by the file, not followed. A program whose files may not exceed a size (RLIMIT_FSIZE)
-   should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
+   link at `path` is replaced by the file, not followed. A program that is killed here leaves a file path.tmp-...
+   behind. One whose files may not exceed a size (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving
+   is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
@@ -623,7 +626,7 @@ typedef struct trf_search {
     double alpha;               /* length penalty exponent, 0..100 */
     int32_t count_eos;          /* 1: EOS counts in L */
     int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
-    double word_penalty;        /* S is lessened by this times L before the rule; +-1e6; Marian; default 0 */
+    double word_penalty;        /* S is lessened by this times L before the rule (Marian); -1e6..1e6, default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
     int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
@@ -631,7 +634,7 @@ typedef struct trf_search {
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
     int32_t renormalise;        /* 1: EOS leaves the softmax before that (CTranslate2); 0: it keeps its share */
-    double max_length_a;        /* at most a * source + b target tokens without EOS, and never more than */
+    double max_length_a;        /* 0..1e6; at most a * source + b target tokens without EOS, and never more than */
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
     int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
@@ -686,7 +689,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 TRF_API void trf_translator_destroy(trf_translator *translator);
 /* Bytes that a new translator holds at most until the end of a first call with `sentences` sources (or beginnings) of
    `source_tokens` ids each, if answers are as long as they may be. Sources of mixed lengths take no more than their
-   longest does with max_tokens = INT32_MAX. 0: there can be no such call. NULL search: the defaults. */
+   longest does with max_tokens = INT32_MAX. 0: there can be no such call. NULL search: the defaults. Prefixes longer
+   than an answer may be take more. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
                                      int32_t source_tokens);
 
@@ -900,11 +904,11 @@ typedef struct trf_train_options {
     trf_optimizer optimizer;
     double beta1, beta2, epsilon;       /* 0 <= beta < 1, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
     trf_adam_epsilon epsilon_rule;
-    double weight_decay;                /* ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
+    double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
     int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
     trf_schedule schedule;
-    double learning_rate;               /* > 0; a factor for TRF_NOAM (default 1), the peak for the others */
-    double initial_rate, final_rate;    /* default 0 */
+    double learning_rate;               /* 1e-30..1e6; a factor for TRF_NOAM (default 1), the peak for the others */
+    double initial_rate, final_rate;    /* 0..1e6; default 0 */
     int64_t warmup;                     /* updates; >= 1; default 4000 */
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
     double label_smoothing;             /* 0 <= e < 1; default 0.1 */
@@ -7296,32 +7300,25 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
 /* Names the first option that makes no sense. */
 TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
 {
-    const struct { const char *name; double value, low, high; } range[] = {
-        { "beam",               (double)search->beam,               1, TRF__MAX_BEAM },
-        { "n_best",             (double)search->n_best,             1, (double)search->beam },
-        { "length_rule",        (double)search->length_rule,        TRF_LENGTH_RAW, TRF_LENGTH_GNMT },
-        { "alpha",              search->alpha,                      0, 100 },
-        { "count_eos",          (double)search->count_eos,          0, 1 },
-        { "score_prefix",       (double)search->score_prefix,       0, 1 },
-        { "word_penalty",       search->word_penalty,               -1e6, 1e6 },
-        { "candidates",         (double)search->candidates,         1, TRF__MAX_CANDIDATES },
-        { "eos_in_top_beam",    (double)search->eos_in_top_beam,    0, 1 },
-        { "shrink",             (double)search->shrink,             0, 1 },
-        { "stop",               (double)search->stop,               TRF_STOP_BOUND, TRF_STOP_HEURISTIC },
-        { "at_limit",           (double)search->at_limit,           TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS },
-        { "min_length",         (double)search->min_length,         0, INT32_MAX },
-        { "renormalise",        (double)search->renormalise,        0, 1 },
-        { "max_length_a",       search->max_length_a,               0, 1e6 },
-        { "max_length_b",       (double)search->max_length_b,       search->max_length_a > 0 ? 0.0 : 1.0, INT32_MAX },
-        { "max_sentences",      (double)search->max_sentences,      1, INT32_MAX },
-        { "max_tokens",         (double)search->max_tokens,         1, INT32_MAX },
-        { "threads",            (double)search->threads,            1, TRF__MAX_THREADS }
-    };
-    size_t i;
-    for (i = 0; i < sizeof range / sizeof range[0]; i++)
-        if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))
-            return trf__fail(err, TRF_E_INVALID_ARG, -1, range[i].name, "%s: expected %.10g to %.10g, got %.10g",
-                             range[i].name, range[i].low, range[i].high, range[i].value);
+    TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
+    TRF__RANGE(search, n_best, 1, search->beam);
+    TRF__RANGE(search, length_rule, TRF_LENGTH_RAW, TRF_LENGTH_GNMT);
+    TRF__RANGE(search, alpha, 0, 100);
+    TRF__RANGE(search, count_eos, 0, 1);
+    TRF__RANGE(search, score_prefix, 0, 1);
+    TRF__RANGE(search, word_penalty, -1e6, 1e6);
+    TRF__RANGE(search, candidates, 1, TRF__MAX_CANDIDATES);
+    TRF__RANGE(search, eos_in_top_beam, 0, 1);
+    TRF__RANGE(search, shrink, 0, 1);
+    TRF__RANGE(search, stop, TRF_STOP_BOUND, TRF_STOP_HEURISTIC);
+    TRF__RANGE(search, at_limit, TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS);
+    TRF__RANGE(search, min_length, 0, INT32_MAX);
+    TRF__RANGE(search, renormalise, 0, 1);
+    TRF__RANGE(search, max_length_a, 0, 1e6);
+    TRF__RANGE(search, max_length_b, search->max_length_a > 0 ? 0 : 1, INT32_MAX);
+    TRF__RANGE(search, max_sentences, 1, INT32_MAX);
+    TRF__RANGE(search, max_tokens, 1, INT32_MAX);
+    TRF__RANGE(search, threads, 1, TRF__MAX_THREADS);
     return trf__hooks_check(&search->hooks, err);
 }
 
@@ -10061,7 +10058,8 @@ TRF__FN trf_status trf__file_name(const trf__json *s, const trf_file *file, cons
                          "a tensor's name of %llu bytes at byte %lld, the limit is %d",
                          (unsigned long long)length, (long long)where, (int)TRF__FILE_NAME);
     for (i = 0; i < length; i++)
-        if ((unsigned char)name[i] < 32 || name[i] == 127)
+        if ((unsigned char)name[i] < 32 || name[i] == 127 ||
+            ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
             return trf__fail(s->err, TRF_E_FORMAT, where, name,
                              "a control character in the name of a tensor at byte %lld", (long long)where);
     return TRF_OK;

@@ -326,6 +326,8 @@ static void test_header_limits(void **state)
         { "{\"__metadata__\":{}}", 0, TRF_OK },
         { "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", 0, TRF_E_FORMAT },
         { "{\"a\\u007f\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"a\\u009b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
+        { "{\"a\\u00a0\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
         { "{\"\\ud800\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
         { "{\"\\udc00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
         { "{\"\\\"\\\\\\/\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },

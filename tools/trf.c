@@ -1882,11 +1882,17 @@ static trf_status read_statistics(trf_file *file, int32_t index, int64_t count, 
     return TRF_OK;
 }
 
-/* Names come from a file nobody has vouched for: nothing that drives a terminal may pass. */
+/* Names come from a file nobody has vouched for: nothing that drives a terminal may pass, neither bytes below 32 nor
+   U+0080 to U+009F. */
 static void print_clean(const char *text, size_t most)
 {
     size_t i;
-    for (i = 0; text[i] && i < most; i++) putchar((unsigned char)text[i] < 32 || text[i] == 127 ? '?' : text[i]);
+    for (i = 0; text[i] && i < most; i++) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        int two = at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
+        putchar(two || at[0] < 32 || at[0] == 127 ? '?' : text[i]);
+        i += (size_t)two;
+    }
     if (text[i]) printf("... (%zu bytes)", strlen(text));
 }
 
