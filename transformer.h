@@ -3037,7 +3037,6 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
     trf__zero_rows(dk, ldk, span->n_key, d);
     trf__zero_rows(dv, ldk, span->n_key, d);
-    if (span->n_key == 0) { trf__zero_rows(dq, ldq, span->n_query, d); return; }
     trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
     trf__keys_transposed(room.vt, a->in.v, &h, room.m16);
     trf__keys_padded(room.k, a->in.k, &h, room.d16);

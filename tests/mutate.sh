@@ -38,7 +38,7 @@ causal mask off by one @@ ops blocks definitions @@ (int64_t)h->span->n_key - h-
 softmax gradient without its mean @@ ops blocks model @@ trf__sub(trf__load(ds + c), mean)), factor)); @@ trf__load(ds + c)), factor));
 gradient of keys from the weights @@ ops blocks model @@ (dk, ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, ldk, seen, d, n, trf__view_of(room.s,
 query gradient loses the last key @@ ops blocks model @@ (dq + i0 * ldq, ldq, n, d, seen, @@ (dq + i0 * ldq, ldq, n, d, seen - 1,
-no keys do not give zero @@ ops blocks model @@ if (span->n_key == 0) { @@ if (span->n_key < 0) {
+no keys do not give zero @@ ops blocks model @@ if (h.span->n_key == 0) { @@ if (h.span->n_key < 0) {
 norm epsilon outside the root @@ definitions ops blocks @@ else r = 1 / sqrt(var / (double)d + j->epsilon); @@ else r = 1 / (sqrt(var / (double)d) + j->epsilon);
 annotated norm with the biased deviation @@ definitions ops golden @@ (double)(d > 1 ? d - 1 : 1)) + j->epsilon); @@ (double)d) + j->epsilon);
 norm gradient without its average @@ ops blocks model @@ trf__fma(centered, pull, trf__fma(g, gain, average)) @@ trf__fma(centered, pull, trf__mul(g, gain))
