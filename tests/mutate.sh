@@ -150,7 +150,7 @@ answers in the order they ended @@ search usage @@ if (a->score > b->score) retu
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
-a caller's own step does not count @@ usage model @@ if (trainer) trf__complete_step(trainer); @@ trf_discard_gradients(trainer);
+a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 1) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
 files of another format are read @@ store @@ if (format != TRF__FORMAT) @@ if (format > TRF__FORMAT)
 a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;
@@ -178,7 +178,7 @@ a checkpoint in the middle of a step @@ store @@ if (trainer->micro == 0) return
 every epoch in the same order @@ corpus @@ TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ if (i == 0 || over || i - begin >= o->batch_sentences) { @@ if (i == 0 || over || i - begin > o->batch_sentences) {
 a round beyond the slots of the cache @@ usage @@ && n * s->beam * (longest + 1) <= INT32_MAX); @@ );
-a cancelled look has written @@ usage @@ pass->probed = (trf_real *)(void *)translator->room; @@ pass->probed = out->data;
+a cancelled look has written @@ usage @@ pass->probed = (trf_real *)translator->room.memory; @@ pass->probed = out->data;
 rows wrap at 32 bits @@ usage @@ rows += (int64_t)x->lengths[i] + extra; @@ rows += (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra);
 a weight without outputs @@ blocks @@ if (*out < 1) return @@ if (*out < 0) return
 a translator's memory without its sources @@ memory @@ h.source_rows = round.source_rows; @@ h.source_rows = 0;
