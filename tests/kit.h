@@ -92,6 +92,21 @@ static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
     return hash;
 }
 
+/* What a translator answered last, of its first sentences. */
+static KIT_UNUSED uint64_t hash_answers(uint64_t hash, const trf_translator *t, int32_t sentences)
+{
+    int32_t i, k;
+    for (i = 0; i < sentences; i++)
+        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+            hash = hash_bytes(hash, &h->n, sizeof h->n);
+            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+            hash = hash_bytes(hash, &h->score, sizeof h->score);
+        }
+    return hash;
+}
+
 #if !defined(TRF_NO_TRAIN)
 static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {

@@ -128,20 +128,6 @@ static uint64_t train(trf_trainer *t, int from, int to, uint64_t hash)
     return hash;
 }
 
-static uint64_t hash_answers(uint64_t hash, const trf_translator *t, int sentences)
-{
-    int i, k;
-    for (i = 0; i < sentences; i++)
-        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
-            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
-            hash = hash_bytes(hash, &h->n, sizeof h->n);
-            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
-            hash = hash_bytes(hash, &h->score, sizeof h->score);
-        }
-    return hash;
-}
-
 static trf_sequences sources_of(trf_batch *batch, const trf_config *c)
 {
     *batch = kit_fill(&data, 6, 1, 9, VOCAB, 77);

@@ -664,20 +664,6 @@ typedef struct worker {
     uint64_t hash;
 } worker;
 
-static uint64_t hash_answers(const trf_translator *t, int32_t count)
-{
-    uint64_t hash = HASH_START;
-    int32_t i, k;
-    for (i = 0; i < count; i++)
-        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
-            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
-            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
-            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
-            hash = hash_bytes(hash, &h->score, sizeof h->score);
-        }
-    return hash;
-}
-
 static void *work(void *argument)
 {
     worker *w = (worker *)argument;
@@ -688,7 +674,7 @@ static void *work(void *argument)
     for (repeat = 0; w->status == TRF_OK && repeat < 4; repeat++) {
         uint64_t hash;
         w->status = trf_translate_batch(t, w->sources, NULL);
-        hash = hash_answers(t, w->sources->count);
+        hash = hash_answers(HASH_START, t, w->sources->count);
         if (repeat > 0 && hash != w->hash) w->status = TRF_E_INTERNAL;
         w->hash = hash;
     }
