@@ -18,7 +18,8 @@ TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store usage)
-FULL     = $(patsubst %,$(BUILD)/%,$(foreach suite,ops model golden,test_$(suite) double_test_$(suite)) test_same)
+FULL     = $(patsubst %,$(BUILD)/%,$(foreach suite,ops model,test_$(suite) double_test_$(suite)) double_test_golden test_same)
+BRISK    = $(patsubst %,$(BUILD)/%,test_golden test_memory test_usage apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf
@@ -27,9 +28,11 @@ demo: $(BUILD)/translate
 	$(BUILD)/translate
 
 # Compiling is half of a test run. Suites of kernels, gradients and bits are built as programs are; in the others the
-# optimiser is not in question, and costs more than it saves: make test LIGHT= takes CFLAGS for all of them.
+# optimiser is not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
 LIGHT    = -O0
+SOME     = -O1
 $(FULL): LIGHT =
+$(BRISK): LIGHT = $(SOME)
 
 test: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD)

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SYMBOLS = 20, SHORTEST = 3, LONGEST = 8, TESTS = 500, BATCH = 64, STEPS = 1200 };
+enum { SYMBOLS = 20, SHORTEST = 3, LONGEST = 8, TESTS = 500, BATCH = 64, STEPS = 800 };
 
 // -----------------------------------------------------------------------------------------------
 // Sequences

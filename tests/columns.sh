@@ -4,7 +4,8 @@
 # Builds tests/hash.c with the built-in product in many ways and compares what it prints: a hash over models, training
 # and translations. Two groups: with fused multiply-add, as GNU modes have it, and with contraction off; inside each,
 # all vectors and compilers must agree. Most programs are one object for any x86-64 with a column of ops linked in, as
-# shipped programs have them; some are whole programs with flags. What this machine cannot do is left out, and said.
+# shipped programs have them; some are whole programs with flags, and those may not draw a warning from the optimiser.
+# What this machine cannot do is left out, and said.
 
 build=${1:?usage: columns.sh BUILD}
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
@@ -21,6 +22,8 @@ failed=0
 other=
 if $cc --version 2>/dev/null | grep -q clang; then other=gcc; else other=clang; fi
 command -v $other >/dev/null || { other=; echo "left out: a second compiler"; }
+cxx=g++
+command -v $cxx >/dev/null || { cxx=; echo "left out: g++"; }
 tag_of() { basename "$1" | cut -d' ' -f1; }
 
 # has FLAG...: the processor can do all of these
@@ -42,13 +45,14 @@ run()
 }
 finish() { wait; running=0; }
 
-# whole GROUP NAME COMPILER FLAGS...: a program from one file
+# whole GROUP NAME COMPILER FLAGS...: a program from one file, and no warning
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 whole()
 {
     group=$1 name=$2 compiler=$3
     shift 3
     : >"$work/$group.$name.wanted"
-    run "$compiler -O2 -DTRF_NO_CBLAS $* -I$work $work/hash.c -o $work/$group.$name -lm"
+    run "$compiler -O2 $warnings -DTRF_NO_CBLAS $* -I$work $work/hash.c -o $work/$group.$name -lm"
 }
 
 # column FILE NAME COMPILER FLAGS...: the ops alone, as column NAME
@@ -72,7 +76,7 @@ $cc $objects -o $output -lm"
 }
 
 if [ -n "$avx2" ]; then
-    run "$cc -O1 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
+    run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
         column "avx2-$tag" avx2 "$compiler" $avx2_flags
@@ -91,10 +95,10 @@ if [ -n "$avx2" ]; then
         fi
     done
     [ -z "$avx512" ] ||
-        run "$cc -O1 -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
+        run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
-    whole separate "whole-baseline-$(tag_of "$cc")" "$cc"       # SSE2 has nothing to fuse
+    [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
 else
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
@@ -102,6 +106,7 @@ else
         whole separate "whole-$tag" "$compiler" -ffp-contract=off
         whole separate "whole-scalar-$tag" "$compiler" -ffp-contract=off -DTRF_SCALAR
     done
+    [ -z "$cxx" ] || whole separate "whole-$cxx" $cxx -x c++ -std=gnu++17 -ffp-contract=off
 fi
 finish
 echo "$links" | while read -r command; do [ -z "$command" ] || $command >>"$work/log" 2>&1; done
@@ -136,7 +141,7 @@ if [ -n "$avx512" ]; then
 fi
 if [ -n "$avx2" ]; then
     fused=$work/fused.whole-native-$(tag_of "$cc").stages
-    separate=$work/separate.whole-baseline-$(tag_of "$cc").stages
+    separate=$work/separate.baseline-$(tag_of "$cc").stages
     check "groups" "fused multiply-add changed nothing: both groups are the same code" \
         sh -c '! cmp -s "$1" "$2"' sh "$fused" "$separate"
 fi

@@ -53,7 +53,6 @@ int main(void)
 END
 
 cat >frozen.c <<'END'
-#define TRF_IMPLEMENTATION
 #include "transformer.h"
 int main(void)
 {
@@ -106,10 +105,8 @@ for_cxx()
 }
 
 # --- standards and options -----------------------------------------------------------------------------------
-# The long ones first: optimisers see what the front end does not.
+# The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2).
 job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -fopenmp -I'$root' $cblas -c all.c -o o3.o"
-job "clang -O2"  "! command -v clang >/dev/null || clang -std=c11 $warnings -O2 -I'$root' $cblas -c all.c -o clang.o"
-job "g++ -O2"    "! command -v g++ >/dev/null || g++ -x c++ -std=c++17 $warnings -O2 -I'$root' $cblas -c all.c -o cxx2.o"
 command -v nvcc >/dev/null &&
     job "nvcc" "nvcc -x cu -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
@@ -150,31 +147,50 @@ if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h
 fi
 
 # --- linking -----------------------------------------------------------------------------------------------------
-# Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too.
+# Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too. These
+# objects are compiled before all jobs, and what they show to the outside is looked at further down.
 alone="-O0 -fno-pie -DTRF_NO_CBLAS -I'$root'"
-two_units="-c all.c -o \$name.all.o && \$compile -c caller.c -o \$name.caller.o && \$compile -no-pie \$name.caller.o \$name.all.o -lm -o \$name && ./\$name"
-job "two files in C" "name=two_c; compile() { $gcc_like $alone \"\$@\"; }; compile=compile
-    $gcc_like $warnings -std=c99 $alone $two_units"
+objects=
+object()
+{
+    objects="$objects
+$2 -c $3 -o $1.o"
+}
+id_of() { echo "$1" | tr -dc 'a-z'; }
+object c "$gcc_like $warnings -std=c99 $alone" all.c
+object double "$gcc_like $alone -DTRF_DOUBLE" all.c
+object no_train "$gcc_like $alone -DTRF_NO_TRAIN" all.c
+object static "$gcc_like $alone -DTRF_STATIC" all.c
+object column "$gcc_like $alone" column.c
+object caller "$gcc_like $warnings -std=c99 $alone" caller.c
+object caller_double "$gcc_like $alone -DTRF_DOUBLE" caller.c
+object_cxx()
+{
+    object "$(id_of "$compiler")" "$compiler $alone" all.c
+    object "caller_$(id_of "$compiler")" "$compiler $alone" caller.c
+}
+for_cxx object_cxx
+
+# links LINKER PROGRAM OBJECT...: and the program runs
+links() { echo "$1 -no-pie $3.o $4.o -lm -o $2 && ./$2"; }
+job "two files in C" "$(links "$gcc_like" two_c caller c)"
 link_cxx()
 {
-    id=$(echo "$compiler" | tr -dc 'a-z')
-    job "two files in C++ ($compiler)" "name=two_$id; compile() { $compiler $alone \"\$@\"; }
-        compile -c all.c -o \$name.all.o && compile -c caller.c -o \$name.caller.o &&
-        ${compiler%% *} -no-pie \$name.caller.o \$name.all.o -lm -o \$name && ./\$name"
-    job "C++ caller, C implementation ($compiler)" "$gcc_like $alone -c all.c -o mix_$id.all.o && $compiler $alone -c caller.c -o mix_$id.o &&
-        ${compiler%% *} -no-pie mix_$id.o mix_$id.all.o -lm -o mix_$id && ./mix_$id"
+    id=$(id_of "$compiler")
+    job "two files in C++ ($compiler)" "$(links "${compiler%% *}" "two_$id" "caller_$id" "$id")"
+    job "C++ caller, C implementation ($compiler)" "$(links "${compiler%% *}" "mix_$id" "caller_$id" c)"
 }
 for_cxx link_cxx
-job "double caller, float implementation" "$gcc_like $alone -c all.c -o float.o && $gcc_like $alone -DTRF_DOUBLE -c caller.c -o wants_double.o &&
-    no $gcc_like -no-pie wants_double.o float.o -lm -o mixed1 2>mixed1.txt && grep -q trf_model_create_double mixed1.txt"
-job "float caller, double implementation" "$gcc_like $alone -DTRF_DOUBLE -c all.c -o double.o && $gcc_like $alone -c caller.c -o wants_float.o &&
-    no $gcc_like -no-pie wants_float.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
+job "double caller, float implementation" "[ -s c.o ] &&
+    no $gcc_like -no-pie caller_double.o c.o -lm -o mixed1 2>mixed1.txt && grep -q trf_model_create_double mixed1.txt"
+job "float caller, double implementation" "[ -s double.o ] &&
+    no $gcc_like -no-pie caller.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
 job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
     printf '#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >static2.c &&
     $gcc_like $warnings $alone static1.c static2.c -no-pie -lm -o static && ./static"
 
-job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
-    $gcc_like $alone frozen.c -no-pie -lm -o frozen_all/program && $gcc_like $alone -DTRF_NO_TRAIN frozen.c -no-pie -lm -o frozen_run/program &&
+job "without training it translates the same" "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
+    $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program && $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
     (cd frozen_all && ./program >answer) && (cd frozen_run && ./program >answer) &&
     [ -s frozen_all/answer ] && cmp frozen_all/answer frozen_run/answer"
 
@@ -182,7 +198,7 @@ job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
 # The header's own POSIX functions, as if somebody had written them for another system.
 { printf '#include <fcntl.h>\n#include <sys/stat.h>\n#include <sys/types.h>\n#include <unistd.h>\n'
   sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
-job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
+job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
@@ -210,24 +226,24 @@ while read -r line; do n=$((n + 1)); page_line "$line" "in$n"; done <page/plain
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
     cp page/column.c stale && $gcc_like -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&
-    $gcc_like $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o && $gcc_like $alone -c caller.c -o stale/caller.o &&
-    no $gcc_like -no-pie stale/caller.o stale/all.o stale/column.o -lm -o stale/program 2>stale/said &&
+    $gcc_like $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o &&
+    no $gcc_like -no-pie caller.o stale/all.o stale/column.o -lm -o stale/program 2>stale/said &&
     grep -q 'trf_column_v[1-9][0-9]*_avx2' stale/said"
 
 # --- what the object file shows ------------------------------------------------------------------------------------
 seen()
 {
-    job "symbols: $1" "$2 -c $3 -o $4.o && nm $4.o >$4.txt &&
-        no awk '\$2 ~ /^[A-Z]\$/ && \$2 != \"U\" && \$3 !~ /^$5/ { print \"exported: \" \$3; bad = 1 } END { exit !bad }' $4.txt &&
-        no awk '\$2 ~ /^[bBdDsSgGcC]\$/ { print \"writable: \" \$3; bad = 1 } END { exit !bad }' $4.txt &&
-        no grep -w -E 'U (exit|_exit|abort|printf|fprintf|vfprintf|puts|putchar|perror|signal|rand|srand|random|setlocale|time|__assert_fail|longjmp)' $4.txt"
+    job "symbols: $1" "[ -s $2.o ] && nm $2.o >$2.txt &&
+        no awk '\$2 ~ /^[A-Z]\$/ && \$2 != \"U\" && \$3 !~ /^$3/ { print \"exported: \" \$3; bad = 1 } END { exit !bad }' $2.txt &&
+        no awk '\$2 ~ /^[bBdDsSgGcC]\$/ { print \"writable: \" \$3; bad = 1 } END { exit !bad }' $2.txt &&
+        no grep -w -E 'U (exit|_exit|abort|printf|fprintf|vfprintf|puts|putchar|perror|signal|rand|srand|random|setlocale|time|__assert_fail|longjmp)' $2.txt"
 }
-seen "C" "$gcc_like $alone" all.c seen_c trf_
-seen "C, double" "$gcc_like $alone -DTRF_DOUBLE" all.c seen_double trf_
-seen "C, no training" "$gcc_like $alone -DTRF_NO_TRAIN" all.c seen_run trf_
-seen "C, a column" "$gcc_like $alone" column.c seen_column 'trf_column_v[0-9]+_wide'
-seen "C, static" "$gcc_like $alone -DTRF_STATIC" all.c seen_static 'nothing'
-seen_cxx() { seen "$compiler" "$compiler $alone" all.c "seen_$(echo "$compiler" | tr -dc 'a-z')" trf_; }
+seen "C" c trf_
+seen "C, double" double trf_
+seen "C, no training" no_train trf_
+seen "C, a column" column 'trf_column_v[0-9]+_wide'
+seen "C, static" static 'nothing'
+seen_cxx() { seen "$compiler" "$(id_of "$compiler")" trf_; }
 for_cxx seen_cxx
 
 # --- what must be refused ------------------------------------------------------------------------------------------
@@ -267,6 +283,16 @@ job "the README's programs are in the examples" "
         }' examples.txt"
 
 # --- run them, two at a time -----------------------------------------------------------------------------------------
+n=0
+echo "$objects" >object.lines
+while read -r line; do
+    [ -n "$line" ] || continue
+    eval "$line" &
+    n=$((n + 1))
+    [ $((n % 2)) -eq 1 ] || wait
+done <object.lines
+wait
+
 worker()
 {
     i=1

@@ -596,8 +596,8 @@ static void test_translator_plan(void **state)
 {
     static const struct { int32_t d, vocab, beam, candidates, n_best, sentences, max_sentences, max_tokens, source; double a;
                           int32_t b, kind, threads; } cases[] = {
-        {  8, 100, 1024, 16, 1,  1,  32, 4096,  3, 2, 20, 0, 1 },
-        {  8, 100, 1024,  1, 4,  2,  32, 4096,  3, 2, 20, 0, 1 },
+        {  8, 100, 1024, 16, 1,  1,  32, 4096,  3, 2,  4, 0, 1 },
+        {  8, 100, 1024,  1, 4,  2,  32, 4096,  3, 2,  4, 0, 1 },
         { 64, 500,    4,  2, 1, 40,  32, 4096, 30, 2, 20, 0, 2 },
         { 64, 500,    1,  2, 1, 40,  32,  100, 60, 1,  1, 0, 1 },
         { 64, 500,    5,  2, 5,  3,   2,   10, 90, 0, 30, 0, 1 },

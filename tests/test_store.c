@@ -637,35 +637,31 @@ static trf_vocab *long_words(int count, char letter)
 /* A vocabulary may be larger than any header, and of letters that JSON would have to escape. */
 static void large_vocabularies(void **state)
 {
-    static const char letters[] = {'x', '"', '\\'};
-    size_t i;
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options training = trf_train_defaults();
+    trf_vocab *vocab = long_words(17, '"');
+    trf_model *model, *again = NULL;
+    trf_trainer *trainer = NULL;
+    int32_t id;
     (void)state;
-    for (i = 0; i < sizeof letters; i++) {
-        trf_error err;
-        trf_config config = small_config();
-        trf_train_options training = trf_train_defaults();
-        trf_vocab *vocab = long_words(17, letters[i]);
-        trf_model *model, *again = NULL;
-        trf_trainer *trainer = NULL;
-        int32_t id;
-        config.source_vocab = trf_vocab_size(vocab);
-        training.threads = 1;
-        training.source_tokens = training.target_tokens = 8;
-        model = model_of(&config);
-        OK(trf_model_set_vocabs(model, vocab, NULL, &err));
-        OK(trf_trainer_create(&trainer, model, &training, &err));
-        OK(trf_checkpoint_save(trainer, NULL, in_folder("large"), &err));
-        save(model, in_folder("large"));
-        OK(trf_model_load(&again, in_folder("large"), NULL, &err));
-        for (id = 4; id < config.source_vocab; id++)
-            assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), id), trf_vocab_token(vocab, id));
-        assert_null(trf_model_target_vocab(again));
-        trf_trainer_destroy(trainer);
-        trf_model_destroy(again);
-        trf_model_destroy(model);
-        trf_vocab_destroy(vocab);
-        unlink(in_folder("large"));
-    }
+    config.source_vocab = trf_vocab_size(vocab);
+    training.threads = 1;
+    training.source_tokens = training.target_tokens = 8;
+    model = model_of(&config);
+    OK(trf_model_set_vocabs(model, vocab, NULL, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("large"), &err));
+    save(model, in_folder("large"));
+    OK(trf_model_load(&again, in_folder("large"), NULL, &err));
+    for (id = 4; id < config.source_vocab; id++)
+        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), id), trf_vocab_token(vocab, id));
+    assert_null(trf_model_target_vocab(again));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(again);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+    unlink(in_folder("large"));
 }
 
 /* Without vocabularies the special ids are free; taking vocabularies away is no error either. */
@@ -1423,7 +1419,7 @@ static void note_refused(draft *d, trf_corpus *corpus, const char *key, const ch
 /* -----------------------------------------------------------------------------------------------
    Steps that are not completed: their batches come again. */
 
-enum { UPDATES = 14 };          /* past the end of the first epoch */
+enum { UPDATES = 10 };          /* past the end of the first epoch */
 
 typedef struct stop { int64_t calls, at; int reduce_fails; } stop;
 
@@ -1503,7 +1499,7 @@ static void cancelled_steps_lose_nothing(void **state)
 {
     trf_error err;
     int accumulate, done;
-    int64_t k;
+    int64_t k, stride;
     uint64_t want;
     (void)state;
     for (accumulate = 1; accumulate <= 2; accumulate++) {
@@ -1512,8 +1508,9 @@ static void cancelled_steps_lose_nothing(void **state)
         OK(train_until(&r, UPDATES, accumulate, &err));
         assert_true(trf_corpus_epoch(r.corpus) > 0);
         want = hash_state(r.trainer);
+        stride = r.model->run.backend->on_host ? 1 : 3;
         end_run(&r);
-        for (k = 1, done = 0; !done; k++) {
+        for (k = 1, done = 0; !done; k += stride) {
             trf_status status;
             r = begin_run(&x);
             x.at = k;
