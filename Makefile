@@ -19,7 +19,7 @@ TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store usage)
 FULL     = $(patsubst %,$(BUILD)/%,$(foreach suite,ops model,test_$(suite) double_test_$(suite)) double_test_golden test_same)
-BRISK    = $(patsubst %,$(BUILD)/%,test_golden test_memory test_usage apart_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_golden test_memory test_usage apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf
@@ -37,10 +37,15 @@ $(BRISK): LIGHT = $(SOME)
 test: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD)
 
+# And every way to build it: columns of ops, compilers, languages, options, the build lines of the first page.
+check: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
+	sh tests/run.sh $(BUILD) builds
+
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
-	@echo 'make test       every test'
+	@echo 'make test       every suite, the examples and trf: three minutes'
+	@echo 'make check      besides, every way to build it, with every compiler that is here: five; what CI runs'
 	@echo 'make bench      training speed of this machine'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
@@ -84,4 +89,4 @@ install: $(BUILD)/trf
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all demo test help bench mutate install clean
+.PHONY: all demo test check help bench mutate install clean
