@@ -18,8 +18,8 @@ TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store usage)
-FULL     = $(patsubst %,$(BUILD)/%,$(foreach suite,ops model,test_$(suite) double_test_$(suite)) double_test_golden test_same)
-BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_golden test_memory test_usage apart_test_usage)
+FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
+BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf
@@ -27,8 +27,8 @@ all: $(EXAMPLES) $(BUILD)/trf
 demo: $(BUILD)/translate
 	$(BUILD)/translate
 
-# Compiling is half of a test run. Suites of kernels, gradients and bits are built as programs are; in the others the
-# optimiser is not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
+# Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
+# not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
 LIGHT    = -O0
 SOME     = -O1
 $(FULL): LIGHT =
