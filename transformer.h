@@ -3928,32 +3928,45 @@ enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
    callers at a time than there are buffers, twice MAX_THREADS, would crash: ours take half of them, and are let in in
    the order in which they came, so that no team starves. What a program must not do: change the number while an op
    runs (the bits may change), cancel a thread inside a call, compute in a forked child, or compute with two copies of
-   the implementation at once (each has a guard of its own). */
+   the implementation at once (each has a guard of its own). Who waits has a condition of its own: one for all would
+   wake all. */
+typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
+
 static struct trf__openblas {
     pthread_mutex_t lock;
-    pthread_cond_t turn;
-    uint32_t next, last;        /* tickets: the one whose turn it is, and the one drawn last */
-    int inside, places;         /* callers now, and at most */
+    trf__waiting *first, *last; /* who waits */
+    int inside, places;         /* callers now, and at most; places 0: nobody has asked yet */
     int number;                 /* OpenBLAS's thread number while no caller is inside */
     int64_t threads;            /* of all open runs */
     int buffers;                /* made for them */
-} trf__openblas = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 1, 0, 0, TRF__BLAS_CALLERS, 1, 0, 0 };
+} trf__openblas = { PTHREAD_MUTEX_INITIALIZER, NULL, NULL, 0, 0, 1, 0, 0 };
+
+/* Waits behind those who came before until `wanted` places are free. */
+TRF__FN void trf__products_wait(struct trf__openblas *o, int wanted)
+{
+    trf__waiting me;
+    pthread_cond_init(&me.turn, NULL);
+    me.behind = NULL;
+    if (o->last) o->last->behind = &me; else o->first = &me;
+    o->last = &me;
+    while (o->first != &me || o->inside + wanted > o->places) pthread_cond_wait(&me.turn, &o->lock);
+    o->first = me.behind;
+    if (!o->first) o->last = NULL;
+    pthread_cond_destroy(&me.turn);
+}
 
 TRF__FN int trf__products_enter(int wanted)
 {
     struct trf__openblas *o = &trf__openblas;
-    uint32_t ticket;
     pthread_mutex_lock(&o->lock);
     if (wanted > o->places) wanted = o->places;
-    ticket = ++o->last;
-    while (ticket != o->next || o->inside + wanted > o->places) pthread_cond_wait(&o->turn, &o->lock);
-    o->next++;
+    if (o->first || o->inside + wanted > o->places) trf__products_wait(o, wanted);
     if (o->inside == 0) {
         o->number = openblas_get_num_threads();
         if (o->number != 1) openblas_set_num_threads(1);
     }
     o->inside += wanted;
-    if (o->last + 1 != o->next) pthread_cond_broadcast(&o->turn);
+    if (o->first) pthread_cond_signal(&o->first->turn);
     pthread_mutex_unlock(&o->lock);
     return wanted;
 }
@@ -3964,7 +3977,7 @@ TRF__FN void trf__products_leave(int taken)
     pthread_mutex_lock(&o->lock);
     o->inside -= taken;
     if (o->inside == 0 && o->number != 1 && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number);
-    if (o->last + 1 != o->next) pthread_cond_broadcast(&o->turn);
+    if (o->first) pthread_cond_signal(&o->first->turn);
     pthread_mutex_unlock(&o->lock);
 }
 
@@ -4008,14 +4021,22 @@ TRF__FN int trf__openblas_fits(void)
            openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
 }
 
+/* Half of the buffers there are. Asked once, as OpenBLAS writes its answer anew at every call, in one place. */
+TRF__FN int trf__openblas_places(void)
+{
+    const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
+    int places = most ? atoi(most + 12) : 0;
+    if (places < 1) places = TRF__BLAS_CALLERS / 2;
+    return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
+}
+
 /* Counts `threads` more callers and makes the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
-    const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
-    int wanted, made, places = most ? atoi(most + 12) : TRF__BLAS_CALLERS / 2;
+    int wanted, made;
     pthread_mutex_lock(&o->lock);
-    if (places > 0 && places < o->places) o->places = places;
+    if (o->places == 0) o->places = trf__openblas_places();
     made = o->buffers;
     pthread_mutex_unlock(&o->lock);
     wanted = trf__openblas_count(threads);

@@ -23,7 +23,8 @@ CBLAS sets, does not add @@ ops blocks model @@ (trf_real)(p.add != 0), p.c @@ 0
 OpenBLAS keeps its own threads @@ host @@ if (o->number != 1) openblas_set_num_threads(1); @@ (void)0;
 OpenBLAS's thread number not given back @@ host @@ && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number); @@ && openblas_get_num_threads() == 0) openblas_set_num_threads(o->number);
 the thread number given back over the host's @@ host @@ o->number != 1 && openblas_get_num_threads() == 1) @@ o->number != 1)
-any number of callers of OpenBLAS @@ host @@ while (ticket != o->next || o->inside + wanted > o->places) @@ while (ticket != o->next)
+any number of callers of OpenBLAS @@ host @@ if (o->first || o->inside + wanted > o->places) trf__products_wait @@ if (o->first) trf__products_wait
+OpenBLAS is asked again and again @@ host @@ if (o->places == 0) o->places = @@ o->places =
 products past the gate @@ host @@ gated = blas && cpu->gate && n_tiles > 0; @@ gated = 0;
 OpenBLAS makes its buffers in a step @@ host @@ if (wanted <= made) return TRF_OK; @@ return TRF_OK;
 address space of buffers not asked for first @@ host @@ int fits = probe != NULL; @@ int fits = 1;

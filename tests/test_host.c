@@ -24,6 +24,11 @@ static int pretended = -1;
 static int real_parallel(void) { return openblas_get_parallel ? openblas_get_parallel() : -1; }
 int seen_parallel(void);
 #define openblas_get_parallel seen_parallel
+extern char *openblas_get_config(void) __attribute__((weak));
+static int config_asked;
+static char *real_config(void) { return openblas_get_config ? openblas_get_config() : NULL; }
+char *seen_config(void);
+#define openblas_get_config seen_config
 #endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -41,6 +46,14 @@ int seen_parallel(void);
 
 #if !defined(TRF_NO_CBLAS)
 int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
+
+/* Its answer is written anew at every call: who asks beside another caller may see the beginning of it alone. */
+char *seen_config(void)
+{
+    static char nothing[1];
+    char *config = real_config();
+    return config && __atomic_fetch_add(&config_asked, 1, __ATOMIC_SEQ_CST) == 0 ? config : nothing;
+}
 #endif
 
 static const char *self;        /* the path of this program */
@@ -274,6 +287,7 @@ static void child_hosts(void)
     for (i = 0; i < HOSTS; i++) MUST(memcmp(got[i], want, sizeof want) == 0);
     MUST(most_inside > 8 && most_inside <= 64 && most_threads <= 1);
     MUST(trf__openblas.threads == 0 && trf__openblas.inside == 0 && trf__openblas.buffers <= 64);
+    MUST(config_asked == 1);
     trf_model_destroy(shared);
 }
 #elif !defined(TRF_NO_CBLAS)
@@ -473,6 +487,7 @@ static void test_gate(void **state)
         if (real_parallel() != 1) skip();
         before = openblas_get_num_threads();
         openblas_set_num_threads(number);
+        trf__openblas.places = TRF__BLAS_CALLERS;
         taken = trf__products_enter(1000);
         assert_int_equal(taken, TRF__BLAS_CALLERS);
         assert_int_equal(openblas_get_num_threads(), 1);
