@@ -34,17 +34,18 @@ SOME     = -O1
 $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
-test: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
+SLOW     = $(BUILD)/reverse $(BUILD)/double_test_golden
+test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD)
 
-# And every way to build it: columns of ops, compilers, languages, options, the build lines of the first page.
+# And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
 check: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) builds
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
-	@echo 'make test       every suite, the examples and trf: three minutes'
+	@echo 'make test       the suites, the examples and trf: three minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: five; what CI runs'
 	@echo 'make bench      training speed of this machine'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
