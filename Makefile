@@ -8,6 +8,8 @@ OPENMP   = -fopenmp
 BLAS     = -lopenblas
 LDLIBS   = $(BLAS) -lm
 PREFIX   = /usr/local
+CUDA     = /usr/local/cuda
+ARCH     = sm_90
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
 BUILD    = build
@@ -17,12 +19,23 @@ EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
+CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search)
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store usage)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf
+
+# The same on GPUs too, in $(BUILD)/cuda; nvcc sees nothing but the column.
+cuda: $(BUILD)/cuda/column.o
+	$(MAKE) all BUILD=$(BUILD)/cuda CPPFLAGS='$(CPPFLAGS) -DTRF_WITH_CUDA' \
+	  LDLIBS='$< $(LDLIBS) -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcublasLt -lcudart -lstdc++'
+
+$(BUILD)/cuda/column.o: transformer.h
+	@mkdir -p $(@D)
+	printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >$(@D)/column.c
+	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -c $(@D)/column.c -o $@
 
 demo: $(BUILD)/translate
 	$(BUILD)/translate
@@ -34,16 +47,17 @@ SOME     = -O1
 $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
-SLOW     = $(BUILD)/reverse $(BUILD)/double_test_golden
+SLOW     = $(BUILD)/reverse $(BUILD)/double_test_golden $(CUDAS)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD)
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES) $(BUILD)/trf
+check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) builds
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
+	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make test       the suites, the examples and trf: three minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: five; what CI runs'
@@ -51,7 +65,7 @@ help:
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
 	@echo 'make clean      removes $(BUILD)/'
-	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
+	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -66,6 +80,17 @@ $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(LIGHT) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+
+# The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
+$(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(CXX) -std=c++11 $(CFLAGS) -I. -Itests -c $< -o $@
+
+$(BUILD)/test_cuda: tests/test_cuda.c $(BUILD)/gpu.o
+	$(COMPILE) $(LIGHT) -Itests $^ -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
+
+$(BUILD)/cuda_test_%: tests/test_%.c $(BUILD)/gpu.o
+	$(COMPILE) $(LIGHT) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend -Itests $^ -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
 
 # On a device that the host cannot reach: see tests/apart.h.
 $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
@@ -90,4 +115,4 @@ install: $(BUILD)/trf
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all demo test check help bench mutate install clean
+.PHONY: all cuda demo test check help bench mutate install clean

@@ -18,6 +18,10 @@
 //   To ship: runs on any x86-64 and uses what it finds. column.c is two lines, `#define TRF_COLUMN avx2` and
 //   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -fopenmp -c column.c
 //                                   cc -O2 -fopenmp -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
+//   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`:
+//      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
+//      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
+//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file, with nvcc -x cu -DTRF_CUDA
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -85,11 +89,13 @@
 //   TRF_SCALAR            no vector types: plain C, as for compilers that have none
 //   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table for this version's implementation
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
+//   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
+//   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
 //   TRF_STATIC            every function is static
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   compute on a GPU yet; learn subwords (tokenise before, or use words or characters); sample; speak to a network
+//   learn subwords (tokenise before, or use words or characters); sample; speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
 //   train an encoder-only model as a whole (it has no loss of its own: train it through the blocks).
 //
@@ -112,7 +118,11 @@
 //   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
 //                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
 //                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>state
-//   >>column           this file's CPU ops as a table
+//   >>cuda             the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
+//                     >>launches  >>products  >>cuda-verbs  >>cuda-dropout  >>cuda-embed  >>cuda-linear
+//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-loss  >>cuda-adam  >>cuda-top
+//                     >>cuda-state
+//   >>column           this file's ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table computes; threads and OpenBLAS
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
@@ -248,7 +258,10 @@ typedef struct trf_hooks {
 
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
-/* Where to compute. threads: 1..4096; without OpenMP one thread does all the work, whatever is asked.
+/* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see BUILD) and a GPU, or creating an object is
+   TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run on
+   the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096; without
+   OpenMP one thread does all the work, whatever is asked.
    Results do not depend on the number of threads, to the last bit. The thread that makes an object starts its OpenMP
    threads there, or gets TRF_E_NOMEM; a call from another thread starts them again, and OpenMP ends the process if it
    cannot. Of OpenBLAS only the pthread build is used, in at most 64 threads at a time, each of which needs 128 MB of
@@ -256,6 +269,7 @@ typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_dev
 typedef struct trf_device {
     trf_device_kind kind;
     int32_t threads;
+    int32_t index;                  /* which of several GPUs, from 0 */
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
@@ -1066,6 +1080,20 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
 
+#define TRF__PASTE_OF(a, b) a##b
+#define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
+#define TRF__COLUMN_cuda 1              /* TRF_COLUMN cuda: the column that is no CPU's */
+#if defined(TRF_CUDA) || (defined(TRF_COLUMN) && TRF__PASTE(TRF__COLUMN_, TRF_COLUMN))
+#define TRF__CUDA 1
+#else
+#define TRF__CUDA 0
+#endif
+#if defined(__CUDACC__)
+#define TRF__BOTH static __host__ __device__ TRF__UNUSED    /* for the GPU too */
+#else
+#define TRF__BOTH TRF__FN
+#endif
+
 #if defined(__cplusplus) || defined(_MSC_VER)
 #define TRF__RESTRICT __restrict
 #else
@@ -1331,7 +1359,7 @@ TRF__FN int trf__is_finite(double x) { return x - x == 0; }
 
 /* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key of
    two. The same numbers for any order of asking; no state. */
-TRF__FN void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
+TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     int round;
@@ -1827,7 +1855,7 @@ typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
     int64_t ldq, ldk;                   /* ldk is that of k and v */
     const trf__span *spans;
-    int64_t n_spans, most_keys;         /* most_keys: of any span */
+    int64_t n_spans, most_queries, most_keys;   /* most: of any span */
     const int32_t *key_rows;            /* or NULL */
     int64_t key_stride;
     int heads, d_head, causal;
@@ -1982,6 +2010,7 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 typedef struct trf__backend {
     const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
     int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
+    trf_status (*probe)(const trf_device *device, trf_error *err);      /* whether this machine has the device */
     /* State. reserve: scratch for attention over up to `longest` keys of heads that wide; growing keeps the rest, on
        failure nothing has changed. state_bytes: what both take. */
     trf_status (*open)(trf__run *run, trf_error *err);
@@ -2000,7 +2029,7 @@ typedef struct trf__backend {
     /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, in
        proportion to its size; 0 if it wants none. */
     size_t (*element)(const trf_device *device);
-    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab);
+    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d);
     size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab);
     size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
 #define X(name, type) void (*name)(const trf__run *run, const type *job);
@@ -3250,11 +3279,11 @@ TRF__FN size_t trf__loss_cut(void *room, int64_t rows, int64_t vocab, trf_real *
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab)
+TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
 {
     trf_real *logits;
     int32_t *hit;
-    (void)device;
+    (void)device; (void)d;
     return trf__loss_cut(NULL, rows, vocab, &logits, &hit);
 }
 
@@ -3630,6 +3659,12 @@ TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
 
 // >>state          threads, the way to CBLAS, and scratch
 
+TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
+{
+    (void)device; (void)err;
+    return TRF_OK;
+}
+
 TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
 {
     return trf__add_size(sizeof(trf__cpu), trf__bytes(trf__cpu_threads(device), trf__scratch_bytes(longest, d_head)));
@@ -3674,7 +3709,1555 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>column         this file's CPU ops as a table
+// >>cuda           the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
+//
+// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
+// with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
+// computes what. A block of threads takes tiles as a worker does on the CPU: its own, then every gridDim-th one.
+// Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
+//
+// All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
+// -----------------------------------------------------------------------------------------------
+#if TRF__CUDA
+#if defined(TRF_DOUBLE)
+#error "the CUDA backend computes in float: build it without TRF_DOUBLE"
+#endif
+
+#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU */
+#include TRF__GPU_ON_CPU
+#else
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#define TRF__SHARED(type, name, n) __shared__ type name[n]
+#endif
+#define TRF__DEVICE static __device__ __forceinline__
+#define TRF__KERNEL static __global__
+
+// >>launches       the device's state, its first error, and the one place that starts kernels
+
+/* An algorithm that cuBLASLt chose for a product of this shape, whose pointers are all aligned to so many bytes. */
+typedef struct trf__plan {
+    int64_t m, n, k, lda, ldb, ldd;
+    int32_t turn_a, turn_b, bias, aligned, used;
+    cublasLtMatmulAlgo_t algo;
+} trf__plan;
+
+/* Uploads wait here until the device has read them. */
+typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
+
+enum { TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4, TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20,
+       TRF__CUDA_BLOCKS = 1 << 20 };
+
+typedef struct trf__cuda {
+    cublasLtHandle_t lt;
+    cublasLtMatmulPreference_t preference;
+    void *workspace;            /* of products */
+    float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
+    trf__staging stages[TRF__CUDA_STAGES];
+    int stage;                  /* the next one */
+    int failed;                 /* 1: nothing is asked for any more, */
+    char said[160];             /* because of this */
+    trf__plan plans[TRF__CUDA_PLANS];
+} trf__cuda;
+
+TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
+
+/* The first error of runs without a state, which a thread asks for, and forgets, by `sync`. */
+static thread_local char trf__cuda_said[160];
+
+/* Remembers the first thing that went wrong. */
+TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    char *said = cuda ? cuda->said : trf__cuda_said;
+    if (!said[0]) snprintf(said, sizeof trf__cuda_said, "%s: %s", what, why);
+    if (cuda) cuda->failed = 1;
+}
+
+TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
+{
+    if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
+    return e == cudaSuccess;
+}
+
+TRF__FN int trf__cuda_works(const trf__run *run) { return !run->state || !trf__cuda_of(run)->failed; }
+
+/* While one of these lives the run's device is the calling thread's; then the one it had before is again. */
+struct trf__on_device {
+    int before, now;
+    explicit trf__on_device(int index) : before(index), now(index)
+    {
+        if (cudaGetDevice(&before) != cudaSuccess) before = index;
+        if (before != now && cudaSetDevice(now) != cudaSuccess) now = before;
+    }
+    ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
+};
+
+template <class T> struct trf__exactly { typedef T type; };
+
+/* Starts kernel(arguments...) for so many tiles, with one block for each as far as a grid goes. */
+template <class... P>
+TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, int threads, void (*kernel)(P...),
+                         typename trf__exactly<P>::type... arguments)
+{
+    void *list[] = { (void *)&arguments... };
+    trf__on_device here(run->device.index);
+    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block((unsigned)threads);
+    if (tiles < 1 || !trf__cuda_works(run)) return;
+    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, cudaStreamLegacy));
+}
+
+/* Every lane gets the sum, or the maximum, over its warp. */
+TRF__DEVICE float trf__warp_sum(float x)
+{
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, distance);
+    return x;
+}
+
+TRF__DEVICE double trf__warp_sum(double x)
+{
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, distance);
+    return x;
+}
+
+TRF__DEVICE float trf__warp_max(float x)
+{
+    for (int distance = 16; distance > 0; distance /= 2) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+    return x;
+}
+
+enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32 };
+
+/* The sum, or the maximum, over a block of TRF__CUDA_THREADS. room: of that many warps. */
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *room)
+{
+    T sum = 0;
+    x = trf__warp_sum(x);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (int w = 0; w < TRF__CUDA_WARPS; w++) sum += room[w];
+    __syncthreads();                    /* the room may be used again */
+    return sum;
+}
+
+TRF__DEVICE float trf__block_max(float x, float *room)
+{
+    float most;
+    x = trf__warp_max(x);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    most = room[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) most = fmaxf(most, room[w]);
+    __syncthreads();
+    return most;
+}
+
+/* An activation's numbers. */
+TRF__DEVICE float trf__get(const trf__act *a, int64_t i) { return ((const float *)(const void *)a)[i]; }
+TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x) { ((float *)(void *)a)[i] = x; }
+
+// >>products       cuBLASLt, which counts columns first: our row-major (rows, columns) is its (columns, rows)
+//
+// Float products are pedantic, not TF32, and split sums are added in float, in one order.
+
+/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k). */
+typedef struct trf__lt {
+    float *d;
+    const float *a, *b, *bias;
+    int64_t m, n, k, lda, ldb, ldd;
+    int turn_a, turn_b, add;
+} trf__lt;
+
+/* No k: only what is added. A thread an element. */
+TRF__KERNEL void trf__gpu_no_product(trf__lt p)
+{
+    int64_t i;
+    for (i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m * p.n; i += (int64_t)gridDim.x * blockDim.x) {
+        float *d = p.d + i / p.m * p.ldd + i % p.m;
+        *d = (p.add ? *d : 0) + (p.bias ? p.bias[i % p.m] : 0);
+    }
+}
+
+/* The largest power of two up to 16 that divides all. */
+TRF__FN int32_t trf__lt_aligned(const trf__lt *p)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
+                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb | p->ldd) * sizeof(float) | 16;
+    return (int32_t)(bits & (~bits + 1));
+}
+
+/* The plan's place: where it is, or the empty one where it belongs. A full table is emptied. */
+TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__plan *want)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    int i;
+    hash = (hash ^ (uint64_t)want->m) * 0x100000001B3u; hash = (hash ^ (uint64_t)want->n) * 0x100000001B3u;
+    hash = (hash ^ (uint64_t)want->k) * 0x100000001B3u;
+    hash = (hash ^ (uint64_t)(want->turn_a * 2 + want->turn_b)) * 0x100000001B3u;
+    for (i = 0; i < 64; i++) {
+        trf__plan *p = &cuda->plans[((hash ^ hash >> 32) + (uint64_t)i) & (TRF__CUDA_PLANS - 1)];
+        if (!p->used) return p;
+        if (p->m == want->m && p->n == want->n && p->k == want->k && p->lda == want->lda && p->ldb == want->ldb &&
+            p->ldd == want->ldd && p->turn_a == want->turn_a && p->turn_b == want->turn_b && p->bias == want->bias &&
+            p->aligned == want->aligned) return p;
+    }
+    memset(cuda->plans, 0, sizeof cuda->plans);
+    return &cuda->plans[0];
+}
+
+/* What cuBLASLt wants to know of a product. On the stack: making it costs nothing. */
+typedef struct trf__lt_words {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
+} trf__lt_words;
+
+TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
+{
+    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
+#define TRF__LT_SET(name, value) \
+    if (!s) s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
+    TRF__LT_SET(TRANSA, a);
+    TRF__LT_SET(TRANSB, b);
+    TRF__LT_SET(EPILOGUE, end);
+    if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
+#undef TRF__LT_SET
+    if (!s) s = cublasLtMatrixLayoutInit(&w->a, CUDA_R_32F, (uint64_t)(p->turn_a ? p->k : p->m),
+                                         (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->b, CUDA_R_32F, (uint64_t)(p->turn_b ? p->n : p->k),
+                                         (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->d, CUDA_R_32F, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
+    return s;
+}
+
+TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, trf__lt_words *w)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    uint32_t bytes = (uint32_t)plan->aligned;
+    int n = 0;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+#define TRF__LT_SET(name) \
+    if (!s) s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_##name, &bytes, \
+                                                     sizeof bytes)
+    TRF__LT_SET(MIN_ALIGNMENT_A_BYTES);
+    TRF__LT_SET(MIN_ALIGNMENT_B_BYTES);
+    TRF__LT_SET(MIN_ALIGNMENT_C_BYTES);
+    TRF__LT_SET(MIN_ALIGNMENT_D_BYTES);
+#undef TRF__LT_SET
+    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
+                                               &found, &n);
+    if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!s) { plan->algo = found.algo; plan->used = 1; }
+    return s;
+}
+
+TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    float one = 1, more = p->add ? 1.0f : 0.0f;
+    trf__plan want, *plan;
+    trf__lt_words w;
+    cublasStatus_t s;
+    if (p->m == 0 || p->n == 0 || cuda->failed) return;
+    if (p->k == 0) {
+        trf__launch(run, what, trf__ceil_div(p->m * p->n, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_no_product,
+                    *p);
+        return;
+    }
+    TRF__ZERO(want);
+    want.m = p->m; want.n = p->n; want.k = p->k; want.lda = p->lda; want.ldb = p->ldb; want.ldd = p->ldd;
+    want.turn_a = p->turn_a; want.turn_b = p->turn_b; want.bias = p->bias != NULL; want.aligned = trf__lt_aligned(p);
+    plan = trf__plan_of(cuda, &want);
+    trf__on_device here(run->device.index);
+    s = trf__lt_describe(p, &w);
+    if (!s && !plan->used) {
+        *plan = want;
+        s = trf__lt_choose(cuda, plan, &w);
+    }
+    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
+                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, cudaStreamLegacy);
+    if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
+}
+
+// >>cuda-verbs     memory
+
+TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
+    (void)cudaGetLastError();           /* not being able to is no fault of the device */
+    return NULL;
+}
+
+TRF__FN void trf__cuda_free(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    (void)bytes;
+    if (memory) trf__cuda_did(run, "free", cudaFree(memory));
+}
+
+TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, cudaStreamLegacy));
+}
+
+TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
+                            cudaMemcpyKind kind)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, cudaStreamLegacy));
+}
+
+TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "copy", to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
+{
+    trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
+}
+
+/* The next stage, with so much room and read by the device, or NULL. */
+TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__staging *stage = &cuda->stages[cuda->stage];
+    if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL;
+    if (bytes > stage->bytes) {
+        (void)cudaFreeHost(stage->memory);
+        stage->memory = NULL;
+        stage->bytes = 0;
+        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) { (void)cudaGetLastError(); return NULL; }
+        stage->bytes = bytes;
+    }
+    cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
+    return stage;
+}
+
+/* Through memory that the device reads by itself, so that nobody waits; without such memory the library waits. */
+TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    trf__staging *stage = NULL;
+    if (bytes == 0 || !trf__cuda_works(run)) return;
+    if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
+    if (stage) from = memcpy(stage->memory, from, bytes);
+    trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
+    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
+}
+
+TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
+{
+    trf__on_device here(run->device.index);
+    trf__cuda *cuda = trf__cuda_of(run);
+    char said[sizeof trf__cuda_said];
+    if (trf__cuda_works(run)) trf__cuda_did(run, "sync", cudaStreamSynchronize(cudaStreamLegacy));
+    memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
+    if (!cuda) trf__cuda_said[0] = 0;
+    return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
+}
+
+TRF__FN size_t trf__cuda_element(const trf_device *device) { (void)device; return sizeof(float); }
+
+TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+{
+    (void)device; (void)n_weights; (void)training;
+    return 0;
+}
+
+TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j) { (void)run; (void)j; }
+
+// >>cuda-dropout
+//
+// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So everything that
+// may drop is cut into such units, and one thread does one: neighbours do neighbouring features.
+
+enum { TRF__UNIT = 8 };
+
+TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
+TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
+
+/* The factors of a unit's eight features; 1 where nothing is dropped (now NULL). */
+TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
+                               const trf__rows *at, int64_t row, int64_t unit)
+{
+    uint32_t counter[4], words[4];
+    if (!now || !drop->threshold) {
+        for (int k = 0; k < TRF__UNIT; k++) factor[k] = 1;
+        return;
+    }
+    counter[0] = (uint32_t)unit;
+    counter[1] = (uint32_t)(at->position ? at->position[row] : row);
+    counter[2] = at->sentence ? (uint32_t)at->sentence[row] : 0;
+    counter[3] = now->step;
+    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
+    for (int k = 0; k < TRF__UNIT; k++)
+        factor[k] = (words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold ? drop->scale : 0;
+}
+
+/* For all units of so many rows: begins `for`, so a kernel's body follows. */
+#define TRF__FOR_UNITS(row, unit, rows, width) \
+    for (int64_t trf__u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = trf__u / trf__units(width), \
+             unit = trf__u % trf__units(width); \
+         trf__u < (rows) * trf__units(width); trf__u += (int64_t)gridDim.x * blockDim.x, \
+             row = trf__u / trf__units(width), unit = trf__u % trf__units(width))
+
+TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
+{
+    return trf__ceil_div(rows * trf__units(width), TRF__CUDA_THREADS);
+}
+
+// >>cuda-embed
+
+/* A thread a unit. */
+TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
+{
+    TRF__FOR_UNITS(row, unit, j.rows, j.d) {
+        const float *w = j.ids[row] < 0 ? NULL : j.weight + j.ids[row] * j.d;
+        const float *p = j.table ? j.table + (j.at.position ? j.at.position[row] : row) * j.d : NULL;
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.d; k++) {
+            int64_t c = trf__feature(unit, k);
+            float value = p ? p[c] : 0;
+            if (w) value = fmaf(w[c], j.scale, value);
+            trf__put(j.y, row * j.d + c, value * factor[k]);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
+{
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, trf__gpu_embed, *j, run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* dy = drop(dy), in place. A thread a unit. */
+TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
+{
+    TRF__FOR_UNITS(row, unit, j.rows, j.d) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.d; k++) {
+            int64_t at = row * j.d + trf__feature(unit, k);
+            trf__put(j.dy, at, trf__get(j.dy, at) * factor[k]);
+        }
+    }
+}
+
+/* A block a list of equal ids, a thread a column: its rows in order. */
+TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
+{
+    for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
+        const int32_t *rows = j.groups.rows;
+        float *dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = dw[c];
+            for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
+                sum = fmaf(trf__get(j.dy, rows[i] * j.d + c), j.scale, sum);
+            dw[c] = sum;
+        }
+    }
+}
+
+/* A block a position, a thread a column: the rows that stand there, in order. */
+TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
+{
+    for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
+            for (int64_t row = 0; row < j.rows; row++)
+                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get(j.dy, row * j.d + c);
+            j.dtable[p * j.d + c] = sum;
+        }
+}
+
+TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
+{
+    if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
+    if (run->now && j->drop.threshold)
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, trf__gpu_embed_drop, *j,
+                    run->now);
+    trf__launch(run, "embed_gradient", j->groups.n, 128, trf__gpu_embed_gradient, *j);
+    if (j->dtable) trf__launch(run, "embed_gradient", j->positions, 128, trf__gpu_position_gradient, *j);
+}
+
+#endif
+
+// >>cuda-linear
+
+TRF__FN const float *trf__floats(const trf__act *a) { return (const float *)(const void *)a; }
+TRF__FN float *trf__floats(trf__act *a) { return (float *)(void *)a; }
+
+TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
+{
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = trf__floats(j->y); p.a = j->w.plain + j->w.row * j->in; p.b = trf__floats(j->x); p.bias = j->b;
+    p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
+    trf__cuda_product(run, "linear", &p);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
+{
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = trf__floats(j->dx); p.a = j->w.plain + j->w.row * j->in; p.b = trf__floats(j->dy);
+    p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
+    trf__cuda_product(run, "linear_dx", &p);
+}
+
+/* Sums of columns in two stages: slices of rows, then the slices in order. */
+typedef struct trf__column_sums_job {
+    float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
+    const float *x;
+    int64_t rows, columns, ld, slices;
+    int outputs, first;
+} trf__column_sums_job;
+
+enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
+
+/* As many slices as the room has for, of 64 rows at least. */
+TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows, int64_t columns, int first)
+{
+    trf__column_sums_job j;
+    TRF__ZERO(j);
+    j.partial = trf__cuda_of(run)->sums;
+    j.rows = rows; j.columns = columns; j.ld = columns;
+    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1, columns * outputs));
+    j.outputs = outputs;
+    j.first = first;
+    return j;
+}
+
+/* What the threads of a block have of 32 columns: warp by warp, in order. */
+TRF__DEVICE void trf__slice_put(const trf__column_sums_job *j, int output, int64_t slice, int64_t column, float *room)
+{
+    float sum = 0;
+    __syncthreads();
+    if (threadIdx.x < TRF__SUM_COLUMNS && column < j->columns) {
+        for (int r = 0; r < TRF__SUM_ROWS; r++) sum += room[r * TRF__SUM_COLUMNS + (int)threadIdx.x];
+        j->partial[(slice * j->outputs + output) * j->columns + column] = sum;
+    }
+    __syncthreads();
+}
+
+/* A block 32 columns of one slice; a warp takes every eighth row of it. */
+TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
+{
+    TRF__SHARED(float, room, TRF__CUDA_THREADS);
+    int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
+    for (int64_t tile = blockIdx.x; tile < across * j.slices; tile += gridDim.x) {
+        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t end = (slice + 1) * each < j.rows ? (slice + 1) * each : j.rows;
+        float sum = 0;
+        for (int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS; c < j.columns && r < end; r += TRF__SUM_ROWS)
+            sum += j.x[r * j.ld + c];
+        room[threadIdx.x] = sum;
+        trf__slice_put(&j, 0, slice, c, room);
+    }
+}
+
+/* A thread a column. */
+TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
+{
+    int64_t i;
+    for (i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.columns * j.outputs;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        int64_t output = i / j.columns, c = i % j.columns;
+        float sum = j.first ? 0 : j.sums[output][c];
+        for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
+        j.sums[output][c] = sum;
+    }
+}
+
+TRF__FN void trf__cuda_add_slices(const trf__run *run, const char *what, const trf__column_sums_job *j)
+{
+    trf__launch(run, what, trf__ceil_div(j->columns * j->outputs, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
+                trf__gpu_add_slices, *j);
+}
+
+/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
+TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const float *x, int64_t rows,
+                                   int64_t columns, int first)
+{
+    int64_t c;
+    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
+        trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
+        j.sums[0] = sum + c;
+        j.x = x + c;
+        j.ld = columns;
+        trf__launch(run, what, j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
+                    trf__gpu_column_sums, j);
+        trf__cuda_add_slices(run, what, &j);
+    }
+}
+
+TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) {
+        const trf__linear_dw *j = &products[i];
+        trf__lt p;
+        TRF__ZERO(p);
+        p.d = j->dw; p.a = trf__floats(j->x); p.b = trf__floats(j->dy);
+        p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
+        p.turn_b = 1; p.add = !j->first;
+        trf__cuda_product(run, "linear_dw", &p);
+        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, p.b, j->rows, j->out, j->first);
+    }
+}
+
+#endif
+
+// >>cuda-activate
+
+TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
+TRF__DEVICE float trf__gpu_normal(float h) { return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f); }
+
+TRF__DEVICE float trf__gpu_act(int kind, float h)
+{
+    if (kind == TRF_RELU) return h > 0 ? h : 0;
+    return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
+}
+
+TRF__DEVICE float trf__gpu_slope(int kind, float h)
+{
+    float s;
+    if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
+    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
+    s = trf__gpu_sigmoid(h);
+    return s * fmaf(h, 1 - s, 1.0f);
+}
+
+/* A thread a unit. */
+TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
+{
+    TRF__FOR_UNITS(row, unit, j.rows, j.width) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.width; k++) {
+            int64_t at = row * j.width + trf__feature(unit, k);
+            trf__put(j.a, at, trf__gpu_act(j.kind, trf__get(j.h, at)) * factor[k]);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
+{
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS, trf__gpu_activate, *j,
+                run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* A thread a unit. */
+TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
+{
+    TRF__FOR_UNITS(row, unit, j.rows, j.width) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.width; k++) {
+            int64_t at = row * j.width + trf__feature(unit, k);
+            trf__put(j.dh, at, trf__get(j.da, at) * trf__gpu_slope(j.kind, trf__get(j.h, at)) * factor[k]);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
+{
+    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS,
+                trf__gpu_activate_gradient, *j, run->now);
+}
+
+#endif
+
+// >>cuda-attention
+//
+// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv keys. The block
+// walks the other side 32 rows at a time, a lane each, which lie in shared memory 64 columns at a time; the largest
+// thing that ever exists is (8, 32). Then a warp's lanes own columns of its result, 128 of them at a time: only
+// heads that are wider make the products again.
+
+enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
+
+/* One head of one span, and the eight rows of a tile: begin .. begin + 7 of its `n` queries or keys. */
+typedef struct trf__gpu_head {
+    const trf__attention_in *in;
+    const trf__span *span;
+    const int32_t *key_rows;
+    int64_t first, begin, n;
+    int head;
+    float scale;
+} trf__gpu_head;
+
+TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int of_keys)
+{
+    trf__gpu_head h;
+    int64_t s = tile / groups / in->heads;
+    h.in = in;
+    h.span = &in->spans[s];
+    h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
+    h.head = (int)(tile / groups % in->heads);
+    h.first = (int64_t)h.head * in->d_head;
+    h.begin = tile % groups * TRF__CUDA_WARPS;
+    h.n = of_keys ? h.span->n_key : h.span->n_query;
+    h.scale = (float)(1 / sqrt((double)in->d_head));
+    return h;
+}
+
+TRF__DEVICE int64_t trf__gpu_key_row(const trf__gpu_head *h, int64_t i)
+{
+    return h->key_rows ? h->key_rows[i] : h->span->key + i;
+}
+
+TRF__DEVICE int64_t trf__gpu_seen(const trf__gpu_head *h, int64_t query)
+{
+    return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + query + 1 : h->span->n_key;
+}
+
+/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
+TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+                               int64_t i, int64_t c)
+{
+    int64_t n = of_keys ? h->span->n_key : h->span->n_query;
+    for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
+        int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
+        int there = row < n && column < h->in->d_head;
+        if (there) row = of_keys ? trf__gpu_key_row(h, row) : h->span->query + row;
+        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] = there ? trf__get(x, row * ld + h->first + column) : 0;
+    }
+}
+
+/* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
+TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile, int64_t columns)
+{
+    tile += threadIdx.x % 32 * TRF__PITCH;
+    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get(x, at + c), tile[c], sum);
+    return sum;
+}
+
+/* What dropout makes of the weight of one key for one query: scale or 0. */
+TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
+{
+    const trf__drop *drop = &h->in->drop;
+    uint32_t counter[4], words[4], head = (uint32_t)h->head;
+    if (!now || !drop->threshold) return 1;
+    counter[0] = (uint32_t)(key / 8) | head >> 12 << 17;
+    counter[1] = (uint32_t)query | (head & 0xFFF) << 20;
+    counter[2] = (uint32_t)h->span->sentence;
+    counter[3] = now->step;
+    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
+    return (words[key % 8 / 2] >> key % 2 * 16 & 0xFFFF) >= drop->threshold ? drop->scale : 0;
+}
+
+/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
+TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x, const trf__gpu_head *h,
+                                 int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
+{
+    for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
+        int64_t row = of_keys ? trf__gpu_key_row(h, other + k) : h->span->query + other + k;
+        for (int i = 0; i < TRF__OWN; i++)
+            if (column + 32 * i < h->in->d_head)
+                own[i] = fmaf(weights[k], trf__get(x, row * ld + h->first + column + 32 * i), own[i]);
+    }
+}
+
+TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
+        int64_t most = h.begin < h.n ? trf__gpu_seen(&h, last - 1) : 0, seen = i < h.n ? trf__gpu_seen(&h, i) : 0;
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                float s = 0, higher, shrink, e;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane < seen) s = trf__gpu_dot(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                }
+                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
+                shrink = expf((maximum - higher) * h.scale);
+                e = key + lane < seen ? expf((s - higher) * h.scale) : 0;
+                maximum = higher;
+                sum = sum * shrink + trf__warp_sum(e);
+                if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                weights[warp * TRF__OTHERS + lane] = e;
+                __syncwarp();
+                for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
+                trf__gpu_gather(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                __syncwarp();
+            }
+            if (i >= h.n) continue;
+            for (int o = 0; o < TRF__OWN; o++)
+                if (c0 + lane + 32 * o < d)
+                    trf__put(a.out, query * ldo + h.first + c0 + lane + 32 * o, sum > 0 ? out[o] / sum : 0);
+            if (a.stats && lane == 0) {
+                a.stats[(query * a.in.heads + h.head) * 2] = maximum;
+                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
+            }
+        }
+    }
+}
+
+TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
+{
+    int64_t groups = trf__ceil_div(a->in.most_queries, TRF__CUDA_WARPS);
+    trf__launch(run, "attention", a->in.n_spans * a->in.heads * groups, TRF__CUDA_THREADS, trf__gpu_attention, *a,
+                run->now, groups);
+}
+
+/* A block a query, a thread every 256th key. */
+TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 0);
+    for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
+        float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
+        int64_t seen = trf__gpu_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
+            float s = 0;
+            int64_t key = trf__gpu_key_row(&h, k) * a.in.ldk + h.first;
+            for (int64_t c = 0; c < a.in.d_head; c++) s = fmaf(trf__get(a.in.q, q + c), trf__get(a.in.k, key + c), s);
+            w[k] = s;
+            maximum = fmaxf(maximum, s);
+        }
+        maximum = trf__block_max(maximum, room);
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) sum += w[k] = expf((w[k] - maximum) * h.scale);
+        sum = trf__block_sum(sum, room);
+        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen ? w[k] / sum : 0;
+    }
+}
+
+TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
+{
+    trf__launch(run, "attention_weights", a->in.most_queries, TRF__CUDA_THREADS, trf__gpu_attention_weights, *a);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* The weight P of a key for a query, from their q k^T and the query's statistics. */
+TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query, float s)
+{
+    const float *known = stats + (query * h->in->heads + h->head) * 2;
+    return expf((s - known[0]) * h->scale) * known[1];
+}
+
+/* dq: queries own, keys are the others. */
+TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
+        int64_t most = h.begin < h.n ? trf__gpu_seen(&h, last - 1) : 0, seen = i < h.n ? trf__gpu_seen(&h, i) : 0;
+        int64_t at = query * ldo + h.first;
+        float delta = 0;
+        for (int64_t c = lane; i < h.n && c < d; c += 32)
+            delta = fmaf(trf__get(a.dout, at + c), trf__get(a.out, at + c), delta);
+        delta = trf__warp_sum(delta);
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dq[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                float s = 0, dp = 0;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile(values, a.in.v, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane >= seen) continue;
+                    s = trf__gpu_dot(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                    dp = trf__gpu_dot(dp, a.dout, at + c, values, d - c);
+                }
+                if (key + lane < seen) {
+                    dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                    s = trf__gpu_weight(&h, a.stats, query, s) * (dp - delta) * h.scale;
+                }
+                weights[warp * TRF__OTHERS + lane] = s;
+                __syncwarp();
+                trf__gpu_gather(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                __syncwarp();
+            }
+            for (int o = 0; o < TRF__OWN; o++)
+                if (i < h.n && c0 + lane + 32 * o < d)
+                    trf__put(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
+        }
+    }
+}
+
+/* dk and dv: keys own, queries are the others. */
+TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 1);
+        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t first = 0; first < n; first += TRF__OTHERS) {
+                int64_t i = first + lane, query = h.span->query + i;
+                float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile(queries, a.in.q, &h, a.in.ldq, 0, first, c);
+                    trf__gpu_tile(douts, a.dout, &h, ldo, 0, first, c);
+                    __syncthreads();
+                    if (i >= n || key >= h.n || key >= trf__gpu_seen(&h, i)) continue;
+                    delta = trf__gpu_dot(delta, a.out, query * ldo + h.first + c, douts, d - c);
+                    s = trf__gpu_dot(s, a.in.k, at + c, queries, d - c);
+                    dp = trf__gpu_dot(dp, a.in.v, at + c, douts, d - c);
+                }
+                if (i < n && key < h.n && key < trf__gpu_seen(&h, i)) {
+                    factor = trf__gpu_weight_factor(&h, now, i, key);
+                    p = trf__gpu_weight(&h, a.stats, query, s);
+                }
+                to_k[lane] = p * (dp * factor - delta) * h.scale;
+                to_v[lane] = p * factor;
+                __syncwarp();
+                trf__gpu_gather(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
+                trf__gpu_gather(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
+                __syncwarp();
+            }
+            for (int o = 0; o < TRF__OWN; o++) {
+                int64_t c = c0 + lane + 32 * o;
+                if (key >= h.n || c >= d) continue;
+                trf__put(a.dk, at + c, dk[o]);
+                trf__put(a.dv, at + c, dv[o]);
+            }
+        }
+    }
+}
+
+TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
+{
+    int64_t groups = trf__ceil_div(a->in.most_queries, TRF__CUDA_WARPS), heads = a->in.n_spans * a->in.heads;
+    trf__launch(run, "attention_gradient", heads * groups, TRF__CUDA_THREADS, trf__gpu_attention_dq, *a, run->now,
+                groups);
+    groups = trf__ceil_div(a->in.most_keys, TRF__CUDA_WARPS);
+    trf__launch(run, "attention_gradient", heads * groups, TRF__CUDA_THREADS, trf__gpu_attention_dkv, *a, run->now,
+                groups);
+}
+
+#endif
+
+// >>cuda-norm
+
+/* A warp a row; a lane every 32nd unit of it, in all passes, so that it reads what it wrote itself. */
+TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+        const trf__act *s = j.sub ? j.s : j.x;
+        float begin, mean, r, sum = 0, squares = 0;
+        for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t at = row * d + trf__feature(unit, k);
+                trf__put(j.s, at, fmaf(trf__get(j.sub, at), factor[k], trf__get(j.x, at)));
+            }
+        }
+        if (!j.y) continue;
+        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++)
+                sum += trf__get(s, row * d + trf__feature(unit, k)) - begin;
+        mean = begin + trf__warp_sum(sum) / (float)d;
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                float centered = trf__get(s, row * d + trf__feature(unit, k)) - mean;
+                squares = fmaf(centered, centered, squares);
+            }
+        squares = trf__warp_sum(squares);
+        if (j.rule == TRF_NORM_ANNOTATED)
+            r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
+        else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t c = trf__feature(unit, k);
+                trf__put(j.y, row * d + c, fmaf((trf__get(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
+            }
+        if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
+    }
+}
+
+TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
+{
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS, trf__gpu_add_norm, *j,
+                run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
+{
+    return trf__get(j->dy, at) + (j->dy2 ? trf__get(j->dy2, at) : 0);
+}
+
+/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes there. */
+TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+        float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
+        if (j.gain) {
+            double slope;
+            mean = j.stats[2 * row];
+            r = j.stats[2 * row + 1];
+            for (int64_t unit = lane; unit < trf__units(d); unit += 32)
+                for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                    int64_t c = trf__feature(unit, k), at = row * d + c;
+                    float g = trf__gpu_norm_dy(&j, at);
+                    sum = fmaf(g, j.gain[c], sum);
+                    dot = fmaf(g * (trf__get(j.s, at) - mean), j.gain[c], dot);
+                }
+            sum = trf__warp_sum(sum);
+            dot = trf__warp_sum(dot);
+            slope = (double)r * (double)r / (double)d;
+            if (j.rule == TRF_NORM_ANNOTATED) {
+                double deviation = 1 / (double)r - j.epsilon;
+                slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
+            }
+            average = (float)(-(double)sum / (double)d);
+            pull = (float)(-slope * (double)dot);
+        }
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t c = trf__feature(unit, k), at = row * d + c;
+                float ds = trf__gpu_norm_dy(&j, at);
+                if (j.gain) {
+                    ds = fmaf(trf__get(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
+                    ds = fmaf(ds, r, j.ds_in ? trf__get(j.ds_in, at) : 0);
+                }
+                trf__put(j.ds, at, ds);
+                if (j.dsub) trf__put(j.dsub, at, ds * factor[k]);
+            }
+        }
+    }
+}
+
+/* Of dgain and dbias: a block 32 columns of one slice; a warp takes every eighth row of it. */
+TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
+{
+    TRF__SHARED(float, room, TRF__CUDA_THREADS);
+    int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
+    for (int64_t tile = blockIdx.x; tile < across * j.slices; tile += gridDim.x) {
+        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t end = (slice + 1) * each < j.rows ? (slice + 1) * each : j.rows;
+        float dgain = 0, dbias = 0;
+        int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS;
+        for (; c < j.columns && r < end; r += TRF__SUM_ROWS) {
+            float g = trf__gpu_norm_dy(&n, r * j.ld + c);
+            dgain = fmaf(g, (trf__get(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], dgain);
+            dbias += g;
+        }
+        room[threadIdx.x] = dgain;
+        trf__slice_put(&j, 0, slice, c, room);
+        room[threadIdx.x] = dbias;
+        trf__slice_put(&j, 1, slice, c, room);
+    }
+}
+
+/* dgain and dbias first: ds may overwrite dy and dy2. */
+TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
+{
+    if (n->gain) {
+        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, n->d, n->first);
+        j.sums[0] = n->dgain;
+        j.sums[1] = n->dbias;
+        trf__launch(run, "norm_gradient", j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
+                    trf__gpu_norm_sums, *n, j);
+        trf__cuda_add_slices(run, "norm_gradient", &j);
+    }
+    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS,
+                trf__gpu_norm_gradient, *n, run->now);
+}
+
+#endif
+
+// >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
+
+/* A chunk meets the weights' gradient once, which is read and written whole: 8 d rows make that less than a tenth. */
+TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
+{
+    int64_t most = trf__times(8, d);
+    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    return trf__max64(1, trf__min64(rows, most));
+}
+
+TRF__FN size_t trf__cuda_loss_cut(void *room, int64_t rows, int64_t vocab, int64_t d, float **logits, int32_t **hit)
+{
+    trf__cursor cursor = trf__cursor_at(room);
+    *logits = trf__take_reals(&cursor, trf__cuda_chunk(rows, vocab, d), vocab);
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
+{
+    float *logits;
+    int32_t *hit;
+    (void)device;
+    return trf__cuda_loss_cut(NULL, rows, vocab, d, &logits, &hit);
+}
+
+/* A block a row; a thread every 256th logit. */
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, float *logits, int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        float *z = logits + r * l.vocab, maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        int64_t row = row0 + r, c;
+        int32_t target = l.targets[row];
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) maximum = fmaxf(maximum, z[c]);
+        maximum = trf__block_max(maximum, room);
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            sum += expf(z[c] - maximum);
+            total += fmaf(z[c], (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        }
+        sum = trf__block_sum(sum, room);
+        total = trf__block_sum(total, room);
+        at_target = target >= 0 ? z[target] : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? z[l.zero_column] : 0;
+        __syncthreads();                /* everybody has read them: z becomes dz */
+        if (threadIdx.x == 0) {
+            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
+            double zero = l.zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
+            double nll = (double)maximum - (double)at_target + log_sum, loss = (l.on - l.off) * nll;
+            if (l.off != 0) loss -= l.off * (all - zero);
+            l.row_nll[row] = target < 0 ? 0 : nll;
+            l.row_loss[row] = target < 0 ? 0 : loss - l.entropy;
+            hit[row] = target >= 0 && at_target >= maximum;
+        }
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float dz = target < 0 ? 0 : fmaf(expf(z[c] - maximum), 1 / sum, (float)-l.off);
+            if (c == target) dz -= (float)(l.on - l.off);
+            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            z[c] = dz;
+        }
+    }
+}
+
+TRF__DEVICE void trf__gpu_slot_add(float *slots, int slot, double x)
+{
+    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
+    slots[slot] = (float)sum;
+    slots[slot + 1] = (float)(sum - (double)slots[slot]);
+}
+
+TRF__DEVICE double trf__gpu_slot(const float *slots, int slot)
+{
+    return (double)slots[slot] + (double)slots[slot + 1];
+}
+
+/* One block. */
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const int32_t *hit)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    double sums[4] = {0, 0, 0, 0};
+    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
+        sums[0] += l.row_loss[i];
+        sums[1] += l.row_nll[i];
+        sums[2] += hit[i];
+        sums[3] += l.targets[i] >= 0;
+    }
+    for (int k = 0; k < 4; k++) sums[k] = trf__block_sum(sums[k], room);
+    if (threadIdx.x != 0) return;
+    if (l.sums) {
+        l.sums->loss = sums[0]; l.sums->nll = sums[1];
+        l.sums->correct = sums[2]; l.sums->tokens = sums[3];
+    }
+    if (!l.slots) return;
+    for (int k = 0; l.first && k < TRF__SLOTS; k++) l.slots[k] = 0;
+    trf__gpu_slot_add(l.slots, TRF__SLOT_LOSS, sums[0]);
+    trf__gpu_slot_add(l.slots, TRF__SLOT_NLL, sums[1]);
+    trf__gpu_slot_add(l.slots, TRF__SLOT_CORRECT, sums[2]);
+    trf__gpu_slot_add(l.slots, TRF__SLOT_TOKENS, sums[3]);
+    trf__gpu_slot_add(l.slots, TRF__SLOT_SOURCE, (double)l.source_rows);
+}
+
+/* z = x w^T + b */
+TRF__FN void trf__cuda_logits(const trf__run *run, float *z, const trf__act *x, const trf__mat *w, const float *bias,
+                              int64_t rows, int64_t vocab, int64_t d)
+{
+    trf__linear j;
+    j.y = (trf__act *)(void *)z; j.x = x; j.w = *w; j.b = bias;
+    j.rows = rows; j.out = vocab; j.in = d;
+    trf__cuda_linear(run, &j);
+}
+
+TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    float *logits;
+    int32_t *hit;
+    trf__cuda_loss_cut(l->room, l->rows, l->vocab, l->d, &logits, &hit);
+    /* once without rows too: `first` sets the gradients of the weight */
+    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+        trf__act *x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        rows = trf__min64(chunk, l->rows - row0);
+        trf__cuda_logits(run, logits, x, &l->w, l->bias, rows, l->vocab, l->d);
+        trf__launch(run, "cross_entropy", rows, TRF__CUDA_THREADS, trf__gpu_loss_rows, *l, logits, hit, row0, rows);
+#if !defined(TRF_NO_TRAIN)
+        if (l->dx) {
+            trf__linear_dx dx;
+            trf__linear_dw dw;
+            TRF__ZERO(dx);
+            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = (trf__act *)(void *)logits; dx.w = l->w;
+            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
+            trf__cuda_linear_dx(run, &dx);
+            TRF__ZERO(dw);
+            dw.dw = l->dw; dw.dy = dx.dy; dw.x = x;
+            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
+            dw.first = l->first && row0 == 0;
+            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
+            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, logits, rows, l->vocab, dw.first);
+        }
+#endif
+    }
+    trf__launch(run, "cross_entropy", 1, TRF__CUDA_THREADS, trf__gpu_loss_sums, *l, hit);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+// >>cuda-adam      clip and adam
+
+TRF__DEVICE int trf__gpu_finite(double x) { return x - x == 0; }
+
+/* A block a tile: its sum of squares. */
+TRF__KERNEL void trf__gpu_squares(trf__clip j)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
+        const float *x = j.gradients + j.tiles[t].begin;
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS) sum += (double)x[i] * (double)x[i];
+        sum = trf__block_sum(sum, room);
+        if (threadIdx.x == 0) j.partial[t] = sum;
+    }
+}
+
+/* The first tile with a number that is not finite, or -1, for the whole block. */
+TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
+{
+    for (int64_t t = 0; t < j->n_tiles; t++) {
+        double bad = 0;
+        if (trf__gpu_finite(j->partial[t])) continue;
+        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
+            bad += !trf__gpu_finite((double)j->gradients[j->tiles[t].begin + i]);
+        if (trf__block_sum(bad, room) > 0) return t;
+    }
+    return -1;
+}
+
+/* One block: the verdict. */
+TRF__KERNEL void trf__gpu_verdict(trf__clip j)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    trf__verdict *v = j.verdict;
+    double sum = 0;
+    int64_t bad = -1;
+    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
+    sum = trf__block_sum(sum, room);
+    if (!trf__gpu_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
+    if (threadIdx.x != 0) return;
+    v->sums.loss = trf__gpu_slot(j.slots, TRF__SLOT_LOSS);
+    v->sums.nll = trf__gpu_slot(j.slots, TRF__SLOT_NLL);
+    v->sums.correct = trf__gpu_slot(j.slots, TRF__SLOT_CORRECT);
+    v->sums.tokens = trf__gpu_slot(j.slots, TRF__SLOT_TOKENS);
+    v->source_tokens = trf__gpu_slot(j.slots, TRF__SLOT_SOURCE);
+    v->bad_tile = bad;
+    v->norm = sqrt(sum) / v->sums.tokens;
+    v->scale = j.clip_norm / (v->norm + 1e-6);
+    if (!(v->scale < 1)) v->scale = 1;
+    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__gpu_finite(v->sums.loss);
+    v->scale /= v->sums.tokens;
+    if (!v->skipped) v->updates++;
+}
+
+TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
+{
+    trf__launch(run, "clip", j->n_tiles, TRF__CUDA_THREADS, trf__gpu_squares, *j);
+    trf__launch(run, "clip", 1, TRF__CUDA_THREADS, trf__gpu_verdict, *j);
+}
+
+/* The coefficients of trf__adam_job_of, here as float and signed as they are used. */
+typedef struct trf__gpu_adam_job {
+    float rate, v_scale, inside, outside, l2, shrink, scale1, scale2;
+} trf__gpu_adam_job;
+
+TRF__DEVICE trf__gpu_adam_job trf__gpu_adam_job_of(const trf__adam *a, double learning_rate)
+{
+    double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double rate = learning_rate / c1, v_scale = 1 / c2, scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
+    int inside = a->epsilon_rule == TRF_EPSILON_INSIDE, adam = a->optimizer == TRF_ADAM;
+    trf__gpu_adam_job j;
+    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { rate = learning_rate * sqrt(c2) / c1; v_scale = 1; }
+    j.rate = (float)-rate;
+    j.v_scale = (float)v_scale;
+    j.inside = (float)((inside ? a->epsilon : 0) + 1e-44 * v_scale);
+    j.outside = (float)(inside ? 0 : a->epsilon);
+    j.l2 = (float)(adam ? a->weight_decay : 0);
+    j.shrink = (float)(adam ? 0 : -learning_rate * a->weight_decay);
+    j.scale1 = (float)first;
+    j.scale2 = (float)(scale / first);
+    return j;
+}
+
+/* beta old + (1 - beta) x */
+TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
+{
+    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
+}
+
+/* A block a tile. */
+TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
+{
+    TRF__SHARED(trf__gpu_adam_job, job, 1);
+    const float most = (float)TRF__MOST_GRADIENT;
+    if (a.verdict->skipped) return;
+    if (threadIdx.x == 0) job[0] = trf__gpu_adam_job_of(&a, now->learning_rate);
+    __syncthreads();
+    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
+        float l2 = a.tiles[t].decay ? job->l2 : 0, shrink = a.tiles[t].decay ? job->shrink : 0;
+        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
+            int64_t i = a.tiles[t].begin + k;
+            float p = a.p[i], g = fmaf(a.g[i] * job->scale1, job->scale2, fminf(fmaxf(l2 * p, -most), most));
+            float m = trf__gpu_mean(a.m[i], g, a.beta1);
+            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
+            float root = sqrtf(fmaf(v, job->v_scale, job->inside));
+            float moved = fmaf(job->rate, m / (root + job->outside), fmaf(shrink, p, p));
+            a.p[i] = moved - moved < 1 ? moved : p;         /* infinity - infinity is not less */
+            a.m[i] = m;
+            a.v[i] = v;
+        }
+    }
+}
+
+TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
+{
+    trf__launch(run, "adam", a->n_tiles, TRF__CUDA_THREADS, trf__gpu_adam, *a, run->now);
+}
+
+#endif
+
+// >>cuda-top       what search asks of a row of logits, and which rows its rows continue
+
+TRF__FN size_t trf__cuda_top_room(const trf_device *device, int64_t rows, int64_t vocab)
+{
+    (void)device;
+    return trf__bytes(rows, trf__bytes(vocab, sizeof(float)));
+}
+
+/* A token and its logit; better: a larger one, of equal ones the lower id. */
+typedef struct trf__gpu_token { float z; int32_t id; } trf__gpu_token;
+TRF__DEVICE int trf__gpu_better(trf__gpu_token a, trf__gpu_token b)
+{
+    return b.id < 0 ? a.id >= 0 : a.id >= 0 && (a.z > b.z || (a.z == b.z && a.id < b.id));
+}
+
+/* The best over a block. */
+TRF__DEVICE trf__gpu_token trf__gpu_best(trf__gpu_token mine, trf__gpu_token *room)
+{
+    for (int distance = 16; distance > 0; distance /= 2) {
+        trf__gpu_token other;
+        other.z = __shfl_xor_sync(0xFFFFFFFFu, mine.z, distance);
+        other.id = __shfl_xor_sync(0xFFFFFFFFu, mine.id, distance);
+        if (trf__gpu_better(other, mine)) mine = other;
+    }
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = mine;
+    __syncthreads();
+    mine = room[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) if (trf__gpu_better(room[w], mine)) mine = room[w];
+    __syncthreads();
+    return mine;
+}
+
+/* A block a row: the best one, then the best that comes behind it, and so on. */
+TRF__KERNEL void trf__gpu_top(trf__top t)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(trf__gpu_token, best, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        const float *z = (const float *)t.room + row * t.vocab;
+        int32_t *ids = t.ids + row * t.n, only = t.only ? t.only[row] : TRF__ANY;
+        int32_t without = only == TRF__NOT_EOS ? t.eos : -1;
+        double *to = t.log_probabilities + row * t.n, lse;
+        float maximum = -FLT_MAX, sum = 0;
+        trf__gpu_token last;
+        int64_t c, i;
+        for (c = threadIdx.x; c < t.vocab; c += TRF__CUDA_THREADS) if (c != without) maximum = fmaxf(maximum, z[c]);
+        maximum = trf__block_max(maximum, room);
+        for (c = threadIdx.x; c < t.vocab; c += TRF__CUDA_THREADS) if (c != without) sum += expf(z[c] - maximum);
+        lse = (double)maximum + log((double)trf__block_sum(sum, room));
+        last.id = -1;
+        last.z = 0;
+        for (i = 0; i < t.n; i++) {
+            trf__gpu_token mine;
+            mine.id = -1;
+            mine.z = 0;
+            for (c = threadIdx.x; only < 0 && c < t.vocab && (i == 0 || last.id >= 0); c += TRF__CUDA_THREADS) {
+                trf__gpu_token token;
+                token.id = (int32_t)c;
+                token.z = z[c];
+                if (c == t.banned[0] || c == t.banned[1] || c == without || !(token.z > -INFINITY)) continue;
+                if ((i == 0 || trf__gpu_better(last, token)) && trf__gpu_better(token, mine)) mine = token;
+            }
+            if (only >= 0) {
+                mine.id = i == 0 ? only : -1;
+                mine.z = i == 0 ? z[only] : 0;
+            } else mine = trf__gpu_best(mine, best);
+            last = mine;
+            if (threadIdx.x != 0) continue;
+            ids[i] = last.id;
+            to[i] = last.id < 0 ? -HUGE_VAL : (double)last.z - lse;
+        }
+    }
+}
+
+TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
+{
+    trf__cuda_logits(run, (float *)t->room, t->x, &t->w, t->bias, t->rows, t->vocab, t->d);
+    trf__launch(run, "top", t->rows, TRF__CUDA_THREADS, trf__gpu_top, *t);
+}
+
+/* A block a row, a thread a token of its past. */
+TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int64_t i = threadIdx.x; i <= j.at; i += blockDim.x)
+            j.to[r * j.stride + i] = i < j.at ? j.from[j.parents[r] * j.stride + i] : (int32_t)(j.first_slot + r);
+}
+
+TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
+{
+    trf__launch(run, "ancestors", j->rows, 128, trf__gpu_ancestors, *j);
+}
+
+// >>cuda-state
+
+/* Whether this program has kernels for the device, or why not. */
+TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
+{
+    trf__on_device here(device->index);
+    cudaFuncAttributes attributes;
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && n > 0 && device->index >= n)
+        return trf__fail(err, TRF_E_BACKEND, device->index, "device.index",
+                         "this machine has %d CUDA devices, got number %d", n, device->index);
+    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_ancestors);
+    (void)cudaGetLastError();
+    if (e != cudaSuccess || n == 0)
+        return trf__fail(err, TRF_E_BACKEND, device->index, "CUDA", "CUDA device %d cannot be used: %s",
+                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    return TRF_OK;
+}
+
+TRF__FN size_t trf__cuda_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
+{
+    (void)device; (void)longest; (void)d_head;
+    return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
+}
+
+/* Nothing depends on the length of sequences. */
+TRF__FN trf_status trf__cuda_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
+{
+    (void)run; (void)longest; (void)d_head; (void)err;
+    return TRF_OK;
+}
+
+TRF__FN void trf__cuda_close(trf__run *run)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    int i;
+    if (!cuda) return;
+    (void)cudaStreamSynchronize(cudaStreamLegacy);
+    for (i = 0; i < TRF__CUDA_STAGES; i++) {
+        if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
+        if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
+    }
+    if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
+    if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
+    if (cuda->workspace) (void)cudaFree(cuda->workspace);
+    if (cuda->sums) (void)cudaFree(cuda->sums);
+    trf__free(&run->hooks, cuda, sizeof *cuda);
+    run->state = NULL;
+}
+
+/* Events and cuBLASLt's handle, or which of them could not be had. */
+TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
+{
+    uint64_t workspace = TRF__CUDA_WORKSPACE;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    int i;
+    for (i = 0; i < TRF__CUDA_STAGES; i++)
+        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
+    if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
+    if (cublasLtMatmulPreferenceCreate(&cuda->preference)) return "cuBLASLt's preference";
+    if (cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                             sizeof workspace) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+                                             sizeof sums)) return "cuBLASLt's preference";
+    return NULL;
+}
+
+TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
+{
+    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
+    trf__on_device here(run->device.index);
+    trf_status status = TRF_OK;
+    const char *missing;
+    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    run->state = cuda;
+    missing = trf__cuda_make(cuda);
+    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made", missing);
+    else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
+             cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory of the device for the scratch of products");
+    if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
+    return status;
+}
+
+#endif /* TRF__CUDA */
+
+// -----------------------------------------------------------------------------------------------
+// >>column         this file's ops as a table
 //
 // All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
 // trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at
@@ -3683,12 +5266,10 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
-#define TRF__PASTE_OF(a, b) a##b
-#define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v2_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v3_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 2
+#define TRF__COLUMN_VERSION 3
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -3702,22 +5283,34 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
                                             TRF__PASTE(TRF__COLUMN_KIND, name))
 
 /* The fields of trf__backend in their order, but for the name. */
-#define X(name, type) , trf__cpu_##name
-#define TRF__CPU_VERBS \
-    1, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, trf__cpu_free, \
-    trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, trf__cpu_element, \
-    trf__cpu_loss_room, trf__cpu_top_room, trf__cpu_copy_bytes
 #if defined(TRF_NO_TRAIN)
-#define TRF__CPU_TABLE TRF__CPU_VERBS TRF__OPS(X)
+#define TRF__AND_DW(dw)
 #else
-#define TRF__CPU_TABLE TRF__CPU_VERBS TRF__OPS(X), trf__cpu_linear_dw
+#define TRF__AND_DW(dw) , dw
 #endif
+#define TRF__CPU_OP(name, type) , trf__cpu_##name
+#define TRF__CPU_TABLE \
+    1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
+    trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, \
+    trf__cpu_element, trf__cpu_loss_room, trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) \
+    TRF__AND_DW(trf__cpu_linear_dw)
+#define TRF__CUDA_OP(name, type) , trf__cuda_##name
+#define TRF__CUDA_TABLE \
+    0, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, trf__cuda_alloc, \
+    trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, trf__cuda_fetch, \
+    trf__cuda_sync, trf__cuda_element, trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes \
+    TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
 #endif
 extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
+#if TRF__CUDA
+const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CUDA_TABLE };
+#else
 const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CPU_TABLE };
+#endif
 #if defined(__cplusplus)
 }
 #endif
@@ -3734,8 +5327,10 @@ static const trf__backend trf__cpu_backend = {
 #endif
     TRF__CPU_TABLE
 };
+#if TRF__CUDA
+static const trf__backend trf__cuda_backend = { "cuda", TRF__CUDA_TABLE };
 #endif
-#undef X
+#endif
 
 #if defined(TRF_IMPLEMENTATION)     /* a column ends here */
 
@@ -3853,6 +5448,9 @@ extern const trf__backend TRF__COLUMN_SYMBOL(avx2);
 #if defined(TRF_WITH_AVX512)
 extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
 #endif
+#if defined(TRF_WITH_CUDA)
+extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
+#endif
 #if TRF__ASK_OPENBLAS               /* in other libraries these are NULL */
 extern int openblas_get_parallel(void) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
@@ -3876,6 +5474,11 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 /* The backend of a kind of device, or NULL if this copy was built without it. */
 TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 {
+#if defined(TRF_WITH_CUDA)
+    if (kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
+#elif TRF__CUDA
+    if (kind == TRF_DEVICE_CUDA) return &trf__cuda_backend;
+#endif
     if (kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -4157,6 +5760,9 @@ TRF_API const char *trf_build_info(void)
 #endif
 #if defined(TRF_WITH_AVX512)
         ", column avx512"
+#endif
+#if defined(TRF_WITH_CUDA) || TRF__CUDA
+        ", CUDA"
 #endif
 #if defined(TRF_NO_TRAIN)
         ", no training"
@@ -4833,10 +6439,12 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
 
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
+    const trf__backend *backend = trf__backend_of(device->kind);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
-    if (trf__backend_of(device->kind)) return TRF_OK;
+    TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
+    if (backend) return backend->probe(device, err);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                     "this copy of transformer.h was built for the CPU alone, got device kind %d",
+                     "this copy of transformer.h was built without device kind %d",
                      (int)device->kind);
 }
 
@@ -5506,7 +7114,8 @@ typedef struct trf__stack {
     int64_t final_gain, final_bias;     /* -1: none (pre-norm has it on the last sublayer) */
     trf__drop drop;                     /* on the embedding */
     /* the batch */
-    int64_t rows, n_self, n_cross, n_groups, most_keys, most_memory;    /* most: keys of any span, self and cross */
+    int64_t rows, n_self, n_cross, n_groups;
+    int64_t most_queries, most_keys, most_memory;       /* of any span; keys, self and cross */
     trf__lists host, device;
     /* activations */
     trf__act *embedded, *first_y, *final_y;
@@ -5642,7 +7251,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->loss_room = NULL;
     if (trf__has_target(c))
         pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
-                                                                             c->target_vocab));
+                                                                             c->target_vocab, d));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
@@ -5802,18 +7411,18 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
 /* Row p of the sinusoidal table (trf_positions). */
 TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
 {
-    int64_t i, half = d / 2;
+    int64_t i, n_half = d / 2;
     for (i = 0; i < d; i++) row[i] = 0;
-    for (i = 0; i < half + d % 2; i++) {
-        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(half - 1, 1)
+    for (i = 0; i < n_half + d % 2; i++) {
+        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(n_half - 1, 1)
                                                           : 2 * (double)i / (double)d;
         double angle = (double)p * pow(10000.0, -exponent);
         if (rule == TRF_POSITIONS_INTERLEAVED) {
             row[2 * i] = (trf_real)sin(angle);
             if (2 * i + 1 < d) row[2 * i + 1] = (trf_real)cos(angle);
-        } else if (i < half) {
+        } else if (i < n_half) {
             row[i] = (trf_real)sin(angle);
-            row[half + i] = (trf_real)cos(angle);
+            row[n_half + i] = (trf_real)cos(angle);
         }
     }
 }
@@ -5994,7 +7603,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
-        stack->most_keys = trf__max64(stack->most_keys, n);
+        stack->most_queries = stack->most_keys = trf__max64(stack->most_keys, n);
         for (k = 0; k < n; k++, row++) {
             l->ids[row] = stack->decoder ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
                                          : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
@@ -6125,6 +7734,7 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.attention.causal = stack->decoder && self;
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
+    sub.attention.most_queries = stack->most_queries;
     sub.attention.most_keys = cross ? stack->most_memory : stack->most_keys;
     sub.drop = layer->inner_drop;
     sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
@@ -7594,6 +9204,7 @@ TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, 
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
     stack->rows = stack->n_self = rows;
     stack->n_cross = t->pass.sides & TRF__SOURCE ? n_live : 0;
+    stack->most_queries = 1;
     stack->most_keys = at + 1;
     stack->most_memory = 0;
     trf__block_cut(&t->pass, t->pass.host_block, 0);
@@ -7616,6 +9227,7 @@ TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, 
             l->cross[k].query = (int32_t)row;
             l->cross[k].n_query = beam->live;
             stack->most_memory = trf__max64(stack->most_memory, l->cross[k].n_key);
+            stack->most_queries = trf__max64(stack->most_queries, beam->live);
         }
         for (r = 0; r < beam->live; r++) l->only[row++] = request.forced;
     }
@@ -8427,7 +10039,10 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     e.at.position = trf__list_guest(context, context->ints, rows);
     e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
-    if (dlearned) e.dtable += options->position_offset * d;
+    if (dlearned) {
+        e.dtable += options->position_offset * d;
+        e.positions = dlearned->shape[0] - options->position_offset;
+    }
     context->run.backend->embed_gradient(&context->run, &e);
     return trf__guests_leave(context, TRF_OK, err);
 }
@@ -8583,6 +10198,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         span->sentence = i;
         *queries += n_query;
         *keys += n_key;
+        a->most_queries = trf__max64(a->most_queries, n_query);
         a->most_keys = trf__max64(a->most_keys, n_key);
     }
     a->n_spans = shape->count;
@@ -8954,7 +10570,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d));
     return cursor.used;
 }
 
@@ -10516,9 +12132,9 @@ TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *c
                         reals, (int64_t)(n / sizeof(trf_real)));
     for (i = 0; i < n; i += (size_t)width) {
         uint64_t bits = from[i];
-        uint32_t half;
+        uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
-        else if (width == 4) { memcpy(&half, from + i, 4); bits = half; }
+        else if (width == 4) { memcpy(&narrow, from + i, 4); bits = narrow; }
         trf__to_little(chunk + i, bits, width);
     }
     return n;

@@ -349,6 +349,7 @@ static trf_status apart_sync(const trf__run *run, trf_error *err)
 }
 
 /* State and sizes are the CPU's. */
+static trf_status apart_probe(const trf_device *device, trf_error *err) { return apart.cpu->probe(device, err); }
 static trf_status apart_open(trf__run *run, trf_error *err) { return apart.cpu->open(run, err); }
 static trf_status apart_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
 {
@@ -360,9 +361,9 @@ static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64
     return apart.cpu->state_bytes(device, longest, d_head);
 }
 static size_t apart_element(const trf_device *device) { return apart.cpu->element(device); }
-static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab)
+static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
 {
-    return apart.cpu->loss_room(device, rows, vocab);
+    return apart.cpu->loss_room(device, rows, vocab, d);
 }
 static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab)
 {
@@ -376,9 +377,9 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 /* Every field in its order, so that a new one is not left to the CPU. */
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
-    "apart", 0, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free, apart_zero,
-    apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_element, apart_loss_room, apart_top_room,
-    apart_copy_bytes
+    "apart", 0, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
+    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_element, apart_loss_room,
+    apart_top_room, apart_copy_bytes
     TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw

@@ -108,8 +108,18 @@ for_cxx()
 # The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2).
 job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -fopenmp -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&
-    job "nvcc" "nvcc -x cu -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+    job "nvcc, one file" "nvcc -x cu -DTRF_CUDA -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
+# The column for two generations of GPUs: no warning, no register spilled.
+printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
+for arch in sm_80 sm_90; do
+    command -v nvcc >/dev/null &&
+        job "nvcc, column for $arch" "nvcc -O2 -arch=$arch -x cu -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' \
+            -c cuda.c -o $arch.o >$arch.txt 2>&1
+            grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' $arch.txt
+            [ -s $arch.o ] && no grep -q -i warning $arch.txt && grep -q 'bytes spill' $arch.txt &&
+            [ \$(grep 'bytes spill' $arch.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
+done
 
 options='-DTRF_NO_CBLAS -DTRF_DOUBLE -DTRF_NO_TRAIN -DTRF_STATIC -DTRF_SCALAR -fopenmp'
 standards()
@@ -212,7 +222,7 @@ cp "$root/transformer.h" page
 cp page/app.c page/app.cc
 printf '#define TRF_COLUMN avx2\n#include "transformer.h"\n' >page/column.c
 sed -n '/^\/\/ DO THIS/,/^\/\/ A COMPLETE/s/.*  \(c[c+]* -O2 .*\)$/\1/p' "$root/transformer.h" >page/lines
-job "the first page has five build lines" "[ \$(wc -l <page/lines) -eq 5 ]"
+job "the first page has six build lines" "[ \$(wc -l <page/lines) -eq 6 ]"
 can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
 page_line()
 {
@@ -220,9 +230,36 @@ page_line()
     job "build line: $1" "cd page && rm -rf $2 && mkdir $2 && cp transformer.h app.c app.cc column.c $2 && cd $2 && { $(echo "$1" | sed 's/ -O2 / -O0 /g'); } && ./a.out"
 }
 n=0
-grep -v -e column <page/lines >page/plain
+grep -v -e column -e CUDA <page/lines >page/plain
 while read -r line; do n=$((n + 1)); page_line "$line" "in$n"; done <page/plain
 [ -z "$can_avx2" ] || page_line "$(grep -e column page/lines | paste -s -d '&' - | sed 's/&/ \&\& /')" columns
+# With the CUDA column; where no GPU can be used it says so, and the CPU goes on.
+cat >page/gpu.c <<'END'
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+int main(void)
+{
+    trf_error err;
+    trf_model *model = NULL;
+    trf_config config = trf_config_tiny();
+    config.source_vocab = config.target_vocab = 9;
+    config.device.threads = 1;
+    config.device.kind = TRF_DEVICE_CUDA;
+    if (trf_model_create(&model, &config, &err) != TRF_OK && (err.status != TRF_E_BACKEND || !strstr(err.message, "CUDA"))) return 1;
+    puts(model ? "a GPU computes" : err.message);
+    trf_model_destroy(model);
+    config.device.kind = TRF_DEVICE_CPU;
+    if (trf_model_create(&model, &config, &err)) return 2;
+    trf_model_destroy(model);
+    return 0;
+}
+END
+if command -v nvcc >/dev/null; then
+    cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/lib64
+    lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
+    [ -n "$cblas" ] || job "build lines with CUDA" "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
+        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
+fi
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
     cp page/column.c stale && $gcc_like -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&

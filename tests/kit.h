@@ -256,7 +256,23 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
     if (hooks->alloc == kit_alloc) kit_gave((kit_memory *)hooks->user, bytes);
 }
 
-#if defined(TRF__TEST_BACKEND)
+/* Whether a row's bits may depend on nothing but its sentence: where products are not CUDA's. */
+#if defined(KIT_ON_CUDA)
+#define KIT_SAME_ROWS 0
+#else
+#define KIT_SAME_ROWS 1
+#endif
+
+#if defined(KIT_ON_CUDA)        /* everything on the CUDA column, which gpu_on_cpu.h runs; linked with gpu.o */
+#include "gpu.h"
+static const trf__backend *cuda_backend(const trf__backend *cpu)
+{
+    (void)cpu;
+    return trf__backend_of(TRF_DEVICE_CUDA);
+}
+#define apart_enter() gpu_on_cpu_flush()
+#define apart_leave() ((void)0)
+#elif defined(TRF__TEST_BACKEND)
 #include "apart.h"
 #else
 #define apart_enter() ((void)0)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every test: sh tests/run.sh BUILD [builds]
 #
-# BUILD holds the test programs (test_*, double_test_*, apart_test_*), the examples and trf. With `builds`, what takes long
+# BUILD holds the test programs (test_*, double_test_*, apart_test_*, cuda_test_*), the examples and trf. With `builds`, what takes long
 # too: reverse, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed. The last
 # line counts test cases.
 
@@ -83,7 +83,7 @@ for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
     job "$suite" cmocka "'$build/$suite'"
 done
-for suite in "$build"/double_test_* "$build"/apart_test_*; do
+for suite in "$build"/double_test_* "$build"/apart_test_* "$build"/cuda_test_*; do
     [ -f "$suite" ] && job "${suite##*/}" cmocka "'$suite'"
 done
 worker & second=$!

@@ -334,6 +334,9 @@ static void survives_no_memory(const job *good, int asks)
         memory.fail_at = 0;
         j.context = context_of(1, &hooks);
     }
+#if defined(KIT_ON_CUDA)
+    asks = 0;       /* the device's memory is not the hooks' */
+#endif
     if (failed < asks) fail_msg("only %d of at least %d allocations were seen", failed, asks);
     trf_context_destroy(j.context);
     assert_int_equal(memory.live, 0);
@@ -1472,7 +1475,7 @@ static void test_same_bits_for_any_threads(void **state)
         trf_context *context = context_of(threads, NULL);
         uint64_t hash;
         layer l;
-#if defined(_OPENMP)
+#if defined(_OPENMP) && !defined(KIT_ON_CUDA)
         assert_int_equal(trf__cpu_of(&context->run)->threads, threads);
 #endif
         plain_seed = 5;

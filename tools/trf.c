@@ -113,6 +113,7 @@ struct settings {
     int32_t size, conventions, search_rule;                     /* presets: numbers of their choices */
     double dropout;
     uint64_t seed;
+    trf_device device;
     int32_t threads;
 
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
@@ -126,7 +127,7 @@ struct settings {
 static trf_load_options load_options(const struct settings *s)
 {
     trf_load_options load = trf_load_defaults();
-    load.device.threads = s->threads;
+    load.device = s->device;
     load.hooks.log = log_warning;
     return load;
 }
@@ -147,7 +148,8 @@ static void set_defaults(struct settings *s)
     s->dropout = s->training.dropout;
     s->seed = s->config.seed;
     then_seed(s);
-    s->threads = trf_device_default().threads;
+    s->device = trf_device_default();
+    s->threads = s->device.threads;
     s->updates = INT64_MAX;
     s->checkpoint_every = s->valid_every = 1000;
     s->log_every = 100;
@@ -176,7 +178,8 @@ static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf
 
 static void then_threads(struct settings *s)
 {
-    s->config.device.threads = s->training.threads = s->search.threads = s->threads;
+    s->device.threads = s->training.threads = s->search.threads = s->threads;
+    s->config.device = s->device;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -200,6 +203,7 @@ enum kind {
     LONG_NUMBER,    /* int64_t, not negative */
     LONG_COUNT,     /* int64_t, at least 1 */
     SEED,           /* uint64_t */
+    DEVICE,         /* trf_device, but for its threads */
     REAL            /* double */
 };
 
@@ -393,6 +397,8 @@ static const struct row rows[] = {
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
     {TRANSLATE | SCORE, FLAG, "interactive", AT(interactive), NULL,
      "answer each line at once; goes without saying when the input is a terminal", NULL},
+    {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
+     "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
 };
 
@@ -420,6 +426,7 @@ static void value_text(const struct row *row, const struct settings *s, char *te
     int64_t wide = 0;
     uint64_t seed;
     double real;
+    trf_device device;
     *text = 0;
     switch (row->kind) {
     case HEADING: case FLAG: break;
@@ -436,7 +443,32 @@ static void value_text(const struct row *row, const struct settings *s, char *te
         break;
     case SEED: memcpy(&seed, field, sizeof seed); snprintf(text, size, "%llu", (unsigned long long)seed); break;
     case REAL: memcpy(&real, field, sizeof real); snprintf(text, size, "%.9g", real); break;
+    case DEVICE:
+        memcpy(&device, field, sizeof device);
+        if (device.kind == TRF_DEVICE_CPU) snprintf(text, size, "cpu");
+        else snprintf(text, size, "cuda:%d", (int)device.index);
+        break;
     }
+}
+
+static int set_device(const struct row *row, char *field, const char *text)
+{
+    trf_device device;
+    char *end;
+    memcpy(&device, field, sizeof device);
+    device.kind = strncmp(text, "cuda", 4) ? TRF_DEVICE_CPU : TRF_DEVICE_CUDA;
+    device.index = 0;
+    end = (char *)(uintptr_t)text + (device.kind == TRF_DEVICE_CUDA ? 4 : 3);
+    if (device.kind == TRF_DEVICE_CUDA && *end == ':' && end[1] >= '0' && end[1] <= '9') {
+        long number = strtol(end + 1, &end, 10);
+        device.index = number > INT32_MAX ? INT32_MAX : (int32_t)number;
+    }
+    if ((device.kind == TRF_DEVICE_CPU && strcmp(text, "cpu")) || (device.kind == TRF_DEVICE_CUDA && *end)) {
+        say("--%s takes %s, got '%s'", row->name, row->argument, text);
+        return USAGE;
+    }
+    memcpy(field, &device, sizeof device);
+    return DONE;
 }
 
 static int set_whole(const struct row *row, char *field, const char *text)
@@ -490,6 +522,7 @@ static int set_value(const struct row *row, struct settings *s, const char *text
         if (end != text && !*end && isfinite(real)) { memcpy(field, &real, sizeof real); break; }
         say("--%s takes a number, got '%s'", row->name, text);
         return USAGE;
+    case DEVICE: return set_device(row, field, text);
     }
     return DONE;
 }

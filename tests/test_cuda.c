@@ -1,0 +1,492 @@
+/* The CUDA column beside the CPU's, in one program: the same models trained and asked on both. Where no GPU is, its
+   text runs on the CPU (gpu_on_cpu.h); this program is linked with that column as an object of its own. */
+#define TRF_WITH_CUDA
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "gpu.h"
+#include "kit.h"
+
+#define OK(call) \
+    do if ((call) != TRF_OK) fail_msg("line %d: %s: %s", __LINE__, #call, err.message); while (0)
+
+static trf_error err;
+
+/* -----------------------------------------------------------------------------------------------
+   The same object on both devices. */
+
+typedef struct kind {
+    const char *name;
+    trf_kind kind;
+    int32_t d, heads, f, vocab;
+    trf_norm_place place;
+    trf_norm_rule rule;
+    trf_activation activation;
+    trf_tying tying;
+    trf_positions positions;
+    trf_smoothing smoothing;
+    trf_optimizer optimizer;
+    double dropout;
+} kind;
+
+static const kind kinds[] = {
+    { "post, relu", TRF_ENCODER_DECODER, 32, 2, 64, 600, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU, TRF_UNTIED,
+      TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1 },
+    { "post, gelu, learned", TRF_ENCODER_DECODER, 20, 5, 37, 41, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_GELU,
+      TRF_TIED_ALL, TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2 },
+    { "pre, silu, annotated", TRF_ENCODER_DECODER, 48, 3, 80, 70, TRF_PRE_NORM, TRF_NORM_ANNOTATED, TRF_SILU,
+      TRF_UNTIED, TRF_POSITIONS_HALVES, TRF_SMOOTH_NO_PAD_KL, TRF_ADAM, 0.1 },
+    { "decoder only", TRF_DECODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_TIED_DECODER,
+      TRF_POSITIONS_NONE, TRF_SMOOTH_UNIFORM, TRF_ADAMW, 0.1 },
+    { "one head wider than a block's columns", TRF_ENCODER_DECODER, 160, 1, 16, 33, TRF_PRE_NORM, TRF_NORM_STANDARD,
+      TRF_RELU, TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0 },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+typedef struct side {
+    trf_model *model;
+    trf_trainer *trainer;
+} side;
+
+static trf_config config_of(const kind *k, trf_device_kind device)
+{
+    trf_config c = trf_config_tiny();
+    c.kind = k->kind;
+    c.encoder_layers = k->kind == TRF_DECODER_ONLY ? 0 : 1;
+    c.decoder_layers = 2;
+    c.d_model = k->d; c.n_heads = k->heads; c.d_ff = k->f;
+    c.source_vocab = c.target_vocab = k->vocab;
+    c.max_length = 64;
+    c.norm_place = k->place; c.norm_rule = k->rule; c.activation = k->activation;
+    c.tying = k->tying; c.positions = k->positions;
+    c.device.kind = device;
+    c.device.threads = 1;
+    return c;
+}
+
+static trf_train_options options_of(const kind *k)
+{
+    trf_train_options o = trf_train_defaults();
+    o.optimizer = k->optimizer;
+    o.smoothing_rule = k->smoothing;
+    o.weight_decay = 0.01;
+    o.warmup = 20;
+    o.source_tokens = o.target_tokens = 256;
+    o.longest = 32;
+    o.threads = 1;
+    trf_train_set_dropout(&o, k->dropout);
+    return o;
+}
+
+static side side_of(const kind *k, trf_device_kind device, const trf_hooks *hooks)
+{
+    trf_config c = config_of(k, device);
+    trf_train_options o = options_of(k);
+    side s = { NULL, NULL };
+    if (hooks) c.hooks = o.hooks = *hooks;
+    OK(trf_model_create(&s.model, &c, &err));
+    OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
+    return s;
+}
+
+static void side_end(side *s)
+{
+    trf_trainer_destroy(s->trainer);
+    trf_model_destroy(s->model);
+}
+
+static void near_or_fail(const char *what, int step, double cpu, double gpu, double tolerance)
+{
+    if (!(fabs(cpu - gpu) <= tolerance * (1 + fabs(cpu))))
+        fail_msg("%s, step %d: %.9g on the CPU, %.9g on CUDA", what, step, cpu, gpu);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Training and translating. */
+
+/* Losses, norms and hits of so many steps, and the weights after them. */
+static void train_both(const kind *k, int steps, double tolerance)
+{
+    static kit_pairs data;
+    side cpu = side_of(k, TRF_DEVICE_CPU, NULL), gpu = side_of(k, TRF_DEVICE_CUDA, NULL);
+    int step;
+    int32_t i;
+    for (step = 1; step <= steps; step++) {
+        trf_batch batch = kit_fill(&data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, k->vocab, (uint64_t)step);
+        trf_step_report a, b;
+        OK(trf_train_step(cpu.trainer, &batch, &a, &err));
+        OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+        near_or_fail(k->name, step, a.loss, b.loss, tolerance);
+        near_or_fail(k->name, step, a.nll, b.nll, tolerance);
+        near_or_fail(k->name, step, a.gradient_norm, b.gradient_norm, 10 * tolerance);
+        assert_int_equal(a.target_tokens, b.target_tokens);
+        assert_int_equal(a.source_tokens, b.source_tokens);
+        assert_int_equal(a.skipped, b.skipped);
+    }
+    for (i = 0; i < trf_parameter_count(cpu.model); i++) {
+        trf_tensor p = trf_parameter(cpu.model, i), q = trf_parameter(gpu.model, i);
+        int64_t n = trf_tensor_count(&p), at;
+        trf_real *x = kit_numbers(p), *y = kit_numbers(q);
+        double difference = 0, size = 0;
+        assert_null(q.data);
+        for (at = 0; at < n; at++) {
+            difference += ((double)x[at] - (double)y[at]) * ((double)x[at] - (double)y[at]);
+            size += (double)x[at] * (double)x[at];
+        }
+        /* a bias of keys has no gradient but rounding, which Adam makes large */
+        if (!strstr(p.name, "in_proj_bias") && !(sqrt(difference) <= 1e-3 * (1e-2 + sqrt(size))))
+            fail_msg("%s: %s is off by %g of %g", k->name, p.name, sqrt(difference), sqrt(size));
+        free(x);
+        free(y);
+    }
+    side_end(&cpu);
+    side_end(&gpu);
+}
+
+static void test_training_equals_the_cpu(void **state)
+{
+    int i;
+    (void)state;
+    for (i = 0; i < KINDS; i++) train_both(&kinds[i], i == 1 ? 50 : 4, 1e-4);
+}
+
+/* Ids are equal and scores near, greedily and with beams. */
+static void test_answers_equal_the_cpu(void **state)
+{
+    static kit_pairs data;
+    int i, beam;
+    (void)state;
+    for (i = 0; i < KINDS; i++) {
+        trf_batch batch = kit_fill(&data, 4, 1, 9, kinds[i].vocab, 7);
+        for (beam = 1; beam <= 4; beam += 3) {
+            trf_translator *on[2] = { NULL, NULL };
+            trf_model *models[2];
+            int device;
+            int32_t s, n;
+            for (device = 0; device < 2; device++) {
+                trf_config c = config_of(&kinds[i], device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
+                trf_search search = trf_search_defaults();
+                search.beam = search.n_best = beam;
+                search.threads = 1;
+                search.max_length_a = 0;
+                search.max_length_b = 12;
+                OK(trf_model_create(&models[device], &c, &err));
+                OK(trf_translator_create(&on[device], models[device], &search, &err));
+                OK(trf_translate_batch(on[device], &batch.source, &err));
+            }
+            for (s = 0; s < batch.source.count; s++) {
+                assert_int_equal(trf_hypothesis_count(on[0], s), trf_hypothesis_count(on[1], s));
+                for (n = 0; n < trf_hypothesis_count(on[0], s); n++) {
+                    const trf_hypothesis *a = trf_hypothesis_at(on[0], s, n), *b = trf_hypothesis_at(on[1], s, n);
+                    assert_int_equal(a->n, b->n);
+                    assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
+                    near_or_fail(kinds[i].name, n, a->score, b->score, 1e-5);
+                }
+            }
+            for (device = 0; device < 2; device++) {
+                trf_translator_destroy(on[device]);
+                trf_model_destroy(models[device]);
+            }
+        }
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Ops through the blocks: one call on each device, all outputs compared. */
+
+static trf_context *context_on(trf_device_kind kind)
+{
+    trf_context *context = NULL;
+    trf_device device = trf_device_default();
+    device.kind = kind;
+    device.threads = 1;
+    OK(trf_context_create(&context, &device, NULL, &err));
+    return context;
+}
+
+static trf_real *random_numbers(int64_t n, uint64_t seed)
+{
+    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 1);
+    int64_t i;
+    for (i = 0; i < n; i++) x[i] = (trf_real)(2 * trf__uniform(seed, 3, (uint64_t)i) - 1);
+    return x;
+}
+
+static void arrays_near(const char *what, int64_t a, int64_t b, const trf_real *cpu, const trf_real *gpu, int64_t n)
+{
+    double difference = 0, size = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        difference += ((double)cpu[i] - (double)gpu[i]) * ((double)cpu[i] - (double)gpu[i]);
+        size += (double)cpu[i] * (double)cpu[i];
+    }
+    if (!(sqrt(difference) <= 1e-5 * sqrt(size)))
+        fail_msg("%s of %d, %d: off by %g of %g", what, (int)a, (int)b, sqrt(difference), sqrt(size));
+}
+
+/* Ragged lengths and heads of every size, seen by all or causally; both directions. */
+static void attention_near(int32_t heads, int32_t d_head, trf_mask mask)
+{
+    static const int32_t lengths[] = { 1, 15, 0, 16, 17, 63, 64, 65, 200 };
+    static const int32_t keys[] = { 3, 16, 2, 65, 0, 33, 64, 200, 65 };
+    trf_attention_shape shape = { lengths, mask == TRF_CAUSAL ? lengths : keys, 9, heads, mask };
+    int64_t d = heads * d_head, queries = 0, others = 0, n, i;
+    trf_real *in[4], *out[2][4];        /* q, k, v, dout; out, dq, dk, dv */
+    int device;
+    for (i = 0; i < 9; i++) { queries += lengths[i]; others += shape.key_lengths[i]; }
+    for (i = 0; i < 4; i++) in[i] = random_numbers((i == 0 || i == 3 ? queries : others) * d, (uint64_t)i);
+    n = trf_attention_saved(queries, heads);
+    for (device = 0; device < 2; device++) {
+        trf_context *context = context_on(device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
+        trf_tensor q = trf_tensor_of(in[0], 2, queries, d, 1), k = trf_tensor_of(in[1], 2, others, d, 1);
+        trf_tensor v = trf_tensor_of(in[2], 2, others, d, 1), dout = trf_tensor_of(in[3], 2, queries, d, 1);
+        trf_tensor o, saved, dq, dk, dv;
+        for (i = 0; i < 4; i++) out[device][i] = random_numbers((i < 2 ? queries : others) * d, 99);
+        o = trf_tensor_of(out[device][0], 2, queries, d, 1);
+        dq = trf_tensor_of(out[device][1], 2, queries, d, 1);
+        dk = trf_tensor_of(out[device][2], 2, others, d, 1);
+        dv = trf_tensor_of(out[device][3], 2, others, d, 1);
+        saved = trf_tensor_of(random_numbers(n, 5), 1, n, 1, 1);
+        OK(trf_attention(context, &o, &q, &k, &v, &shape, &saved, &err));
+        OK(trf_attention_backward(context, &dq, &dk, &dv, &dout, &o, &q, &k, &v, &shape, &saved, &err));
+        free(saved.data);
+        trf_context_destroy(context);
+    }
+    for (i = 0; i < 4; i++) {
+        static const char *const names[] = { "out", "dq", "dk", "dv" };
+        arrays_near(names[i], heads, d_head, out[0][i], out[1][i], (i < 2 ? queries : others) * d);
+        free(out[0][i]);
+        free(out[1][i]);
+        free(in[i]);
+    }
+}
+
+static void test_attention(void **state)
+{
+    static const int32_t d_heads[] = { 1, 8, 40, 64, 128, 129 };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof d_heads / sizeof *d_heads; i++)
+        attention_near(i == 1 ? 3 : 1, d_heads[i], i % 2 ? TRF_CAUSAL : TRF_FULL);
+    attention_near(1, 8, TRF_FULL);
+    attention_near(2, 64, TRF_CAUSAL);
+}
+
+/* Vocabularies and widths that are no multiple of anything; more rows than one chunk has. */
+static void test_loss(void **state)
+{
+    static const int32_t shapes[][3] = { { 5, 3, 3 }, { 300, 37, 5 }, { 17, 1001, 33 }, { 0, 9, 4 }, { 3, 70, 1 } };
+    size_t s;
+    (void)state;
+    for (s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int64_t rows = shapes[s][0], vocab = shapes[s][1], d = shapes[s][2], i;
+        trf_real *x = random_numbers(rows * d, 1), *w = random_numbers(vocab * d, 2), *b = random_numbers(vocab, 3);
+        trf_real *out[2][3];
+        int32_t *targets = (int32_t *)malloc((size_t)rows * sizeof *targets + 1);
+        trf_cross_entropy_options o = { 0.1, TRF_SMOOTH_UNIFORM, 0 };
+        double loss[2];
+        int device;
+        for (i = 0; i < rows; i++) targets[i] = i % 7 == 3 ? 0 : (int32_t)(1 + i * 31 % (vocab - 1));
+        for (device = 0; device < 2; device++) {
+            trf_context *context = context_on(device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
+            trf_tensor tx = trf_tensor_of(x, 2, rows, d, 1), tw = trf_tensor_of(w, 2, vocab, d, 1);
+            trf_tensor tb = trf_tensor_of(b, 1, vocab, 1, 1), dx, dw, db;
+            out[device][0] = random_numbers(rows * d, 4);
+            out[device][1] = random_numbers(vocab * d, 5);
+            out[device][2] = random_numbers(vocab, 6);
+            dx = trf_tensor_of(out[device][0], 2, rows, d, 1);
+            dw = trf_tensor_of(out[device][1], 2, vocab, d, 1);
+            db = trf_tensor_of(out[device][2], 1, vocab, 1, 1);
+            OK(trf_cross_entropy(context, &loss[device], &dx, &dw, &db, &tx, &tw, &tb, targets, &o, &err));
+            trf_context_destroy(context);
+        }
+        near_or_fail("loss", (int)s, loss[0], loss[1], 1e-6);
+        arrays_near("dx", rows, vocab, out[0][0], out[1][0], rows * d);
+        arrays_near("dweight", rows, vocab, out[0][1], out[1][1], vocab * d);
+        arrays_near("dbias", rows, vocab, out[0][2], out[1][2], vocab);
+        for (i = 0; i < 3; i++) { free(out[0][i]); free(out[1][i]); }
+        free(x); free(w); free(b); free(targets);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What crosses, and what goes wrong. */
+
+static void test_counts(void **state)
+{
+    static kit_pairs data;
+    side s = side_of(&kinds[1], TRF_DEVICE_CUDA, NULL);
+    trf_batch batch = kit_fill(&data, 5, 1, 9, kinds[1].vocab, 3);
+    trf_step_report report;
+    gpu_numbers before;
+    int step;
+    (void)state;
+    OK(trf_train_step(s.trainer, &batch, &report, &err));
+    before = gpu_on_cpu;
+    for (step = 0; step < 6; step++) OK(trf_train_step(s.trainer, &batch, NULL, &err));     /* more than stages */
+    assert_int_equal(gpu_on_cpu.uploads - before.uploads, 6);
+    assert_int_equal(gpu_on_cpu.downloads - before.downloads, 0);
+    assert_int_equal(gpu_on_cpu.syncs - before.syncs, 0);
+    OK(trf_trainer_report(s.trainer, &report, &err));
+    assert_int_equal(report.step, 7);
+    assert_int_equal(gpu_on_cpu.downloads - before.downloads, 1);
+    assert_int_equal(gpu_on_cpu.syncs - before.syncs, 1);
+    side_end(&s);
+}
+
+/* Steps with a report and steps without have the same weights: nothing is read before its time. */
+static void test_late_reports(void **state)
+{
+    static kit_pairs data;
+    uint64_t hash[2];
+    int late, step;
+    (void)state;
+    for (late = 0; late < 2; late++) {
+        side s = side_of(&kinds[2], TRF_DEVICE_CUDA, NULL);
+        for (step = 1; step <= 7; step++) {
+            trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[2].vocab, (uint64_t)step);
+            trf_step_report report;
+            OK(trf_train_step(s.trainer, &batch, late ? NULL : &report, &err));
+        }
+        hash[late] = hash_weights(HASH_START, s.model);
+        side_end(&s);
+    }
+    assert_true(hash[0] == hash[1]);
+}
+
+/* A run that is saved and resumed is the uninterrupted one, to the bit. */
+static void test_resume(void **state)
+{
+    static kit_pairs data;
+    char path[64];
+    uint64_t hash[2];
+    int cut, step;
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/trf_test_cuda_%d", (int)getpid());
+    for (cut = 0; cut < 2; cut++) {
+        side s = side_of(&kinds[1], TRF_DEVICE_CUDA, NULL);
+        for (step = 1; step <= 6; step++) {
+            trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[1].vocab, (uint64_t)step);
+            if (cut && step == 4) {
+                trf_load_options load = trf_load_defaults();
+                load.device.kind = TRF_DEVICE_CUDA;
+                load.device.threads = 1;
+                OK(trf_checkpoint_save(s.trainer, NULL, path, &err));
+                side_end(&s);
+                s.model = NULL;
+                s.trainer = NULL;
+                OK(trf_checkpoint_load(&s.model, &s.trainer, NULL, path, NULL, &load, &err));
+            }
+            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+        }
+        hash[cut] = hash_weights(HASH_START, s.model);
+        side_end(&s);
+    }
+    unlink(path);
+    assert_true(hash[0] == hash[1]);
+}
+
+/* A model, a step and an answer: what happens in all, for failing call by call. */
+static trf_status whole_life(const trf_hooks *hooks, uint64_t *hash)
+{
+    static kit_pairs data;
+    trf_config c = config_of(&kinds[1], TRF_DEVICE_CUDA);
+    trf_train_options o = options_of(&kinds[1]);
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&data, 2, 1, 4, kinds[1].vocab, 3);
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_step_report report;
+    trf_status status;
+    c.hooks = o.hooks = search.hooks = *hooks;
+    c.encoder_layers = c.decoder_layers = 1;
+    c.d_model = c.d_ff = 8;
+    c.n_heads = 2;
+    o.source_tokens = o.target_tokens = 16;
+    o.longest = 8;
+    search.threads = 1;
+    search.beam = 2;
+    search.max_length_a = 0;
+    search.max_length_b = 2;
+    status = trf_model_create(&model, &c, &err);
+    if (!status) status = trf_trainer_create(&trainer, model, &o, &err);
+    if (!status) status = trf_train_step(trainer, &batch, &report, &err);
+    if (!status) status = trf_translator_create(&translator, model, &search, &err);
+    if (!status) status = trf_translate_batch(translator, &batch.source, &err);
+    if (!status) *hash = hash_answers(HASH_START, translator, batch.source.count);
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return status;
+}
+
+static void test_every_call_fails(void **state)
+{
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    int64_t first = gpu_on_cpu.calls, calls, at, blocks = gpu_on_cpu.blocks;
+    int failures = 0;
+    uint64_t want, got;
+    (void)state;
+    assert_int_equal(whole_life(&hooks, &want), TRF_OK);
+    calls = gpu_on_cpu.calls - first;
+    assert_true(calls > 300);
+    for (at = 1; at <= calls; at++) {
+        trf_status status;
+        gpu_on_cpu.fail_at = gpu_on_cpu.calls + at;
+        status = whole_life(&hooks, &got);
+        if (status != TRF_OK) {
+            failures++;
+            if (status != TRF_E_BACKEND && status != TRF_E_NOMEM)
+                fail_msg("call %d: %s: %s", (int)at, trf_status_name(status), err.message);
+            assert_true(status == TRF_E_NOMEM || strstr(err.message, "CUDA"));
+        } else assert_true(got == want);        /* what was freed, or waited for, without need */
+        assert_int_equal(gpu_on_cpu.blocks, blocks);
+        assert_int_equal(memory.live, 0);
+    }
+    gpu_on_cpu.fail_at = 0;
+    assert_true(failures > calls * 3 / 4);
+}
+
+/* No GPU, too few of them, a number below 0: a sentence, and the CPU goes on. */
+static void test_no_device(void **state)
+{
+    trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
+    trf_model *model = NULL;
+    (void)state;
+    gpu_on_cpu.devices = 0;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_non_null(strstr(err.message, "no CUDA-capable device"));
+    gpu_on_cpu.devices = 1;
+    c.device.index = 1;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_string_equal(err.what, "device.index");
+    c.device.index = -1;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    c.device.index = 0;
+    c.device.kind = TRF_DEVICE_CPU;
+    OK(trf_model_create(&model, &c, &err));
+    trf_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_training_equals_the_cpu),
+        cmocka_unit_test(test_answers_equal_the_cpu),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_late_reports),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_every_call_fails),
+        cmocka_unit_test(test_no_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
