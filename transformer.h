@@ -1355,7 +1355,7 @@ TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
 TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
 
-TRF__FN int trf__is_finite(double x) { return x - x == 0; }
+TRF__BOTH int trf__is_finite(double x) { return x - x == 0; }
 
 /* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key of
    two. The same numbers for any order of asking; no state. */
@@ -2836,7 +2836,7 @@ typedef struct trf__head {
     trf_real scale;             /* 1 / sqrt(d_head) */
 } trf__head;
 
-TRF__FN trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
+TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
 {
     trf__head h;
     int64_t s = tile / in->heads;
@@ -2849,7 +2849,7 @@ TRF__FN trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
     return h;
 }
 
-TRF__INLINE int64_t trf__key_row(const trf__head *h, int64_t i)
+TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
 {
     return h->key_rows ? h->key_rows[i] : h->span->key + i;
 }
@@ -2880,7 +2880,7 @@ TRF__FN void trf__keys_padded(trf_real *to, const trf__act *x, const trf__head *
 }
 
 /* Keys that query i of the span sees. */
-TRF__FN int64_t trf__keys_seen(const trf__head *h, int64_t i)
+TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
 {
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
@@ -3389,16 +3389,31 @@ TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *job, int64_t 
 }
 
 /* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
-TRF__FN void trf__slot_add(trf_real *slots, int slot, double x)
+TRF__BOTH void trf__slot_add(trf_real *slots, int slot, double x)
 {
     double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
     slots[slot] = (trf_real)sum;
     slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
 }
 
-TRF__FN double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
 
 #endif
+
+/* The sums go where they are wanted. */
+TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__sums *sums)
+{
+    if (l->sums) *l->sums = *sums;
+#if !defined(TRF_NO_TRAIN)
+    if (!l->slots) return;
+    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
+    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums->loss);
+    trf__slot_add(l->slots, TRF__SLOT_NLL, sums->nll);
+    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums->correct);
+    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums->tokens);
+    trf__slot_add(l->slots, TRF__SLOT_SOURCE, (double)l->source_rows);
+#endif
+}
 
 /* The sums over all rows, in their order. */
 TRF__FN void trf__loss_sums(const trf__loss *l, const int32_t *hit)
@@ -3412,16 +3427,7 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const int32_t *hit)
         sums.correct += hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
-    if (l->sums) *l->sums = sums;
-#if !defined(TRF_NO_TRAIN)
-    if (!l->slots) return;
-    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
-    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums.loss);
-    trf__slot_add(l->slots, TRF__SLOT_NLL, sums.nll);
-    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums.correct);
-    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums.tokens);
-    trf__slot_add(l->slots, TRF__SLOT_SOURCE, (double)l->source_rows);
-#endif
+    trf__loss_told(l, &sums);
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -3477,25 +3483,31 @@ TRF__FN int64_t trf__bad_tile(const trf__clip *j)
     return -1;
 }
 
-TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
+/* What follows from the sum of all squares. */
+TRF__BOTH void trf__judge(const trf__clip *j, double sum, int64_t bad_tile)
 {
     trf__verdict *v = j->verdict;
-    double sum = 0;
-    int64_t i;
-    trf__tiles(run, j->n_tiles, trf__clip_tile, j);
-    for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
     v->sums.loss = trf__slot(j->slots, TRF__SLOT_LOSS);
     v->sums.nll = trf__slot(j->slots, TRF__SLOT_NLL);
     v->sums.correct = trf__slot(j->slots, TRF__SLOT_CORRECT);
     v->sums.tokens = trf__slot(j->slots, TRF__SLOT_TOKENS);
     v->source_tokens = trf__slot(j->slots, TRF__SLOT_SOURCE);
-    v->bad_tile = trf__is_finite(sum) ? -1 : trf__bad_tile(j);
+    v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / v->sums.tokens;
     v->scale = j->clip_norm / (v->norm + 1e-6);
     if (!(v->scale < 1)) v->scale = 1;
     v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss);
     v->scale /= v->sums.tokens;
     if (!v->skipped) v->updates++;
+}
+
+TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
+{
+    double sum = 0;
+    int64_t i;
+    trf__tiles(run, j->n_tiles, trf__clip_tile, j);
+    for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
+    trf__judge(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
 // >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
@@ -3509,16 +3521,20 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 typedef struct trf__adam_job {
     const trf__adam *a;
     double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
+    double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
 } trf__adam_job;
 
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
    1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
-TRF__FN trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
+TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
     double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
     trf__adam_job j;
     TRF__ZERO(j);
     j.a = a;
+    j.scale1 = first;
+    j.scale2 = scale / first;
     j.rate = learning_rate / c1;
     j.v_scale = 1 / c2;
     if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
@@ -3543,8 +3559,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__adam *a = j->a;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
-    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;    /* in float one factor may be 0 */
-    trf__v16 scale1 = trf__set((trf_real)first), scale2 = trf__set((trf_real)(scale / first));
+    trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
     trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
     trf__v16 square = trf__mul(most, most);
@@ -4396,38 +4411,15 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the eight rows of a tile: begin .. begin + 7 of its `n` queries or keys. */
-typedef struct trf__gpu_head {
-    const trf__attention_in *in;
-    const trf__span *span;
-    const int32_t *key_rows;
-    int64_t first, begin, n;
-    int head;
-    float scale;
-} trf__gpu_head;
+struct trf__gpu_head : trf__head { int64_t begin, n; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int of_keys)
 {
     trf__gpu_head h;
-    int64_t s = tile / groups / in->heads;
-    h.in = in;
-    h.span = &in->spans[s];
-    h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
-    h.head = (int)(tile / groups % in->heads);
-    h.first = (int64_t)h.head * in->d_head;
+    (trf__head &)h = trf__head_of(in, tile / groups);
     h.begin = tile % groups * TRF__CUDA_WARPS;
     h.n = of_keys ? h.span->n_key : h.span->n_query;
-    h.scale = (float)(1 / sqrt((double)in->d_head));
     return h;
-}
-
-TRF__DEVICE int64_t trf__gpu_key_row(const trf__gpu_head *h, int64_t i)
-{
-    return h->key_rows ? h->key_rows[i] : h->span->key + i;
-}
-
-TRF__DEVICE int64_t trf__gpu_seen(const trf__gpu_head *h, int64_t query)
-{
-    return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + query + 1 : h->span->n_key;
 }
 
 /* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
@@ -4438,7 +4430,7 @@ TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head
     for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
         int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
         int there = row < n && column < h->in->d_head;
-        if (there) row = of_keys ? trf__gpu_key_row(h, row) : h->span->query + row;
+        if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
         to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] = there ? trf__get(x, row * ld + h->first + column) : 0;
     }
 }
@@ -4470,7 +4462,7 @@ TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, cons
                                  int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
 {
     for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
-        int64_t row = of_keys ? trf__gpu_key_row(h, other + k) : h->span->query + other + k;
+        int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
         for (int i = 0; i < TRF__OWN; i++)
             if (column + 32 * i < h->in->d_head)
                 own[i] = fmaf(weights[k], trf__get(x, row * ld + h->first + column + 32 * i), own[i]);
@@ -4486,7 +4478,7 @@ TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
         int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
-        int64_t most = h.begin < h.n ? trf__gpu_seen(&h, last - 1) : 0, seen = i < h.n ? trf__gpu_seen(&h, i) : 0;
+        int64_t most = h.begin < h.n ? trf__keys_seen(&h, last - 1) : 0, seen = i < h.n ? trf__keys_seen(&h, i) : 0;
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
@@ -4535,10 +4527,10 @@ TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
     trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 0);
     for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
         float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
-        int64_t seen = trf__gpu_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
+        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
             float s = 0;
-            int64_t key = trf__gpu_key_row(&h, k) * a.in.ldk + h.first;
+            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.first;
             for (int64_t c = 0; c < a.in.d_head; c++) s = fmaf(trf__get(a.in.q, q + c), trf__get(a.in.k, key + c), s);
             w[k] = s;
             maximum = fmaxf(maximum, s);
@@ -4575,7 +4567,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
         int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
-        int64_t most = h.begin < h.n ? trf__gpu_seen(&h, last - 1) : 0, seen = i < h.n ? trf__gpu_seen(&h, i) : 0;
+        int64_t most = h.begin < h.n ? trf__keys_seen(&h, last - 1) : 0, seen = i < h.n ? trf__keys_seen(&h, i) : 0;
         int64_t at = query * ldo + h.first;
         float delta = 0;
         for (int64_t c = lane; i < h.n && c < d; c += 32)
@@ -4632,12 +4624,12 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
                     trf__gpu_tile(queries, a.in.q, &h, a.in.ldq, 0, first, c);
                     trf__gpu_tile(douts, a.dout, &h, ldo, 0, first, c);
                     __syncthreads();
-                    if (i >= n || key >= h.n || key >= trf__gpu_seen(&h, i)) continue;
+                    if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
                     delta = trf__gpu_dot(delta, a.out, query * ldo + h.first + c, douts, d - c);
                     s = trf__gpu_dot(s, a.in.k, at + c, queries, d - c);
                     dp = trf__gpu_dot(dp, a.in.v, at + c, douts, d - c);
                 }
-                if (i < n && key < h.n && key < trf__gpu_seen(&h, i)) {
+                if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
                     factor = trf__gpu_weight_factor(&h, now, i, key);
                     p = trf__gpu_weight(&h, a.stats, query, s);
                 }
@@ -4872,42 +4864,22 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, float *logits, int32_t *hit, in
     }
 }
 
-TRF__DEVICE void trf__gpu_slot_add(float *slots, int slot, double x)
-{
-    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
-    slots[slot] = (float)sum;
-    slots[slot + 1] = (float)(sum - (double)slots[slot]);
-}
-
-TRF__DEVICE double trf__gpu_slot(const float *slots, int slot)
-{
-    return (double)slots[slot] + (double)slots[slot + 1];
-}
-
 /* One block. */
 TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const int32_t *hit)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
-    double sums[4] = {0, 0, 0, 0};
+    trf__sums sums = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
-        sums[0] += l.row_loss[i];
-        sums[1] += l.row_nll[i];
-        sums[2] += hit[i];
-        sums[3] += l.targets[i] >= 0;
+        sums.loss += l.row_loss[i];
+        sums.nll += l.row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l.targets[i] >= 0;
     }
-    for (int k = 0; k < 4; k++) sums[k] = trf__block_sum(sums[k], room);
-    if (threadIdx.x != 0) return;
-    if (l.sums) {
-        l.sums->loss = sums[0]; l.sums->nll = sums[1];
-        l.sums->correct = sums[2]; l.sums->tokens = sums[3];
-    }
-    if (!l.slots) return;
-    for (int k = 0; l.first && k < TRF__SLOTS; k++) l.slots[k] = 0;
-    trf__gpu_slot_add(l.slots, TRF__SLOT_LOSS, sums[0]);
-    trf__gpu_slot_add(l.slots, TRF__SLOT_NLL, sums[1]);
-    trf__gpu_slot_add(l.slots, TRF__SLOT_CORRECT, sums[2]);
-    trf__gpu_slot_add(l.slots, TRF__SLOT_TOKENS, sums[3]);
-    trf__gpu_slot_add(l.slots, TRF__SLOT_SOURCE, (double)l.source_rows);
+    sums.loss = trf__block_sum(sums.loss, room);
+    sums.nll = trf__block_sum(sums.nll, room);
+    sums.correct = trf__block_sum(sums.correct, room);
+    sums.tokens = trf__block_sum(sums.tokens, room);
+    if (threadIdx.x == 0) trf__loss_told(&l, &sums);
 }
 
 /* z = x w^T + b */
@@ -4956,8 +4928,6 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 
 // >>cuda-adam      clip and adam
 
-TRF__DEVICE int trf__gpu_finite(double x) { return x - x == 0; }
-
 /* A block a tile: its sum of squares. */
 TRF__KERNEL void trf__gpu_squares(trf__clip j)
 {
@@ -4976,9 +4946,9 @@ TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
 {
     for (int64_t t = 0; t < j->n_tiles; t++) {
         double bad = 0;
-        if (trf__gpu_finite(j->partial[t])) continue;
+        if (trf__is_finite(j->partial[t])) continue;
         for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
-            bad += !trf__gpu_finite((double)j->gradients[j->tiles[t].begin + i]);
+            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
         if (trf__block_sum(bad, room) > 0) return t;
     }
     return -1;
@@ -4988,54 +4958,18 @@ TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
 TRF__KERNEL void trf__gpu_verdict(trf__clip j)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
-    trf__verdict *v = j.verdict;
     double sum = 0;
     int64_t bad = -1;
     for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
     sum = trf__block_sum(sum, room);
-    if (!trf__gpu_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
-    if (threadIdx.x != 0) return;
-    v->sums.loss = trf__gpu_slot(j.slots, TRF__SLOT_LOSS);
-    v->sums.nll = trf__gpu_slot(j.slots, TRF__SLOT_NLL);
-    v->sums.correct = trf__gpu_slot(j.slots, TRF__SLOT_CORRECT);
-    v->sums.tokens = trf__gpu_slot(j.slots, TRF__SLOT_TOKENS);
-    v->source_tokens = trf__gpu_slot(j.slots, TRF__SLOT_SOURCE);
-    v->bad_tile = bad;
-    v->norm = sqrt(sum) / v->sums.tokens;
-    v->scale = j.clip_norm / (v->norm + 1e-6);
-    if (!(v->scale < 1)) v->scale = 1;
-    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__gpu_finite(v->sums.loss);
-    v->scale /= v->sums.tokens;
-    if (!v->skipped) v->updates++;
+    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
+    if (threadIdx.x == 0) trf__judge(&j, sum, bad);
 }
 
 TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
 {
     trf__launch(run, "clip", j->n_tiles, TRF__CUDA_THREADS, trf__gpu_squares, *j);
     trf__launch(run, "clip", 1, TRF__CUDA_THREADS, trf__gpu_verdict, *j);
-}
-
-/* The coefficients of trf__adam_job_of, here as float and signed as they are used. */
-typedef struct trf__gpu_adam_job {
-    float rate, v_scale, inside, outside, l2, shrink, scale1, scale2;
-} trf__gpu_adam_job;
-
-TRF__DEVICE trf__gpu_adam_job trf__gpu_adam_job_of(const trf__adam *a, double learning_rate)
-{
-    double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
-    double rate = learning_rate / c1, v_scale = 1 / c2, scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
-    int inside = a->epsilon_rule == TRF_EPSILON_INSIDE, adam = a->optimizer == TRF_ADAM;
-    trf__gpu_adam_job j;
-    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { rate = learning_rate * sqrt(c2) / c1; v_scale = 1; }
-    j.rate = (float)-rate;
-    j.v_scale = (float)v_scale;
-    j.inside = (float)((inside ? a->epsilon : 0) + 1e-44 * v_scale);
-    j.outside = (float)(inside ? 0 : a->epsilon);
-    j.l2 = (float)(adam ? a->weight_decay : 0);
-    j.shrink = (float)(adam ? 0 : -learning_rate * a->weight_decay);
-    j.scale1 = (float)first;
-    j.scale2 = (float)(scale / first);
-    return j;
 }
 
 /* beta old + (1 - beta) x */
@@ -5047,20 +4981,24 @@ TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
 /* A block a tile. */
 TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
-    TRF__SHARED(trf__gpu_adam_job, job, 1);
+    TRF__SHARED(trf__adam_job, job, 1);
     const float most = (float)TRF__MOST_GRADIENT;
+    float rate, v_scale, inside, outside, scale1, scale2;
     if (a.verdict->skipped) return;
-    if (threadIdx.x == 0) job[0] = trf__gpu_adam_job_of(&a, now->learning_rate);
+    if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, now->learning_rate);
     __syncthreads();
+    rate = (float)-job->rate; v_scale = (float)job->v_scale;
+    inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+    scale1 = (float)job->scale1; scale2 = (float)job->scale2;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
-        float l2 = a.tiles[t].decay ? job->l2 : 0, shrink = a.tiles[t].decay ? job->shrink : 0;
+        int decay = a.tiles[t].decay;
+        float l2 = (float)(decay ? job->l2 : 0), shrink = (float)(decay ? -job->shrink : 0);
         for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
             int64_t i = a.tiles[t].begin + k;
-            float p = a.p[i], g = fmaf(a.g[i] * job->scale1, job->scale2, fminf(fmaxf(l2 * p, -most), most));
+            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
             float m = trf__gpu_mean(a.m[i], g, a.beta1);
             float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
-            float root = sqrtf(fmaf(v, job->v_scale, job->inside));
-            float moved = fmaf(job->rate, m / (root + job->outside), fmaf(shrink, p, p));
+            moved = fmaf(rate, m / (sqrtf(fmaf(v, v_scale, inside)) + outside), fmaf(shrink, p, p));
             a.p[i] = moved - moved < 1 ? moved : p;         /* infinity - infinity is not less */
             a.m[i] = m;
             a.v[i] = v;
@@ -5137,10 +5075,11 @@ TRF__KERNEL void trf__gpu_top(trf__top t)
                 if (c == t.banned[0] || c == t.banned[1] || c == without || !(token.z > -INFINITY)) continue;
                 if ((i == 0 || trf__gpu_better(last, token)) && trf__gpu_better(token, mine)) mine = token;
             }
-            if (only >= 0) {
-                mine.id = i == 0 ? only : -1;
-                mine.z = i == 0 ? z[only] : 0;
-            } else mine = trf__gpu_best(mine, best);
+            if (only < 0) mine = trf__gpu_best(mine, best);
+            else if (i == 0) {
+                mine.id = only;
+                mine.z = z[only];
+            }
             last = mine;
             if (threadIdx.x != 0) continue;
             ids[i] = last.id;

@@ -129,7 +129,7 @@ NaN is applied @@ ops model @@ v->skipped = !(v->norm * v->scale < TRF__MOST_GRA
 a loss that is not finite is learned from @@ ops @@ || !trf__is_finite(v->sums.loss); @@ ;
 a skipped step moves the weights @@ ops model @@ if (!a->verdict->skipped) trf__tiles( @@ trf__tiles(
 a skipped step counts as an update @@ ops model @@ if (!v->skipped) v->updates++; @@ v->updates++;
-nobody is blamed for a NaN @@ ops model @@ v->bad_tile = trf__is_finite(sum) ? -1 : trf__bad_tile(j); @@ v->bad_tile = -1;
+nobody is blamed for a NaN @@ ops model @@ trf__judge(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j)); @@ trf__judge(j, sum, -1);
 micro-batches do not add up @@ model same @@ pass->first = trainer->micro == 0; @@ pass->first = 1;
 a slice of gradients is not summed over ranks @@ usage model same @@ t->gradients + begin, (size_t)(end - begin), NULL) @@ t->gradients + begin, (size_t)(end - begin - 1), NULL)
 xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ? in : out) @@ (c->init == TRF_INIT_XAVIER ? out : in)

@@ -1628,7 +1628,7 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     l.rows = rows; l.d = d;
     l.row_loss = (double *)plain_room((size_t)rows * sizeof(double));
     l.row_nll = (double *)plain_room((size_t)rows * sizeof(double));
-    l.room = plain_room(run->backend->loss_room(&run->device, rows, vocab));
+    l.room = plain_room(run->backend->loss_room(&run->device, rows, vocab, d));
     return l;
 }
 
