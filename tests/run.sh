@@ -14,6 +14,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS
+[ -z "$builds" ] || export TRF_TEST_ALL=1       # loops over every case, where make test takes a part of them
 
 limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
 

@@ -431,13 +431,13 @@ static void test_every_call_fails(void **state)
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
     int64_t first = gpu_on_cpu.calls, calls, at, blocks = gpu_on_cpu.blocks;
-    int failures = 0;
+    int failures = 0, tried = 0, stride = getenv("TRF_TEST_ALL") ? 1 : 7;    /* make check: every one */
     uint64_t want, got;
     (void)state;
     assert_int_equal(whole_life(&hooks, &want), TRF_OK);
     calls = gpu_on_cpu.calls - first;
     assert_true(calls > 300);
-    for (at = 1; at <= calls; at++) {
+    for (at = 1; at <= calls; at += stride, tried++) {
         trf_status status;
         gpu_on_cpu.fail_at = gpu_on_cpu.calls + at;
         status = whole_life(&hooks, &got);
@@ -451,7 +451,7 @@ static void test_every_call_fails(void **state)
         assert_int_equal(memory.live, 0);
     }
     gpu_on_cpu.fail_at = 0;
-    assert_true(failures > calls * 3 / 4);
+    assert_true(failures > tried * 3 / 4);
 }
 
 /* No GPU, too few of them, a number below 0: a sentence, and the CPU goes on. */
