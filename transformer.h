@@ -258,9 +258,9 @@ typedef struct trf_hooks {
 
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
-/* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see BUILD) and a GPU, or creating an object is
-   TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run on
-   the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096; without
+/* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
+   is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
+   on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096; without
    OpenMP one thread does all the work, whatever is asked.
    Results do not depend on the number of threads, to the last bit. The thread that makes an object starts its OpenMP
    threads there, or gets TRF_E_NOMEM; a call from another thread starts them again, and OpenMP ends the process if it
@@ -3750,12 +3750,10 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 
 // >>launches       the device's state, its first error, and the one place that starts kernels
 
-/* An algorithm that cuBLASLt chose for a product of this shape, whose pointers are all aligned to so many bytes. */
-typedef struct trf__plan {
-    int64_t m, n, k, lda, ldb, ldd;
-    int32_t turn_a, turn_b, bias, aligned, used;
-    cublasLtMatmulAlgo_t algo;
-} trf__plan;
+/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and distances are all
+   multiples of `aligned` bytes. m 0: none. */
+typedef struct trf__lt_key { int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, bias, aligned; } trf__lt_key;
+typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
 
 /* Uploads wait here until the device has read them. */
 typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
@@ -3893,31 +3891,29 @@ TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     }
 }
 
-/* The largest power of two up to 16 that divides all. */
-TRF__FN int32_t trf__lt_aligned(const trf__lt *p)
+/* aligned: the largest power of two up to 16 that divides all. */
+TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
                   | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb | p->ldd) * sizeof(float) | 16;
-    return (int32_t)(bits & (~bits + 1));
+    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->bias != NULL,
+                        (int64_t)(bits & (~bits + 1)) };
+    return key;
 }
 
 /* The plan's place: where it is, or the empty one where it belongs. A full table is emptied. */
-TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__plan *want)
+TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
+    const int64_t *numbers = &key->m;
     uint64_t hash = 0xCBF29CE484222325u;
-    int i;
-    hash = (hash ^ (uint64_t)want->m) * 0x100000001B3u; hash = (hash ^ (uint64_t)want->n) * 0x100000001B3u;
-    hash = (hash ^ (uint64_t)want->k) * 0x100000001B3u;
-    hash = (hash ^ (uint64_t)(want->turn_a * 2 + want->turn_b)) * 0x100000001B3u;
+    size_t i;
+    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i]) * 0x100000001B3u;
     for (i = 0; i < 64; i++) {
-        trf__plan *p = &cuda->plans[((hash ^ hash >> 32) + (uint64_t)i) & (TRF__CUDA_PLANS - 1)];
-        if (!p->used) return p;
-        if (p->m == want->m && p->n == want->n && p->k == want->k && p->lda == want->lda && p->ldb == want->ldb &&
-            p->ldd == want->ldd && p->turn_a == want->turn_a && p->turn_b == want->turn_b && p->bias == want->bias &&
-            p->aligned == want->aligned) return p;
+        trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
+        if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
     }
     memset(cuda->plans, 0, sizeof cuda->plans);
-    return &cuda->plans[0];
+    return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
 }
 
 /* What cuBLASLt wants to know of a product. On the stack: making it costs nothing. */
@@ -3946,10 +3942,11 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     return s;
 }
 
-TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, trf__lt_words *w)
+/* Fills an empty plan. */
+TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key, trf__lt_words *w)
 {
     cublasLtMatmulHeuristicResult_t found;
-    uint32_t bytes = (uint32_t)plan->aligned;
+    uint32_t bytes = (uint32_t)key->aligned;
     int n = 0;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
 #define TRF__LT_SET(name) \
@@ -3963,7 +3960,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, trf__lt_
     if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
                                                &found, &n);
     if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!s) { plan->algo = found.algo; plan->used = 1; }
+    if (!s) { plan->algo = found.algo; plan->key = *key; }
     return s;
 }
 
@@ -3971,7 +3968,9 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
 {
     trf__cuda *cuda = trf__cuda_of(run);
     float one = 1, more = p->add ? 1.0f : 0.0f;
-    trf__plan want, *plan;
+    trf__lt_key key = trf__lt_key_of(p);
+    trf__on_device here(run->device.index);
+    trf__plan *plan;
     trf__lt_words w;
     cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
@@ -3980,16 +3979,9 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
                     *p);
         return;
     }
-    TRF__ZERO(want);
-    want.m = p->m; want.n = p->n; want.k = p->k; want.lda = p->lda; want.ldb = p->ldb; want.ldd = p->ldd;
-    want.turn_a = p->turn_a; want.turn_b = p->turn_b; want.bias = p->bias != NULL; want.aligned = trf__lt_aligned(p);
-    plan = trf__plan_of(cuda, &want);
-    trf__on_device here(run->device.index);
+    plan = trf__plan_of(cuda, &key);
     s = trf__lt_describe(p, &w);
-    if (!s && !plan->used) {
-        *plan = want;
-        s = trf__lt_choose(cuda, plan, &w);
-    }
+    if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
     if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
                                &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, cudaStreamLegacy);
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
@@ -4121,12 +4113,19 @@ TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, con
         factor[k] = (words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold ? drop->scale : 0;
 }
 
-/* For all units of so many rows: begins `for`, so a kernel's body follows. */
-#define TRF__FOR_UNITS(row, unit, rows, width) \
-    for (int64_t trf__u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = trf__u / trf__units(width), \
-             unit = trf__u % trf__units(width); \
-         trf__u < (rows) * trf__units(width); trf__u += (int64_t)gridDim.x * blockDim.x, \
-             row = trf__u / trf__units(width), unit = trf__u % trf__units(width))
+/* feature(row, column, factor) for all of (rows, width): a thread a unit. */
+template <class Do>
+TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at, int64_t rows,
+                                   int64_t width, Do feature)
+{
+    int64_t units = trf__units(width), u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; u < rows * units; u += (int64_t)gridDim.x * blockDim.x) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, drop, at, u / units, u % units);
+        for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
+            feature(u / units, trf__feature(u % units, k), factor[k]);
+    }
+}
 
 TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
 {
@@ -4135,21 +4134,13 @@ TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
 
 // >>cuda-embed
 
-/* A thread a unit. */
 TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
 {
-    TRF__FOR_UNITS(row, unit, j.rows, j.d) {
-        const float *w = j.ids[row] < 0 ? NULL : j.weight + j.ids[row] * j.d;
-        const float *p = j.table ? j.table + (j.at.position ? j.at.position[row] : row) * j.d : NULL;
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.d; k++) {
-            int64_t c = trf__feature(unit, k);
-            float value = p ? p[c] : 0;
-            if (w) value = fmaf(w[c], j.scale, value);
-            trf__put(j.y, row * j.d + c, value * factor[k]);
-        }
-    }
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
+        if (j.ids[row] >= 0) value = fmaf(j.weight[j.ids[row] * j.d + c], j.scale, value);
+        trf__put(j.y, row * j.d + c, value * factor);
+    });
 }
 
 TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
@@ -4159,17 +4150,12 @@ TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
 
 #if !defined(TRF_NO_TRAIN)
 
-/* dy = drop(dy), in place. A thread a unit. */
+/* dy = drop(dy), in place. */
 TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
 {
-    TRF__FOR_UNITS(row, unit, j.rows, j.d) {
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.d; k++) {
-            int64_t at = row * j.d + trf__feature(unit, k);
-            trf__put(j.dy, at, trf__get(j.dy, at) * factor[k]);
-        }
-    }
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        trf__put(j.dy, row * j.d + c, trf__get(j.dy, row * j.d + c) * factor);
+    });
 }
 
 /* A block a list of equal ids, a thread a column: its rows in order. */
@@ -4359,17 +4345,12 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
     return s * fmaf(h, 1 - s, 1.0f);
 }
 
-/* A thread a unit. */
 TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
 {
-    TRF__FOR_UNITS(row, unit, j.rows, j.width) {
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.width; k++) {
-            int64_t at = row * j.width + trf__feature(unit, k);
-            trf__put(j.a, at, trf__gpu_act(j.kind, trf__get(j.h, at)) * factor[k]);
-        }
-    }
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+        int64_t at = row * j.width + c;
+        trf__put(j.a, at, trf__gpu_act(j.kind, trf__get(j.h, at)) * factor);
+    });
 }
 
 TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
@@ -4380,17 +4361,12 @@ TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
 
 #if !defined(TRF_NO_TRAIN)
 
-/* A thread a unit. */
 TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
 {
-    TRF__FOR_UNITS(row, unit, j.rows, j.width) {
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < j.width; k++) {
-            int64_t at = row * j.width + trf__feature(unit, k);
-            trf__put(j.dh, at, trf__get(j.da, at) * trf__gpu_slope(j.kind, trf__get(j.h, at)) * factor[k]);
-        }
-    }
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+        int64_t at = row * j.width + c;
+        trf__put(j.dh, at, trf__get(j.da, at) * trf__gpu_slope(j.kind, trf__get(j.h, at)) * factor);
+    });
 }
 
 TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
@@ -4664,7 +4640,14 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 
 // >>cuda-norm
 
-/* A warp a row; a lane every 32nd unit of it, in all passes, so that it reads what it wrote itself. */
+/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it wrote itself. */
+template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
+{
+    for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) feature(trf__feature(unit, k));
+}
+
+/* A warp a row. */
 TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
 {
     int lane = (int)threadIdx.x % 32;
@@ -4682,24 +4665,19 @@ TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
         }
         if (!j.y) continue;
         begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
-        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++)
-                sum += trf__get(s, row * d + trf__feature(unit, k)) - begin;
+        trf__lane_features(d, [&](int64_t c) { sum += trf__get(s, row * d + c) - begin; });
         mean = begin + trf__warp_sum(sum) / (float)d;
-        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                float centered = trf__get(s, row * d + trf__feature(unit, k)) - mean;
-                squares = fmaf(centered, centered, squares);
-            }
+        trf__lane_features(d, [&](int64_t c) {
+            float centered = trf__get(s, row * d + c) - mean;
+            squares = fmaf(centered, centered, squares);
+        });
         squares = trf__warp_sum(squares);
         if (j.rule == TRF_NORM_ANNOTATED)
             r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
         else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
-        for (int64_t unit = lane; unit < trf__units(d); unit += 32)
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                int64_t c = trf__feature(unit, k);
-                trf__put(j.y, row * d + c, fmaf((trf__get(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
-            }
+        trf__lane_features(d, [&](int64_t c) {
+            trf__put(j.y, row * d + c, fmaf((trf__get(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
+        });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
 }
@@ -4728,13 +4706,11 @@ TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *no
             double slope;
             mean = j.stats[2 * row];
             r = j.stats[2 * row + 1];
-            for (int64_t unit = lane; unit < trf__units(d); unit += 32)
-                for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                    int64_t c = trf__feature(unit, k), at = row * d + c;
-                    float g = trf__gpu_norm_dy(&j, at);
-                    sum = fmaf(g, j.gain[c], sum);
-                    dot = fmaf(g * (trf__get(j.s, at) - mean), j.gain[c], dot);
-                }
+            trf__lane_features(d, [&](int64_t c) {
+                float g = trf__gpu_norm_dy(&j, row * d + c);
+                sum = fmaf(g, j.gain[c], sum);
+                dot = fmaf(g * (trf__get(j.s, row * d + c) - mean), j.gain[c], dot);
+            });
             sum = trf__warp_sum(sum);
             dot = trf__warp_sum(dot);
             slope = (double)r * (double)r / (double)d;

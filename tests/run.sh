@@ -1,9 +1,9 @@
 #!/bin/sh
 # Every test: sh tests/run.sh BUILD [builds]
 #
-# BUILD holds the test programs (test_*, double_test_*, apart_test_*, cuda_test_*), the examples and trf. With `builds`, what takes long
-# too: copy, reverse, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed. The last
-# line counts test cases.
+# BUILD holds the test programs (test_*, double_test_*, apart_test_*, cuda_test_*), the examples and trf. With `builds`,
+# what takes long too: copy, reverse, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
+# done, and all it has said if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds]}
 builds=${2:-}
