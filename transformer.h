@@ -260,12 +260,12 @@ typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_dev
 
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
-   on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096; without
-   OpenMP one thread does all the work, whatever is asked.
-   Results do not depend on the number of threads, to the last bit. The thread that makes an object starts its OpenMP
-   threads there, or gets TRF_E_NOMEM; a call from another thread starts them again, and OpenMP ends the process if it
-   cannot. Of OpenBLAS only the pthread build is used, in at most 64 threads at a time, each of which needs 128 MB of
-   address space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
+   on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096;
+   without OpenMP one thread does all the work, whatever is asked. Results do not depend on the number of threads, to
+   the last bit. The thread that makes an object starts its OpenMP threads there, or gets TRF_E_NOMEM; a call from
+   another thread starts them again, and OpenMP ends the process if it cannot. Of OpenBLAS only the pthread build is
+   used, in at most 64 threads at a time, each of which needs 128 MB of address space (or creation is TRF_E_NOMEM);
+   its thread number is 1 while an op runs and then as it was. */
 typedef struct trf_device {
     trf_device_kind kind;
     int32_t threads;
