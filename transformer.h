@@ -258,6 +258,11 @@ typedef struct trf_hooks {
 
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
+/* How wide the numbers of a forward and a backward pass are. TRF_PRECISION_BF16 is for CUDA alone: activations, their
+   gradients and the weights in products have 16 bits; weights, their gradients, Adam's moments and every sum keep 32.
+   No loss scaling is needed. The blocks (>>api-blocks) compute in float32 all the same. Stored in no file. */
+typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 } trf_precision;
+
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
    on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096;
@@ -270,6 +275,7 @@ typedef struct trf_device {
     trf_device_kind kind;
     int32_t threads;
     int32_t index;                  /* which of several GPUs, from 0 */
+    trf_precision precision;
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
@@ -1766,7 +1772,7 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 }
 
 /* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm),
-   or 16 bits. Both pointers are those of row 0. */
+   or 16 bits. Both pointers are those of row 0. Where there is a copy the bias is of the same arena. */
 typedef struct trf__mat { const trf_real *plain; const void *copy; int64_t row; } trf__mat;
 
 /* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
@@ -1988,8 +1994,9 @@ typedef struct trf__ancestors {
     int64_t rows, stride, at, first_slot;
 } trf__ancestors;
 
-/* Makes the copy of the matrix (out, in) at `offset` of an arena of weights; the copies lie in the same layout. */
-typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset, out, in; } trf__pack;
+/* Makes the copy of the parameter (out, in) at `offset` of an arena of weights, if it wants one of such; the copies
+   lie in the same layout. matrix 0: products add it, or nobody copies it. */
+typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset, out, in; int matrix; } trf__pack;
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
@@ -2400,7 +2407,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
 
 TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
 {
-    trf__tiles(run, trf__ceil_div(j->out, 256), trf__pack_tile, j);
+    if (j->matrix) trf__tiles(run, trf__ceil_div(j->out, 256), trf__pack_tile, j);
 }
 
 // >>dropout        paper 5.4
@@ -3676,8 +3683,9 @@ TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
 
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
-    (void)device; (void)err;
-    return TRF_OK;
+    if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
+    return trf__fail(err, TRF_E_BACKEND, (int)device->precision, "device.precision",
+                     "the CPU does not compute with 16 bits: TRF_PRECISION_BF16 is for CUDA");
 }
 
 TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
@@ -3743,7 +3751,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #else
 #include <cublasLt.h>
 #include <cuda_runtime.h>
-#define TRF__SHARED(type, name, n) __shared__ type name[n]
+#define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
 #endif
 #define TRF__DEVICE static __device__ __forceinline__
 #define TRF__KERNEL static __global__
@@ -3752,7 +3760,9 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 
 /* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and distances are all
    multiples of `aligned` bytes. m 0: none. */
-typedef struct trf__lt_key { int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, bias, aligned; } trf__lt_key;
+typedef struct trf__lt_key {
+    int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
+} trf__lt_key;
 typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
 
 /* Uploads wait here until the device has read them. */
@@ -3839,7 +3849,8 @@ TRF__DEVICE float trf__warp_max(float x)
     return x;
 }
 
-enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32 };
+enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
+       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
 
 /* The sum, or the maximum, over a block of TRF__CUDA_THREADS. room: of that many warps. */
 template <class T> TRF__DEVICE T trf__block_sum(T x, T *room)
@@ -3865,29 +3876,57 @@ TRF__DEVICE float trf__block_max(float x, float *room)
     return most;
 }
 
-/* An activation's numbers. */
-TRF__DEVICE float trf__get(const trf__act *a, int64_t i) { return ((const float *)(const void *)a)[i]; }
-TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x) { ((float *)(void *)a)[i] = x; }
+/* The upper half of a float, rounded to nearest, ties to even. */
+typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
+
+TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+TRF__DEVICE float trf__wide(float x) { return x; }
+TRF__DEVICE float trf__wide(trf__bf16 b)
+{
+    uint32_t u = (uint32_t)b.bits << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
+TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
+{
+    uint32_t u = trf__float_bits(x);
+    to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
+}
+
+/* An activation's numbers. Kernels are templates of A, their type, which TRF__OF_ACT chooses. */
+template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
+{
+    return trf__wide(((const A *)(const void *)a)[i]);
+}
+template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
+{
+    trf__narrow((A *)(void *)a + i, x);
+}
+#define TRF__OF_ACT(run, kernel) ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
 
 // >>products       cuBLASLt, which counts columns first: our row-major (rows, columns) is its (columns, rows)
 //
-// Float products are pedantic, not TF32, and split sums are added in float, in one order.
+// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one order.
 
-/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k). */
+/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k).
+   narrow: A and B are bf16; narrow_d: D and the bias are. */
 typedef struct trf__lt {
-    float *d;
-    const float *a, *b, *bias;
+    void *d;
+    const void *a, *b, *bias;
     int64_t m, n, k, lda, ldb, ldd;
-    int turn_a, turn_b, add;
+    int turn_a, turn_b, narrow, narrow_d, add;
 } trf__lt;
 
 /* No k: only what is added. A thread an element. */
-TRF__KERNEL void trf__gpu_no_product(trf__lt p)
+template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 {
     int64_t i;
     for (i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m * p.n; i += (int64_t)gridDim.x * blockDim.x) {
-        float *d = p.d + i / p.m * p.ldd + i % p.m;
-        *d = (p.add ? *d : 0) + (p.bias ? p.bias[i % p.m] : 0);
+        D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
+        trf__narrow(d, (p.add ? trf__wide(*d) : 0) + (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
     }
 }
 
@@ -3895,9 +3934,10 @@ TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb | p->ldd) * sizeof(float) | 16;
-    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->bias != NULL,
-                        (int64_t)(bits & (~bits + 1)) };
+                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
+                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow, p->narrow_d,
+                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
@@ -3926,7 +3966,9 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
 {
     cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
+    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF : CUDA_R_32F;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
+                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
     if (!s) s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
     TRF__LT_SET(TRANSA, a);
@@ -3934,11 +3976,11 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     TRF__LT_SET(EPILOGUE, end);
     if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
 #undef TRF__LT_SET
-    if (!s) s = cublasLtMatrixLayoutInit(&w->a, CUDA_R_32F, (uint64_t)(p->turn_a ? p->k : p->m),
+    if (!s) s = cublasLtMatrixLayoutInit(&w->a, in, (uint64_t)(p->turn_a ? p->k : p->m),
                                          (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->b, CUDA_R_32F, (uint64_t)(p->turn_b ? p->n : p->k),
+    if (!s) s = cublasLtMatrixLayoutInit(&w->b, in, (uint64_t)(p->turn_b ? p->n : p->k),
                                          (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->d, CUDA_R_32F, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->d, out, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
     return s;
 }
 
@@ -3975,8 +4017,8 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
     if (p->k == 0) {
-        trf__launch(run, what, trf__ceil_div(p->m * p->n, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_no_product,
-                    *p);
+        trf__launch(run, what, trf__ceil_div(p->m * p->n, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
+                    p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
         return;
     }
     plan = trf__plan_of(cuda, &key);
@@ -4030,9 +4072,25 @@ TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from,
     trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
+TRF__KERNEL void trf__gpu_widen(float *to, const trf__act *from, int64_t n)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) to[i] = trf__get<trf__bf16>(from, i);
+}
+
+/* 16 bits become floats in the workspace, piece by piece. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
-    trf__cuda_download(run, to, from, (size_t)n * sizeof *to);
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__launch(run, "fetch", trf__ceil_div(m, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_widen, wide,
+                    trf__act_at(run, (trf__act *)(uintptr_t)from, at), m);
+        trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
+    }
 }
 
 /* The next stage, with so much room and read by the device, or NULL. */
@@ -4075,15 +4133,30 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
     return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
 }
 
-TRF__FN size_t trf__cuda_element(const trf_device *device) { (void)device; return sizeof(float); }
-
-TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+TRF__FN size_t trf__cuda_element(const trf_device *device)
 {
-    (void)device; (void)n_weights; (void)training;
-    return 0;
+    return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
 }
 
-TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j) { (void)run; (void)j; }
+/* Copies are the weights in 16 bits. */
+TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+{
+    (void)training;
+    return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
+}
+
+TRF__KERNEL void trf__gpu_pack(trf__bf16 *to, const float *from, int64_t n)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) trf__narrow(&to[i], from[i]);
+}
+
+TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
+{
+    int64_t n = j->out * j->in;
+    trf__launch(run, "pack", trf__ceil_div(n, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_pack,
+                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
+}
 
 // >>cuda-dropout
 //
@@ -4134,32 +4207,33 @@ TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
 
 // >>cuda-embed
 
-TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
         float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
         if (j.ids[row] >= 0) value = fmaf(j.weight[j.ids[row] * j.d + c], j.scale, value);
-        trf__put(j.y, row * j.d + c, value * factor);
+        trf__put<A>(j.y, row * j.d + c, value * factor);
     });
 }
 
 TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, trf__gpu_embed, *j, run->now);
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, TRF__OF_ACT(run, trf__gpu_embed), *j,
+                run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
 /* dy = drop(dy), in place. */
-TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
-        trf__put(j.dy, row * j.d + c, trf__get(j.dy, row * j.d + c) * factor);
+        trf__put<A>(j.dy, row * j.d + c, trf__get<A>(j.dy, row * j.d + c) * factor);
     });
 }
 
 /* A block a list of equal ids, a thread a column: its rows in order. */
-TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
+template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
         const int32_t *rows = j.groups.rows;
@@ -4167,20 +4241,20 @@ TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = dw[c];
             for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
-                sum = fmaf(trf__get(j.dy, rows[i] * j.d + c), j.scale, sum);
+                sum = fmaf(trf__get<A>(j.dy, rows[i] * j.d + c), j.scale, sum);
             dw[c] = sum;
         }
     }
 }
 
 /* A block a position, a thread a column: the rows that stand there, in order. */
-TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
+template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
 {
     for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
             for (int64_t row = 0; row < j.rows; row++)
-                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get(j.dy, row * j.d + c);
+                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
             j.dtable[p * j.d + c] = sum;
         }
 }
@@ -4189,27 +4263,38 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
 {
     if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
     if (run->now && j->drop.threshold)
-        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, trf__gpu_embed_drop, *j,
-                    run->now);
-    trf__launch(run, "embed_gradient", j->groups.n, 128, trf__gpu_embed_gradient, *j);
-    if (j->dtable) trf__launch(run, "embed_gradient", j->positions, 128, trf__gpu_position_gradient, *j);
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS,
+                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j, run->now);
+    trf__launch(run, "embed_gradient", j->groups.n, 128, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
+    if (j->dtable)
+        trf__launch(run, "embed_gradient", j->positions, 128, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
 }
 
 #endif
 
 // >>cuda-linear
 
-TRF__FN const float *trf__floats(const trf__act *a) { return (const float *)(const void *)a; }
-TRF__FN float *trf__floats(trf__act *a) { return (float *)(void *)a; }
-
-TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
+/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind its beginning. */
+TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
 {
+    if (run->element == sizeof(float)) return w->plain + further;
+    return (const trf__bf16 *)w->copy + further;
+}
+
+/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the copies. */
+TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j, int wide)
+{
+    int narrow = run->element != sizeof(float);
     trf__lt p;
     TRF__ZERO(p);
-    p.d = trf__floats(j->y); p.a = j->w.plain + j->w.row * j->in; p.b = trf__floats(j->x); p.bias = j->b;
+    p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
+    if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
     p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
-    trf__cuda_product(run, "linear", &p);
+    p.narrow = narrow; p.narrow_d = narrow && !wide;
+    trf__cuda_product(run, what, &p);
 }
+
+TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j) { trf__cuda_project(run, "linear", j, 0); }
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -4217,15 +4302,16 @@ TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
     trf__lt p;
     TRF__ZERO(p);
-    p.d = trf__floats(j->dx); p.a = j->w.plain + j->w.row * j->in; p.b = trf__floats(j->dy);
+    p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
     p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
+    p.narrow = p.narrow_d = run->element != sizeof(float);
     trf__cuda_product(run, "linear_dx", &p);
 }
 
 /* Sums of columns in two stages: slices of rows, then the slices in order. */
 typedef struct trf__column_sums_job {
     float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
-    const float *x;
+    const trf__act *x;
     int64_t rows, columns, ld, slices;
     int outputs, first;
 } trf__column_sums_job;
@@ -4258,7 +4344,7 @@ TRF__DEVICE void trf__slice_put(const trf__column_sums_job *j, int output, int64
 }
 
 /* A block 32 columns of one slice; a warp takes every eighth row of it. */
-TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
+template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
     int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
@@ -4267,7 +4353,7 @@ TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
         int64_t end = (slice + 1) * each < j.rows ? (slice + 1) * each : j.rows;
         float sum = 0;
         for (int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS; c < j.columns && r < end; r += TRF__SUM_ROWS)
-            sum += j.x[r * j.ld + c];
+            sum += trf__get<A>(j.x, r * j.ld + c);
         room[threadIdx.x] = sum;
         trf__slice_put(&j, 0, slice, c, room);
     }
@@ -4293,17 +4379,17 @@ TRF__FN void trf__cuda_add_slices(const trf__run *run, const char *what, const t
 }
 
 /* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
-TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const float *x, int64_t rows,
-                                   int64_t columns, int first)
+TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const trf__act *x,
+                                   int64_t rows, int64_t columns, int first)
 {
     int64_t c;
     for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
         trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
         j.sums[0] = sum + c;
-        j.x = x + c;
+        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c);
         j.ld = columns;
         trf__launch(run, what, j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
-                    trf__gpu_column_sums, j);
+                    TRF__OF_ACT(run, trf__gpu_column_sums), j);
         trf__cuda_add_slices(run, what, &j);
     }
 }
@@ -4315,11 +4401,11 @@ TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *prod
         const trf__linear_dw *j = &products[i];
         trf__lt p;
         TRF__ZERO(p);
-        p.d = j->dw; p.a = trf__floats(j->x); p.b = trf__floats(j->dy);
+        p.d = j->dw; p.a = j->x; p.b = j->dy;
         p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
-        p.turn_b = 1; p.add = !j->first;
+        p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
         trf__cuda_product(run, "linear_dw", &p);
-        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, p.b, j->rows, j->out, j->first);
+        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, j->dy, j->rows, j->out, j->first);
     }
 }
 
@@ -4345,34 +4431,34 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
     return s * fmaf(h, 1 - s, 1.0f);
 }
 
-TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
         int64_t at = row * j.width + c;
-        trf__put(j.a, at, trf__gpu_act(j.kind, trf__get(j.h, at)) * factor);
+        trf__put<A>(j.a, at, trf__gpu_act(j.kind, trf__get<A>(j.h, at)) * factor);
     });
 }
 
 TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS, trf__gpu_activate, *j,
-                run->now);
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS,
+                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
         int64_t at = row * j.width + c;
-        trf__put(j.dh, at, trf__get(j.da, at) * trf__gpu_slope(j.kind, trf__get(j.h, at)) * factor);
+        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) * factor);
     });
 }
 
 TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
 {
     trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS,
-                trf__gpu_activate_gradient, *j, run->now);
+                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
 }
 
 #endif
@@ -4386,19 +4472,29 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
-/* One head of one span, and the eight rows of a tile: begin .. begin + 7 of its `n` queries or keys. */
-struct trf__gpu_head : trf__head { int64_t begin, n; };
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
+struct trf__gpu_head : trf__head { int begin, end, n; };
 
-TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int of_keys)
+TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int rows,
+                                           int of_keys)
 {
     trf__gpu_head h;
     (trf__head &)h = trf__head_of(in, tile / groups);
-    h.begin = tile % groups * TRF__CUDA_WARPS;
     h.n = of_keys ? h.span->n_key : h.span->n_query;
+    h.begin = (int)(tile % groups) * rows;
+    h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
     return h;
 }
 
+/* How many keys query i sees, and how many the last one of the tile: 0 beyond the end. */
+TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i) { return i < h->n ? (int)trf__keys_seen(h, i) : 0; }
+TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
+{
+    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
+}
+
 /* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
+template <class A>
 TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
                                int64_t i, int64_t c)
 {
@@ -4407,33 +4503,49 @@ TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head
         int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
         int there = row < n && column < h->in->d_head;
         if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
-        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] = there ? trf__get(x, row * ld + h->first + column) : 0;
+        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
+            there ? trf__get<A>(x, row * ld + h->first + column) : 0;
     }
 }
 
 /* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
+template <class A>
 TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile, int64_t columns)
 {
     tile += threadIdx.x % 32 * TRF__PITCH;
-    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get(x, at + c), tile[c], sum);
+    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
     return sum;
 }
 
-/* What dropout makes of the weight of one key for one query: scale or 0. */
-TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
+/* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
+TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
 {
     const trf__drop *drop = &h->in->drop;
-    uint32_t counter[4], words[4], head = (uint32_t)h->head;
-    if (!now || !drop->threshold) return 1;
-    counter[0] = (uint32_t)(key / 8) | head >> 12 << 17;
+    uint32_t counter[4], words[4], head = (uint32_t)h->head, kept = 0;
+    if (!now || !drop->threshold) return 0xFF;
+    counter[0] = (uint32_t)eight | head >> 12 << 17;
     counter[1] = (uint32_t)query | (head & 0xFFF) << 20;
     counter[2] = (uint32_t)h->span->sentence;
     counter[3] = now->step;
     trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
-    return (words[key % 8 / 2] >> key % 2 * 16 & 0xFFFF) >= drop->threshold ? drop->scale : 0;
+    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
+    return kept;
+}
+
+/* What dropout makes of a weight that is kept. */
+TRF__DEVICE float trf__gpu_keep(const trf__gpu_head *h, const trf__now *now)
+{
+    return now && h->in->drop.threshold ? h->in->drop.scale : 1;
+}
+
+/* What it makes of the weight of one key for one query: scale or 0. */
+TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
+{
+    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_keep(h, now) : 0;
 }
 
 /* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
+template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x, const trf__gpu_head *h,
                                  int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
 {
@@ -4441,29 +4553,29 @@ TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, cons
         int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
         for (int i = 0; i < TRF__OWN; i++)
             if (column + 32 * i < h->in->d_head)
-                own[i] = fmaf(weights[k], trf__get(x, row * ld + h->first + column + 32 * i), own[i]);
+                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i), own[i]);
     }
 }
 
-TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
+template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
 {
     TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
     TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
-        int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
-        int64_t most = h.begin < h.n ? trf__keys_seen(&h, last - 1) : 0, seen = i < h.n ? trf__keys_seen(&h, i) : 0;
+        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
                 float s = 0, higher, shrink, e;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
-                    trf__gpu_tile(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
                     __syncthreads();
-                    if (key + lane < seen) s = trf__gpu_dot(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                    if (key + lane < seen)
+                        s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
                 }
                 higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
                 shrink = expf((maximum - higher) * h.scale);
@@ -4474,13 +4586,13 @@ TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64
                 weights[warp * TRF__OTHERS + lane] = e;
                 __syncwarp();
                 for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
-                trf__gpu_gather(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
                 __syncwarp();
             }
             if (i >= h.n) continue;
             for (int o = 0; o < TRF__OWN; o++)
                 if (c0 + lane + 32 * o < d)
-                    trf__put(a.out, query * ldo + h.first + c0 + lane + 32 * o, sum > 0 ? out[o] / sum : 0);
+                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, sum > 0 ? out[o] / sum : 0);
             if (a.stats && lane == 0) {
                 a.stats[(query * a.in.heads + h.head) * 2] = maximum;
                 a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
@@ -4489,25 +4601,229 @@ TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64
     }
 }
 
+/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones leave too few
+   registers). A tile is 64 rows of one head, 16 for each of four warps; the other side's pass through shared memory,
+   64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1; two of
+   them side by side are already the left factor (16, 16) of the next product. D: d_head, rounded up with zeros. */
+
+#if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
+/* d (16, 8) += a (16, 16) b (16, 8) */
+TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* Four matrices (8, 8) turned: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+TRF__DEVICE void trf__load_turned(uint32_t r[4], const trf__bf16 *row)
+{
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
+#endif
+
+TRF__DEVICE uint32_t trf__pair(float low, float high)
+{
+    trf__bf16 l, h;
+    trf__narrow(&l, low);
+    trf__narrow(&h, high);
+    return (uint32_t)l.bits | (uint32_t)h.bits << 16;
+}
+
+/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends. The rows there
+   are eight numbers longer, so that neighbouring ones lie in other banks. */
+template <int D, int ROWS>
+TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+                               int first)
+{
+    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
+    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
+    int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
+    from += (of_keys ? h->span->key : h->span->query) * ld;
+    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
+        int row = first + e / (D / 8), c = e % (D / 8) * 8;
+        uint4 eight = {0, 0, 0, 0};
+        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
+        else for (int k = 0; k < 8; k++)
+            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
+        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
+    }
+}
+
+/* Which weights of a tile are kept: (QUERIES, KEYS / 8), a bit a key. */
+template <int QUERIES, int KEYS>
+TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now, int query, int key)
+{
+    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
+        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
+}
+
+/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through `room`. */
+template <int D>
+TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x, const trf__gpu_head *h,
+                              int64_t ld, int of_keys)
+{
+    int lane = (int)threadIdx.x % 32;
+    const trf__bf16 *from = room + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) + lane % 4 * 2;
+    __syncthreads();
+    trf__mma_tile<D, TRF__MMA_ROWS>(room, x, h, ld, of_keys, h->begin);
+    __syncthreads();
+    for (int c = 0; c < D / 16; c++)
+        for (int i = 0; i < 4; i++)
+            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8);
+}
+
+/* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile, int n)
+{
+    int lane = (int)threadIdx.x % 32;
+    tile += lane / 4 * (D + 8) + lane % 4 * 2;
+    for (int j = 0; j < N; j++) {
+        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
+            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
+            uint32_t b[2] = { *(const uint32_t *)(const void *)from, *(const uint32_t *)(const void *)(from + 8) };
+            trf__mma(s[j], a[c], b);
+        }
+    }
+}
+
+/* out (16, D) += s (16, 8 N) tile */
+template <int D, int N>
+TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile, int n)
+{
+    int lane = (int)threadIdx.x % 32;
+    tile += lane % 16 * (D + 8) + lane / 16 * 8;
+    for (int j = 0; j < N / 2; j++) {
+        const float *left = s[2 * j], *right = s[2 * j + 1];
+        uint32_t a[4] = { trf__pair(left[0], left[1]), trf__pair(left[2], left[3]),
+                          trf__pair(right[0], right[1]), trf__pair(right[2], right[3]) };
+        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
+            uint32_t b[4];
+            trf__load_turned(b, tile + j * 16 * (D + 8) + c * 16);
+            trf__mma(out[2 * c], a, b);
+            trf__mma(out[2 * c + 1], a, b + 2);
+        }
+    }
+}
+
+/* This lane's part of a result, row g (under 0) or g + 8 (1), to x from `at` on. */
+template <int D>
+TRF__DEVICE void trf__mma_store(trf__act *x, int64_t at, const float out[D / 8][4], int under, float factor, int d)
+{
+    for (int c = 0; c < D / 8; c++)
+        for (int e = 0; e < 2; e++) {
+            int column = c * 8 + (int)threadIdx.x % 4 * 2 + e;
+            if (column < d) trf__put<trf__bf16>(x, at + column, out[c][under * 2 + e] * factor);
+        }
+}
+
+/* Over the four lanes that share a row. */
+TRF__DEVICE float trf__quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+
+TRF__DEVICE float trf__quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(trf__attention a, const trf__now *now,
+                                                                            int64_t groups)
+{
+    enum { KEYS = 64 };
+    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
+    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_most(&h);
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
+        uint32_t q[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;       /* nothing for this warp */
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            for (int i = 0; i < 2; i++) {
+                float higher = maximum[i], shrink;
+                for (int j = 0; j < KEYS / 4; j++)
+                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i]) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
+                higher = trf__quad_max(higher);
+                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
+                maximum[i] = higher;
+                sum[i] *= shrink;
+                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
+                for (int j = 0; j < KEYS / 4; j++) {
+                    float *e = &s[j / 2][i * 2 + j % 2];
+                    int column = t * 2 + j % 2;
+                    *e = key + j / 2 * 8 + column < seen[i] ? trf__quick_exp((*e - higher) * h.scale) : 0;
+                    sum[i] += *e;
+                    *e *= kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1 ? trf__gpu_keep(&h, now) : 0;
+                }
+            }
+            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
+        }
+        for (int i = 0; i < 2; i++) {
+            int64_t query = h.span->query + h.begin + row + i * 8;
+            sum[i] = trf__quad_sum(sum[i]);
+            if (h.begin + row + i * 8 >= h.n) continue;
+            trf__mma_store<D>(a.out, query * a.in.heads * a.in.d_head + h.first, out, i, sum[i] > 0 ? 1 / sum[i] : 0,
+                              (int)a.in.d_head);
+            if (!a.stats || t > 0) continue;
+            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
+            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum[i];
+        }
+    }
+}
+
+/* Whether those kernels can: keys that are not scattered over a cache, heads that fit. */
+TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
+{
+    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
+}
+#define TRF__OF_WIDTH(d, kernel) ((d) <= 16 ? kernel<16> : (d) <= 32 ? kernel<32> : kernel<64>)
+
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    int64_t groups = trf__ceil_div(a->in.most_queries, TRF__CUDA_WARPS);
-    trf__launch(run, "attention", a->in.n_spans * a->in.heads * groups, TRF__CUDA_THREADS, trf__gpu_attention, *a,
+    int mma = trf__mma_can(run, &a->in);
+    int64_t groups = trf__ceil_div(a->in.most_queries, mma ? TRF__MMA_ROWS : TRF__CUDA_WARPS);
+    trf__launch(run, "attention", a->in.n_spans * a->in.heads * groups, mma ? TRF__MMA_THREADS : TRF__CUDA_THREADS,
+                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_attention) : TRF__OF_ACT(run, trf__gpu_attention), *a,
                 run->now, groups);
 }
 
 /* A block a query, a thread every 256th key. */
-TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
+template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 0);
+    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
     for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
         float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
         int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
             float s = 0;
             int64_t key = trf__key_row(&h, k) * a.in.ldk + h.first;
-            for (int64_t c = 0; c < a.in.d_head; c++) s = fmaf(trf__get(a.in.q, q + c), trf__get(a.in.k, key + c), s);
+            for (int64_t c = 0; c < a.in.d_head; c++)
+                s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
             w[k] = s;
             maximum = fmaxf(maximum, s);
         }
@@ -4520,7 +4836,8 @@ TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
 
 TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
 {
-    trf__launch(run, "attention_weights", a->in.most_queries, TRF__CUDA_THREADS, trf__gpu_attention_weights, *a);
+    trf__launch(run, "attention_weights", a->in.most_queries, TRF__CUDA_THREADS,
+                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -4533,6 +4850,7 @@ TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, in
 }
 
 /* dq: queries own, keys are the others. */
+template <class A>
 TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
@@ -4540,14 +4858,13 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 0);
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
-        int64_t last = h.begin + TRF__CUDA_WARPS < h.n ? h.begin + TRF__CUDA_WARPS : h.n;
-        int64_t most = h.begin < h.n ? trf__keys_seen(&h, last - 1) : 0, seen = i < h.n ? trf__keys_seen(&h, i) : 0;
+        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
         int64_t at = query * ldo + h.first;
         float delta = 0;
         for (int64_t c = lane; i < h.n && c < d; c += 32)
-            delta = fmaf(trf__get(a.dout, at + c), trf__get(a.out, at + c), delta);
+            delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
         delta = trf__warp_sum(delta);
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float dq[TRF__OWN] = {0, 0, 0, 0};
@@ -4555,12 +4872,12 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 float s = 0, dp = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
-                    trf__gpu_tile(keys, a.in.k, &h, a.in.ldk, 1, key, c);
-                    trf__gpu_tile(values, a.in.v, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile<A>(values, a.in.v, &h, a.in.ldk, 1, key, c);
                     __syncthreads();
                     if (key + lane >= seen) continue;
-                    s = trf__gpu_dot(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
-                    dp = trf__gpu_dot(dp, a.dout, at + c, values, d - c);
+                    s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                    dp = trf__gpu_dot<A>(dp, a.dout, at + c, values, d - c);
                 }
                 if (key + lane < seen) {
                     dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
@@ -4568,17 +4885,18 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 }
                 weights[warp * TRF__OTHERS + lane] = s;
                 __syncwarp();
-                trf__gpu_gather(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
                 __syncwarp();
             }
             for (int o = 0; o < TRF__OWN; o++)
                 if (i < h.n && c0 + lane + 32 * o < d)
-                    trf__put(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
+                    trf__put<A>(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
         }
     }
 }
 
 /* dk and dv: keys own, queries are the others. */
+template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
@@ -4587,7 +4905,7 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, 1);
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 1);
         int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head, ldo = a.in.heads * d;
         int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
@@ -4597,13 +4915,13 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
                 float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
-                    trf__gpu_tile(queries, a.in.q, &h, a.in.ldq, 0, first, c);
-                    trf__gpu_tile(douts, a.dout, &h, ldo, 0, first, c);
+                    trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
+                    trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
                     __syncthreads();
                     if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
-                    delta = trf__gpu_dot(delta, a.out, query * ldo + h.first + c, douts, d - c);
-                    s = trf__gpu_dot(s, a.in.k, at + c, queries, d - c);
-                    dp = trf__gpu_dot(dp, a.in.v, at + c, douts, d - c);
+                    delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
+                    s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
+                    dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
                 }
                 if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
                     factor = trf__gpu_weight_factor(&h, now, i, key);
@@ -4612,28 +4930,163 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
                 to_k[lane] = p * (dp * factor - delta) * h.scale;
                 to_v[lane] = p * factor;
                 __syncwarp();
-                trf__gpu_gather(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
-                trf__gpu_gather(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
+                trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
+                trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
                 __syncwarp();
             }
             for (int o = 0; o < TRF__OWN; o++) {
                 int64_t c = c0 + lane + 32 * o;
                 if (key >= h.n || c >= d) continue;
-                trf__put(a.dk, at + c, dk[o]);
-                trf__put(a.dv, at + c, dv[o]);
+                trf__put<A>(a.dk, at + c, dk[o]);
+                trf__put<A>(a.dv, at + c, dv[o]);
             }
+        }
+    }
+}
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__attention_gradient a,
+                                                                        const trf__now *now, int64_t groups)
+{
+    enum { KEYS = 32 };
+    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_most(&h), ldo = a.in.heads * (int)a.in.d_head;
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float dq[D / 8][4] = {}, delta[2] = { 0, 0 };
+        uint32_t q[D / 16][4], dout[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
+        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);       /* for delta = dout . out */
+        for (int c = 0; c < D / 16; c++)
+            for (int i = 0; i < 8; i++) {
+                trf__bf16 x, y;
+                x.bits = (uint16_t)(q[c][i / 2] >> i % 2 * 16);
+                y.bits = (uint16_t)(dout[c][i / 2] >> i % 2 * 16);
+                delta[i / 2 % 2] = fmaf(trf__wide(x), trf__wide(y), delta[i / 2 % 2]);
+            }
+        delta[0] = trf__quad_sum(delta[0]);
+        delta[1] = trf__quad_sum(delta[1]);
+        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4], dp[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
+            for (int j = 0; j < KEYS / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
+                    float p = 0, factor = 0;
+                    if (key + j * 8 + column < seen[e / 2])
+                        p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
+                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_keep(&h, now);
+                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
+                }
+            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
+        }
+        for (int i = 0; i < 2; i++)
+            if (h.begin + row + i * 8 < h.n)
+                trf__mma_store<D>(a.dq, (h.span->query + h.begin + row + i * 8) * a.in.ldq + h.first, dq, i, 1,
+                                  (int)a.in.d_head);
+    }
+}
+
+/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many keys it sees. */
+typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
+
+/* Of 32 queries, by four threads each. */
+TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a, const trf__gpu_head *h,
+                                int first)
+{
+    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
+    int here = i < h->span->n_query;
+    trf__known q = { 0, 0, 0, 0 };
+    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
+        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
+                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
+    q.delta = trf__quad_sum(q.delta);
+    if (here) {
+        q.maximum = a->stats[at * 2];
+        q.factor = a->stats[at * 2 + 1];
+        q.seen = (int)trf__keys_seen(h, i);
+    }
+    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
+}
+
+/* Here rows are keys and columns are queries. */
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__attention_gradient a,
+                                                                         const trf__now *now, int64_t groups)
+{
+    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
+    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
+    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
+    TRF__SHARED(trf__known, known, QUERIES);
+    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, KEYS, 1);
+        int n = h.span->n_query, first = 0;
+        float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+        uint32_t k[D / 16][4], v[D / 16][4];
+        if (h.begin >= h.n) continue;
+        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);      /* the first that sees one of these */
+        trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
+        trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
+        for (; first < n; first += QUERIES) {
+            float s[QUERIES / 8][4], ds[QUERIES / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
+            trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
+            trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
+            trf__mma_known(known, &a, &h, first);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;
+            trf__mma_rows<D, QUERIES / 8>(s, k, queries, n - first);
+            trf__mma_rows<D, QUERIES / 8>(ds, v, douts, n - first);
+            for (int j = 0; j < QUERIES / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
+                    const trf__known *q = &known[column];
+                    float p = 0, factor = 0;
+                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale) * q->factor;
+                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_keep(&h, now);
+                    s[j][e] = p * factor;
+                    ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
+                }
+            trf__mma_columns<D, QUERIES / 8>(dv, s, douts, n - first);
+            trf__mma_columns<D, QUERIES / 8>(dk, ds, queries, n - first);
+        }
+        for (int i = 0; i < 2; i++) {
+            int64_t at = (h.span->key + h.begin + row + i * 8) * a.in.ldk + h.first;
+            if (h.begin + row + i * 8 >= h.n) continue;
+            trf__mma_store<D>(a.dk, at, dk, i, 1, (int)a.in.d_head);
+            trf__mma_store<D>(a.dv, at, dv, i, 1, (int)a.in.d_head);
         }
     }
 }
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    int64_t groups = trf__ceil_div(a->in.most_queries, TRF__CUDA_WARPS), heads = a->in.n_spans * a->in.heads;
-    trf__launch(run, "attention_gradient", heads * groups, TRF__CUDA_THREADS, trf__gpu_attention_dq, *a, run->now,
-                groups);
-    groups = trf__ceil_div(a->in.most_keys, TRF__CUDA_WARPS);
-    trf__launch(run, "attention_gradient", heads * groups, TRF__CUDA_THREADS, trf__gpu_attention_dkv, *a, run->now,
-                groups);
+    int mma = trf__mma_can(run, &a->in), rows = mma ? TRF__MMA_ROWS : TRF__CUDA_WARPS;
+    int threads = mma ? TRF__MMA_THREADS : TRF__CUDA_THREADS;
+    int64_t of_queries = trf__ceil_div(a->in.most_queries, rows), of_keys = trf__ceil_div(a->in.most_keys, rows);
+    int64_t heads = a->in.n_spans * a->in.heads;
+    trf__launch(run, "attention_gradient", heads * of_queries, threads,
+                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_dq) : TRF__OF_ACT(run, trf__gpu_attention_dq), *a,
+                run->now, of_queries);
+    trf__launch(run, "attention_gradient", heads * of_keys, threads,
+                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_dkv) : TRF__OF_ACT(run, trf__gpu_attention_dkv), *a,
+                run->now, of_keys);
 }
 
 #endif
@@ -4648,7 +5101,7 @@ template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
 }
 
 /* A warp a row. */
-TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
@@ -4660,15 +5113,15 @@ TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
             trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
             for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
                 int64_t at = row * d + trf__feature(unit, k);
-                trf__put(j.s, at, fmaf(trf__get(j.sub, at), factor[k], trf__get(j.x, at)));
+                trf__put<A>(j.s, at, fmaf(trf__get<A>(j.sub, at), factor[k], trf__get<A>(j.x, at)));
             }
         }
         if (!j.y) continue;
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
-        trf__lane_features(d, [&](int64_t c) { sum += trf__get(s, row * d + c) - begin; });
+        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
+        trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
         mean = begin + trf__warp_sum(sum) / (float)d;
         trf__lane_features(d, [&](int64_t c) {
-            float centered = trf__get(s, row * d + c) - mean;
+            float centered = trf__get<A>(s, row * d + c) - mean;
             squares = fmaf(centered, centered, squares);
         });
         squares = trf__warp_sum(squares);
@@ -4676,7 +5129,7 @@ TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
             r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
         else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
         trf__lane_features(d, [&](int64_t c) {
-            trf__put(j.y, row * d + c, fmaf((trf__get(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
+            trf__put<A>(j.y, row * d + c, fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -4684,19 +5137,19 @@ TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
 
 TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
 {
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS, trf__gpu_add_norm, *j,
-                run->now);
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS,
+                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
+template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
 {
-    return trf__get(j->dy, at) + (j->dy2 ? trf__get(j->dy2, at) : 0);
+    return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
 }
 
 /* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes there. */
-TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
@@ -4707,9 +5160,9 @@ TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *no
             mean = j.stats[2 * row];
             r = j.stats[2 * row + 1];
             trf__lane_features(d, [&](int64_t c) {
-                float g = trf__gpu_norm_dy(&j, row * d + c);
+                float g = trf__gpu_norm_dy<A>(&j, row * d + c);
                 sum = fmaf(g, j.gain[c], sum);
-                dot = fmaf(g * (trf__get(j.s, row * d + c) - mean), j.gain[c], dot);
+                dot = fmaf(g * (trf__get<A>(j.s, row * d + c) - mean), j.gain[c], dot);
             });
             sum = trf__warp_sum(sum);
             dot = trf__warp_sum(dot);
@@ -4726,20 +5179,20 @@ TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *no
             if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
             for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
                 int64_t c = trf__feature(unit, k), at = row * d + c;
-                float ds = trf__gpu_norm_dy(&j, at);
+                float ds = trf__gpu_norm_dy<A>(&j, at);
                 if (j.gain) {
-                    ds = fmaf(trf__get(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
-                    ds = fmaf(ds, r, j.ds_in ? trf__get(j.ds_in, at) : 0);
+                    ds = fmaf(trf__get<A>(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
+                    ds = fmaf(ds, r, j.ds_in ? trf__get<A>(j.ds_in, at) : 0);
                 }
-                trf__put(j.ds, at, ds);
-                if (j.dsub) trf__put(j.dsub, at, ds * factor[k]);
+                trf__put<A>(j.ds, at, ds);
+                if (j.dsub) trf__put<A>(j.dsub, at, ds * factor[k]);
             }
         }
     }
 }
 
 /* Of dgain and dbias: a block 32 columns of one slice; a warp takes every eighth row of it. */
-TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
+template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
     int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
@@ -4749,8 +5202,8 @@ TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j
         float dgain = 0, dbias = 0;
         int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS;
         for (; c < j.columns && r < end; r += TRF__SUM_ROWS) {
-            float g = trf__gpu_norm_dy(&n, r * j.ld + c);
-            dgain = fmaf(g, (trf__get(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], dgain);
+            float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
+            dgain = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], dgain);
             dbias += g;
         }
         room[threadIdx.x] = dgain;
@@ -4768,11 +5221,11 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
         j.sums[0] = n->dgain;
         j.sums[1] = n->dbias;
         trf__launch(run, "norm_gradient", j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
-                    trf__gpu_norm_sums, *n, j);
+                    TRF__OF_ACT(run, trf__gpu_norm_sums), *n, j);
         trf__cuda_add_slices(run, "norm_gradient", &j);
     }
     trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS,
-                trf__gpu_norm_gradient, *n, run->now);
+                TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
 }
 
 #endif
@@ -4787,40 +5240,44 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
     return trf__max64(1, trf__min64(rows, most));
 }
 
-TRF__FN size_t trf__cuda_loss_cut(void *room, int64_t rows, int64_t vocab, int64_t d, float **logits, int32_t **hit)
+TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
+                                  trf__act **logits, int32_t **hit)
 {
     trf__cursor cursor = trf__cursor_at(room);
-    *logits = trf__take_reals(&cursor, trf__cuda_chunk(rows, vocab, d), vocab);
+    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
+                                    trf__bytes(vocab, trf__cuda_element(device)));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
     return cursor.used;
 }
 
 TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
 {
-    float *logits;
+    trf__act *logits;
     int32_t *hit;
-    (void)device;
-    return trf__cuda_loss_cut(NULL, rows, vocab, d, &logits, &hit);
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
 }
 
 /* A block a row; a thread every 256th logit. */
-TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, float *logits, int32_t *hit, int64_t row0, int64_t rows)
+template <class A>
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0, int64_t rows)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        float *z = logits + r * l.vocab, maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        A *z = (A *)(void *)logits + r * l.vocab;
+        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
         int64_t row = row0 + r, c;
         int32_t target = l.targets[row];
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) maximum = fmaxf(maximum, z[c]);
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__wide(z[c]));
         maximum = trf__block_max(maximum, room);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(z[c] - maximum);
-            total += fmaf(z[c], (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+            sum += expf(trf__wide(z[c]) - maximum);
+            total += fmaf(trf__wide(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
         }
         sum = trf__block_sum(sum, room);
         total = trf__block_sum(total, room);
-        at_target = target >= 0 ? z[target] : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? z[l.zero_column] : 0;
+        at_target = target >= 0 ? trf__wide(z[target]) : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
         __syncthreads();                /* everybody has read them: z becomes dz */
         if (threadIdx.x == 0) {
             double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
@@ -4832,10 +5289,10 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, float *logits, int32_t *hit, in
             hit[row] = target >= 0 && at_target >= maximum;
         }
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
-            float dz = target < 0 ? 0 : fmaf(expf(z[c] - maximum), 1 / sum, (float)-l.off);
+            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum, (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
-            z[c] = dz;
+            trf__narrow(&z[c], dz);
         }
     }
 }
@@ -4858,42 +5315,34 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const int32_t *hit)
     if (threadIdx.x == 0) trf__loss_told(&l, &sums);
 }
 
-/* z = x w^T + b */
-TRF__FN void trf__cuda_logits(const trf__run *run, float *z, const trf__act *x, const trf__mat *w, const float *bias,
-                              int64_t rows, int64_t vocab, int64_t d)
-{
-    trf__linear j;
-    j.y = (trf__act *)(void *)z; j.x = x; j.w = *w; j.b = bias;
-    j.rows = rows; j.out = vocab; j.in = d;
-    trf__cuda_linear(run, &j);
-}
-
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
-    float *logits;
+    trf__linear z;
     int32_t *hit;
-    trf__cuda_loss_cut(l->room, l->rows, l->vocab, l->d, &logits, &hit);
+    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
+    trf__cuda_loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
     /* once without rows too: `first` sets the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
-        trf__act *x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
-        rows = trf__min64(chunk, l->rows - row0);
-        trf__cuda_logits(run, logits, x, &l->w, l->bias, rows, l->vocab, l->d);
-        trf__launch(run, "cross_entropy", rows, TRF__CUDA_THREADS, trf__gpu_loss_rows, *l, logits, hit, row0, rows);
+        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.rows = rows = trf__min64(chunk, l->rows - row0);
+        trf__cuda_project(run, "cross_entropy", &z, 0);
+        trf__launch(run, "cross_entropy", rows, TRF__CUDA_THREADS, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit,
+                    row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
             trf__linear_dw dw;
             TRF__ZERO(dx);
-            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = (trf__act *)(void *)logits; dx.w = l->w;
+            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
             dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
             trf__cuda_linear_dx(run, &dx);
             TRF__ZERO(dw);
-            dw.dw = l->dw; dw.dy = dx.dy; dw.x = x;
+            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
             dw.first = l->first && row0 == 0;
             if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
-            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, logits, rows, l->vocab, dw.first);
+            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
         }
 #endif
     }
@@ -4975,7 +5424,9 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             float m = trf__gpu_mean(a.m[i], g, a.beta1);
             float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
             moved = fmaf(rate, m / (sqrtf(fmaf(v, v_scale, inside)) + outside), fmaf(shrink, p, p));
-            a.p[i] = moved - moved < 1 ? moved : p;         /* infinity - infinity is not less */
+            if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
+            a.p[i] = moved;
+            if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
             a.m[i] = m;
             a.v[i] = v;
         }
@@ -5066,7 +5517,10 @@ TRF__KERNEL void trf__gpu_top(trf__top t)
 
 TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 {
-    trf__cuda_logits(run, (float *)t->room, t->x, &t->w, t->bias, t->rows, t->vocab, t->d);
+    trf__linear z;
+    z.y = (trf__act *)t->room; z.x = t->x; z.w = t->w; z.b = t->bias;
+    z.rows = t->rows; z.out = t->vocab; z.in = t->d;
+    trf__cuda_project(run, "top", &z, 1);
     trf__launch(run, "top", t->rows, TRF__CUDA_THREADS, trf__gpu_top, *t);
 }
 
@@ -5182,9 +5636,9 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v3_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v4_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 3
+#define TRF__COLUMN_VERSION 4
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -6357,6 +6811,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     const trf__backend *backend = trf__backend_of(device->kind);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
+    TRF__TRY(trf__check_range("device.precision", (int64_t)device->precision, 0, TRF_PRECISION_BF16, err));
     if (backend) return backend->probe(device, err);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                      "this copy of transformer.h was built without device kind %d",
@@ -7821,7 +8276,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     return l;
 }
 
-/* The backend's own copies of the matrices, if it wants any. */
+/* The backend's own copies of the weights, if it wants any. */
 TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
@@ -7831,9 +8286,9 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     pack.weights = pass->weights;
     for (i = 0; pass->copies && i < layout->n_params; i++) {
         const trf__param *p = &layout->params[i];
-        if (p->start != TRF__START_MATRIX && p->start != TRF__START_QKV && p->offset != layout->whole.generator_w)
-            continue;
-        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->shape[1];
+        pack.matrix = p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
+                      p->offset == layout->whole.generator_w;
+        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
         pass->run.backend->pack(&pass->run, &pack);
     }
 }
@@ -9754,6 +10209,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     trf_device default_device = trf_device_default();
     trf_hooks none;
     trf_context *c;
+    trf_device of_reals;
     trf_status status;
     TRF__TRY(trf__begin(context, "context", err));
     *context = NULL;
@@ -9764,8 +10220,9 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    c->run = trf__run_on(device, hooks);
-    c->run.element = sizeof(trf_real);          /* callers' tensors are what the ops work on */
+    of_reals = *device;
+    of_reals.precision = TRF_PRECISION_FLOAT32;         /* callers' tensors are what the ops work on */
+    c->run = trf__run_on(&of_reals, hooks);
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     status = c->run.backend->reserve(&c->run, 0, 1, err);

@@ -58,6 +58,8 @@ void __tsan_release(void *);
 #define __device__
 #define __host__
 #define __forceinline__ inline GPU_UNUSED
+#define __launch_bounds__(...)
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
 
 struct dim3 {
     unsigned x, y, z;
@@ -266,6 +268,56 @@ template <class T> GPU_QUIET static T gpu_shuffle(uint32_t mask, T value, unsign
 #define __syncwarp()             gpu_warp_meet(0xFFFFFFFFu, __LINE__)
 #define __shfl_sync(m, v, s)     gpu_shuffle((m), (v), (unsigned)(s), __LINE__)
 #define __shfl_xor_sync(m, v, x) gpu_shuffle((m), (v), gpu_now->lane ^ (unsigned)(x), __LINE__)
+
+/* What a kernel asks of tensor cores, by the layouts of the PTX manual: a bf16 product (16, 8) += (16, 16) (16, 8),
+   and four matrices (8, 8) of 16 bits, turned. */
+static inline float gpu_widened(uint32_t bits)
+{
+    float x;
+    bits = (bits & 0xFFFF) << 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Lane 4 g + t holds rows g and g + 8 of a, columns 2 t, 2 t + 1 and eight further: register row / 8 + 2 * (k / 8).
+   Of b it holds column g, of d columns 2 t and 2 t + 1. */
+GPU_QUIET static void gpu_mma(float d[4], const uint32_t a[4], const uint32_t b[2], int line)
+{
+    static struct { uint32_t a[4], b[2]; } held[GPU_MOST_THREADS / 32][32][2];
+    gpu_thread *me = gpu_now;
+    unsigned side = me->warp_ops & 1, i, k;
+    memcpy(held[me->warp][me->lane][side].a, a, 16);
+    memcpy(held[me->warp][me->lane][side].b, b, 8);
+    gpu_warp_meet(0xFFFFFFFFu, line);
+    for (i = 0; i < 4; i++) {
+        unsigned row = me->lane / 4 + i / 2 * 8, column = me->lane % 4 * 2 + i % 2;
+        double sum = d[i];
+        for (k = 0; k < 16; k++) {
+            uint32_t x = held[me->warp][row % 8 * 4 + k % 8 / 2][side].a[row / 8 + k / 8 * 2];
+            uint32_t y = held[me->warp][column * 4 + k % 8 / 2][side].b[k / 8];
+            sum += (double)gpu_widened(x >> k % 2 * 16) * (double)gpu_widened(y >> k % 2 * 16);
+        }
+        d[i] = (float)sum;
+    }
+}
+
+static __attribute__((noinline)) uint32_t gpu_read16(const uint16_t *p) { return *p; }      /* sanitizers see it */
+GPU_QUIET static void gpu_load_turned(uint32_t r[4], const void *row, int line)
+{
+    gpu_thread *me = gpu_now;
+    uint64_t (*slots)[32] = &gpu_b.warps[me->warp].slot[me->warp_ops & 1];
+    unsigned i, k;
+    if ((uintptr_t)row % 16) gpu_fail("a row of ldmatrix that does not begin at a multiple of 16 bytes");
+    (*slots)[me->lane] = (uint64_t)(uintptr_t)row;
+    gpu_warp_meet(0xFFFFFFFFu, line);
+    for (i = 0; i < 4; i++)
+        for (k = 0, r[i] = 0; k < 2; k++)
+            r[i] |= gpu_read16((const uint16_t *)(uintptr_t)(*slots)[i * 8 + me->lane % 4 * 2 + k] + me->lane / 4)
+                    << k * 16;
+}
+#define trf__mma(d, a, b)           gpu_mma((d), (a), (b), __LINE__)
+#define trf__load_turned(r, row)    gpu_load_turned((r), (row), __LINE__)
+#define trf__quick_exp              expf
 
 /* -----------------------------------------------------------------------------------------------
    Shared memory: one array per declaration and block, of its exact size, freed when the block ends. Under
@@ -644,10 +696,9 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3
 typedef int cublasStatus_t;
 enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_EXECUTION_FAILED = 13,
        CUBLAS_STATUS_NOT_SUPPORTED = 15 };
-enum { CUDA_R_32F = 0 };
-typedef int cudaDataType_t;
+typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
-typedef enum { CUBLAS_COMPUTE_32F_PEDANTIC = 69 } cublasComputeType_t;
+typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69 } cublasComputeType_t;
 typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 } cublasLtEpilogue_t;
 typedef enum { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
                CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8 } cublasLtMatmulDescAttributes_t;
@@ -659,16 +710,21 @@ enum { CUBLASLT_REDUCTION_SCHEME_NONE = 0, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYP
 typedef struct cublasLtMatmulDescOpaque_t {
     cublasOperation_t turn_a, turn_b;
     cublasLtEpilogue_t epilogue;
-    const float *bias;
+    cublasComputeType_t compute;
+    const char *bias;                   /* of D's type */
 } cublasLtMatmulDescOpaque_t;
-typedef struct cublasLtMatrixLayoutOpaque_t { uint64_t rows, columns; int64_t ld; } cublasLtMatrixLayoutOpaque_t;
+typedef struct cublasLtMatrixLayoutOpaque_t {
+    uint64_t rows, columns;
+    int64_t ld;
+    cudaDataType_t type;
+} cublasLtMatrixLayoutOpaque_t;
 typedef struct gpu_preference { uint64_t workspace; uint32_t reduction, aligned[4]; } *cublasLtMatmulPreference_t;
 typedef struct gpu_lt { int unused; } *cublasLtHandle_t;
 /* What an algorithm was chosen for: another product must not use it. */
 typedef struct cublasLtMatmulAlgo_t {
     uint64_t m, n, k;
     uint32_t aligned[4];
-    int turn_a, turn_b, bias;
+    int turn_a, turn_b, bias, in, out;
 } cublasLtMatmulAlgo_t;
 typedef struct cublasLtMatmulHeuristicResult_t {
     cublasLtMatmulAlgo_t algo;
@@ -709,11 +765,13 @@ static inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmul
     else return CUBLAS_STATUS_INVALID_VALUE;
     return 0;
 }
-static inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t *d, cublasComputeType_t,
-                                                    cudaDataType_t)
+static inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t *d, cublasComputeType_t compute,
+                                                    cudaDataType_t scale)
 {
     GPU_LT_CALL();
+    if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(d, 0, sizeof *d);
+    d->compute = compute;
     d->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     return 0;
 }
@@ -729,14 +787,15 @@ static inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOp
     else return CUBLAS_STATUS_INVALID_VALUE;
     return 0;
 }
-static inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t *l, cudaDataType_t, uint64_t rows,
-                                                      uint64_t columns, int64_t ld)
+static inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t *l, cudaDataType_t type,
+                                                      uint64_t rows, uint64_t columns, int64_t ld)
 {
     GPU_LT_CALL();
     if (rows == 0 || columns == 0 || ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
     l->rows = rows;
     l->columns = columns;
     l->ld = ld;
+    l->type = type;
     return 0;
 }
 /* The product's shape, or an error where the layouts do not fit together. */
@@ -749,6 +808,11 @@ static inline cublasStatus_t gpu_lt_shape(cublasLtMatmulAlgo_t *x, gpu_desc d, g
     x->turn_a = d->turn_a;
     x->turn_b = d->turn_b;
     x->bias = d->bias != NULL;
+    x->in = a->type;
+    x->out = c->type;
+    /* both factors are of one type; floats become floats, pedantically */
+    if (a->type != b->type || (a->type == CUDA_R_32F && c->type != CUDA_R_32F) ||
+        (a->type == CUDA_R_32F) != (d->compute == CUBLAS_COMPUTE_32F_PEDANTIC)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if ((d->turn_a ? a->columns : a->rows) != x->m || (d->turn_b ? b->columns : b->rows) != x->k ||
         (d->turn_b ? b->rows : b->columns) != x->n || (d->epilogue == CUBLASLT_EPILOGUE_BIAS) != x->bias)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -766,37 +830,54 @@ static inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, gp
     *n = found->state ? 0 : 1;
     return found->state;
 }
+static inline float gpu_number(const char *p, int64_t i, int type)
+{
+    return type == CUDA_R_32F ? ((const float *)(const void *)p)[i]
+                              : gpu_widened(((const uint16_t *)(const void *)p)[i]);
+}
+static inline void gpu_number_put(char *p, int64_t i, int type, float x)
+{
+    uint32_t u;
+    if (type == CUDA_R_32F) { ((float *)(void *)p)[i] = x; return; }
+    memcpy(&u, &x, sizeof u);
+    ((uint16_t *)(void *)p)[i] = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
+}
 static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const void *alpha, const void *A,
-                                            gpu_layout a, const void *B, gpu_layout b, const void *beta, const void *C, gpu_layout,
-                                            void *D, gpu_layout o, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                                            size_t, cudaStream_t)
+                                            gpu_layout a, const void *B, gpu_layout b, const void *beta,
+                                            const void *C, gpu_layout c, void *D, gpu_layout o,
+                                            const cublasLtMatmulAlgo_t *algo, void *workspace, size_t, cudaStream_t)
 {
     const void *const places[4] = { A, B, C, D };
-    const int64_t lds[4] = { a->ld, b->ld, o->ld, o->ld };
+    gpu_layout const layouts[4] = { a, b, c, o };
     cublasLtMatmulAlgo_t now = *algo;
     cublasLtMatmulDescOpaque_t x = *d;
-    const float *pa = (const float *)A, *pb = (const float *)B;
-    float *pd = (float *)D, factor = *(const float *)alpha, more = *(const float *)beta;
+    const char *pa = (const char *)A, *pb = (const char *)B;
+    char *pd = (char *)D;
+    float factor = *(const float *)alpha, more = *(const float *)beta;
     int64_t lda = a->ld, ldb = b->ld, ldd = o->ld;
     cublasStatus_t s = gpu_lt_shape(&now, d, a, b, o);
     int i;
     GPU_LT_CALL();
     if (s) return s;
-    if (algo->m != now.m || algo->n != now.n || algo->k != now.k || algo->turn_a != now.turn_a ||
-        algo->turn_b != now.turn_b || algo->bias != now.bias) return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (i = 0; i < 4; i++)
-        if (((uintptr_t)places[i] | (uintptr_t)(lds[i] * 4)) % algo->aligned[i]) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (memcmp(algo, &now, sizeof now)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (i = 0; i < 4; i++) {
+        int64_t bytes = layouts[i]->type == CUDA_R_32F ? 4 : 2;
+        if (((uintptr_t)places[i] | (uintptr_t)(layouts[i]->ld * bytes)) % algo->aligned[i])
+            return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     if (!workspace || (uintptr_t)workspace % 16 || C != D) return CUBLAS_STATUS_INVALID_VALUE;
     gpu_ask([=] {
         int64_t m = (int64_t)now.m, n = (int64_t)now.n, k = (int64_t)now.k, row, column, t;
         for (column = 0; column < n; column++)
             for (row = 0; row < m; row++) {
                 double sum = 0;
-                float *to = pd + row + column * ldd;
+                int64_t to = row + column * ldd;
+                float y;
                 for (t = 0; t < k; t++)
-                    sum += (double)pa[x.turn_a ? t + row * lda : row + t * lda]
-                         * (double)pb[x.turn_b ? column + t * ldb : t + column * ldb];
-                *to = factor * (float)sum + (more != 0 ? more * *to : 0) + (x.bias ? x.bias[row] : 0);
+                    sum += (double)gpu_number(pa, x.turn_a ? t + row * lda : row + t * lda, now.in)
+                         * (double)gpu_number(pb, x.turn_b ? column + t * ldb : t + column * ldb, now.in);
+                y = factor * (float)sum + (more != 0 ? more * gpu_number(pd, to, now.out) : 0);
+                gpu_number_put(pd, to, now.out, y + (x.bias ? gpu_number(x.bias, row, now.out) : 0));
             }
     });
     return 0;

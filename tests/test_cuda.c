@@ -83,12 +83,12 @@ static trf_train_options options_of(const kind *k)
     return o;
 }
 
-static side side_of(const kind *k, trf_device_kind device, const trf_hooks *hooks)
+static side side_of(const kind *k, trf_device_kind device, trf_precision precision)
 {
     trf_config c = config_of(k, device);
     trf_train_options o = options_of(k);
     side s = { NULL, NULL };
-    if (hooks) c.hooks = o.hooks = *hooks;
+    c.device.precision = precision;
     OK(trf_model_create(&s.model, &c, &err));
     OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
     return s;
@@ -113,7 +113,7 @@ static void near_or_fail(const char *what, int step, double cpu, double gpu, dou
 static void train_both(const kind *k, int steps, double tolerance)
 {
     static kit_pairs data;
-    side cpu = side_of(k, TRF_DEVICE_CPU, NULL), gpu = side_of(k, TRF_DEVICE_CUDA, NULL);
+    side cpu = side_of(k, TRF_DEVICE_CPU, TRF_PRECISION_FLOAT32), gpu = side_of(k, TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
     int step;
     int32_t i;
     for (step = 1; step <= steps; step++) {
@@ -153,6 +153,86 @@ static void test_training_equals_the_cpu(void **state)
     int i;
     (void)state;
     for (i = 0; i < KINDS; i++) train_both(&kinds[i], i == 1 ? 50 : 4, 1e-4);
+}
+
+static trf_real *random_numbers(int64_t n, uint64_t seed);
+
+/* In 16 bits: the losses of the first steps are float32's within 1 %, and so is the mean of all, while they fall. */
+static void test_training_in_16_bits(void **state)
+{
+    static kit_pairs data;
+    int i, step;
+    (void)state;
+    for (i = 0; i < KINDS; i++) {
+        side wide = side_of(&kinds[i], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
+        side narrow = side_of(&kinds[i], TRF_DEVICE_CUDA, TRF_PRECISION_BF16);
+        trf_step_report a, b;
+        double first = 0, sum_wide = 0, sum_narrow = 0;
+        for (step = 1; step <= 20; step++) {
+            trf_batch batch = kit_fill(&data, 5, 1, 9, kinds[i].vocab, (uint64_t)(step % 3));
+            OK(trf_train_step(wide.trainer, &batch, &a, &err));
+            OK(trf_train_step(narrow.trainer, &batch, &b, &err));
+            assert_int_equal(b.skipped, 0);
+            if (step <= 8) near_or_fail(kinds[i].name, step, a.loss, b.loss, 1e-2);
+            if (step == 1) first = b.loss;
+            sum_wide += a.loss;
+            sum_narrow += b.loss;
+        }
+        near_or_fail(kinds[i].name, step, sum_wide, sum_narrow, 1e-2);
+        assert_true(b.loss < first);
+        side_end(&wide);
+        side_end(&narrow);
+    }
+}
+
+/* The CPU refuses 16 bits; what it wrote, CUDA translates with them; blocks compute in float32 wherever they are. */
+static void test_precision(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 4, 1, 9, kinds[0].vocab, 7);
+    trf_config c = config_of(&kinds[0], TRF_DEVICE_CPU);
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_search search = trf_search_defaults();
+    trf_real x[6] = { 1, 2.001f, 3, 4, 5, 6 }, y[3], w[6] = { 1.0001f, 0, 0, 1, 0, 0 }, *logits[2];
+    trf_tensor tx = trf_tensor_of(x, 2, 3, 2, 1), tw = trf_tensor_of(w, 2, 1, 2, 1), ty = trf_tensor_of(y, 2, 3, 1, 1);
+    int64_t rows = 0, n, i;
+    int at;
+    (void)state;
+    c.device.precision = TRF_PRECISION_BF16;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_BACKEND);
+    assert_string_equal(err.what, "device.precision");
+    c.device.precision = (trf_precision)7;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    for (i = 0; i < batch.target.count; i++) rows += batch.target.lengths[i] + 1;
+    n = rows * c.target_vocab;
+    search.threads = 1;
+    for (at = 0; at < 2; at++) {
+        trf_tensor out;
+        c.device.kind = TRF_DEVICE_CUDA;
+        c.device.precision = at ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
+        logits[at] = random_numbers(n, 1);
+        out = trf_tensor_of(logits[at], 2, rows, c.target_vocab, 1);
+        OK(trf_model_create(&model, &c, &err));
+        OK(trf_translator_create(&translator, model, &search, &err));
+        OK(trf_logits(translator, &batch, &out, &err));
+        OK(trf_translate_batch(translator, &batch.source, &err));
+        assert_true(trf_hypothesis_count(translator, 0) > 0);
+        trf_translator_destroy(translator);
+        trf_model_destroy(model);
+    }
+    for (i = 0; i < n; i++) assert_true(fabs((double)logits[0][i] - (double)logits[1][i]) < 0.1);
+    assert_true(memcmp(logits[0], logits[1], (size_t)n * sizeof **logits) != 0);
+    free(logits[0]);
+    free(logits[1]);
+    device.kind = TRF_DEVICE_CUDA;
+    device.precision = TRF_PRECISION_BF16;
+    OK(trf_context_create(&context, &device, NULL, &err));
+    OK(trf_linear(context, &ty, &tx, &tw, NULL, &err));
+    assert_true(fabs((double)y[0] - 1.0001) < 1e-6);
+    trf_context_destroy(context);
 }
 
 /* Ids are equal and scores near, greedily and with beams. */
@@ -320,7 +400,7 @@ static void test_loss(void **state)
 static void test_counts(void **state)
 {
     static kit_pairs data;
-    side s = side_of(&kinds[1], TRF_DEVICE_CUDA, NULL);
+    side s = side_of(&kinds[1], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
     trf_batch batch = kit_fill(&data, 5, 1, 9, kinds[1].vocab, 3);
     trf_step_report report;
     gpu_numbers before;
@@ -340,14 +420,13 @@ static void test_counts(void **state)
 }
 
 /* Steps with a report and steps without have the same weights: nothing is read before its time. */
-static void test_late_reports(void **state)
+static void late_reports(trf_precision precision)
 {
     static kit_pairs data;
     uint64_t hash[2];
     int late, step;
-    (void)state;
     for (late = 0; late < 2; late++) {
-        side s = side_of(&kinds[2], TRF_DEVICE_CUDA, NULL);
+        side s = side_of(&kinds[2], TRF_DEVICE_CUDA, precision);
         for (step = 1; step <= 7; step++) {
             trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[2].vocab, (uint64_t)step);
             trf_step_report report;
@@ -359,23 +438,30 @@ static void test_late_reports(void **state)
     assert_true(hash[0] == hash[1]);
 }
 
+static void test_late_reports(void **state)
+{
+    (void)state;
+    late_reports(TRF_PRECISION_FLOAT32);
+    late_reports(TRF_PRECISION_BF16);
+}
+
 /* A run that is saved and resumed is the uninterrupted one, to the bit. */
-static void test_resume(void **state)
+static void resume(trf_precision precision)
 {
     static kit_pairs data;
     char path[64];
     uint64_t hash[2];
     int cut, step;
-    (void)state;
     snprintf(path, sizeof path, "/tmp/trf_test_cuda_%d", (int)getpid());
     for (cut = 0; cut < 2; cut++) {
-        side s = side_of(&kinds[1], TRF_DEVICE_CUDA, NULL);
+        side s = side_of(&kinds[1], TRF_DEVICE_CUDA, precision);
         for (step = 1; step <= 6; step++) {
             trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[1].vocab, (uint64_t)step);
             if (cut && step == 4) {
                 trf_load_options load = trf_load_defaults();
                 load.device.kind = TRF_DEVICE_CUDA;
                 load.device.threads = 1;
+                load.device.precision = precision;
                 OK(trf_checkpoint_save(s.trainer, NULL, path, &err));
                 side_end(&s);
                 s.model = NULL;
@@ -391,8 +477,15 @@ static void test_resume(void **state)
     assert_true(hash[0] == hash[1]);
 }
 
+static void test_resume(void **state)
+{
+    (void)state;
+    resume(TRF_PRECISION_FLOAT32);
+    resume(TRF_PRECISION_BF16);
+}
+
 /* A model, a step and an answer: what happens in all, for failing call by call. */
-static trf_status whole_life(const trf_hooks *hooks, uint64_t *hash)
+static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, uint64_t *hash)
 {
     static kit_pairs data;
     trf_config c = config_of(&kinds[1], TRF_DEVICE_CUDA);
@@ -405,6 +498,7 @@ static trf_status whole_life(const trf_hooks *hooks, uint64_t *hash)
     trf_step_report report;
     trf_status status;
     c.hooks = o.hooks = search.hooks = *hooks;
+    c.device.precision = precision;
     c.encoder_layers = c.decoder_layers = 1;
     c.d_model = c.d_ff = 8;
     c.n_heads = 2;
@@ -426,21 +520,20 @@ static trf_status whole_life(const trf_hooks *hooks, uint64_t *hash)
     return status;
 }
 
-static void test_every_call_fails(void **state)
+static void every_call_fails(trf_precision precision)
 {
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
     int64_t first = gpu_on_cpu.calls, calls, at, blocks = gpu_on_cpu.blocks;
     int failures = 0, tried = 0, stride = getenv("TRF_TEST_ALL") ? 1 : 7;    /* make check: every one */
     uint64_t want, got;
-    (void)state;
-    assert_int_equal(whole_life(&hooks, &want), TRF_OK);
+    assert_int_equal(whole_life(&hooks, precision, &want), TRF_OK);
     calls = gpu_on_cpu.calls - first;
     assert_true(calls > 300);
     for (at = 1; at <= calls; at += stride, tried++) {
         trf_status status;
         gpu_on_cpu.fail_at = gpu_on_cpu.calls + at;
-        status = whole_life(&hooks, &got);
+        status = whole_life(&hooks, precision, &got);
         if (status != TRF_OK) {
             failures++;
             if (status != TRF_E_BACKEND && status != TRF_E_NOMEM)
@@ -452,6 +545,13 @@ static void test_every_call_fails(void **state)
     }
     gpu_on_cpu.fail_at = 0;
     assert_true(failures > tried * 3 / 4);
+}
+
+static void test_every_call_fails(void **state)
+{
+    (void)state;
+    every_call_fails(TRF_PRECISION_FLOAT32);
+    every_call_fails(TRF_PRECISION_BF16);
 }
 
 /* No GPU, too few of them, a number below 0: a sentence, and the CPU goes on. */
@@ -479,6 +579,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training_equals_the_cpu),
+        cmocka_unit_test(test_training_in_16_bits),
+        cmocka_unit_test(test_precision),
         cmocka_unit_test(test_answers_equal_the_cpu),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_loss),

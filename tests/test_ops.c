@@ -734,7 +734,7 @@ static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t ou
     if (packed) {
         trf__pack j;
         j.copies = plain_empty((out + 15) / 16 * 16 * in);
-        j.weights = plain; j.offset = 0; j.out = out; j.in = in;
+        j.weights = plain; j.offset = 0; j.out = out; j.in = in; j.matrix = 1;
         ASIDE(run, pack, &j);
         w.copy = j.copies;
     }
@@ -926,7 +926,7 @@ static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t
     trf_real *weights = plain_random(n, 1), *copies = plain_fill(plain_empty(n), n, sentinel);
     uint64_t hash;
     trf__pack j;
-    j.copies = copies; j.weights = weights; j.offset = offset; j.out = out; j.in = in;
+    j.copies = copies; j.weights = weights; j.offset = offset; j.out = out; j.in = in; j.matrix = 1;
     OP(run, pack, &j);
     for (i = 0; i < n; i++)
         if (i < offset || i >= offset + padded * in) assert_true((double)copies[i] == sentinel);

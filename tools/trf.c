@@ -203,7 +203,7 @@ enum kind {
     LONG_NUMBER,    /* int64_t, not negative */
     LONG_COUNT,     /* int64_t, at least 1 */
     SEED,           /* uint64_t */
-    DEVICE,         /* trf_device, but for its threads */
+    DEVICE,         /* trf_device: its kind and index */
     REAL            /* double */
 };
 
@@ -399,6 +399,8 @@ static const struct row rows[] = {
      "answer each line at once; goes without saying when the input is a terminal", NULL},
     {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
+    {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
+     "on a GPU: bf16 makes products of 16 bits, several times as fast; weights and sums keep 32", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
 };
 

@@ -1,0 +1,575 @@
+/* Every op of the CUDA column beside its twin on the CPU, with the same numbers: in float32 to 1e-5, in bf16 to 1e-2.
+   Lengths, widths, heads and vocabularies are multiples of nothing. */
+#define TRF_WITH_CUDA
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "gpu.h"
+
+static trf_error err;
+
+/* -----------------------------------------------------------------------------------------------
+   The same things in three places: on the CPU, on CUDA in float32, on CUDA in bf16. */
+
+enum { CPU, FLOAT, NARROW, PLACES };
+static trf__run runs[PLACES];
+static const char *const places[PLACES] = { "the CPU", "CUDA in float32", "CUDA in bf16" };
+static const double tolerances[PLACES] = { 0, 1e-5, 1e-2 };
+
+enum { MOST_THINGS = 64 };
+static struct thing { void *at[PLACES]; } things[MOST_THINGS];
+static int n_things;
+
+static void open_all(void)
+{
+    trf_hooks none;
+    trf_device device = trf_device_default();
+    int r;
+    memset(&none, 0, sizeof none);
+    device.threads = 1;
+    for (r = 0; r < PLACES; r++) {
+        device.kind = r == CPU ? TRF_DEVICE_CPU : TRF_DEVICE_CUDA;
+        device.precision = r == NARROW ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
+        runs[r] = trf__run_on(&device, &none);
+        if (runs[r].backend->open(&runs[r], &err) || runs[r].backend->reserve(&runs[r], 256, 160, &err))
+            fail_msg("%s: %s", places[r], err.message);
+    }
+}
+
+/* Everything made since the last call. */
+static void forget(void)
+{
+    while (n_things > 0) {
+        struct thing *t = &things[--n_things];
+        int r;
+        for (r = 0; r < PLACES; r++) runs[r].backend->free(&runs[r], t->at[r], 0);
+    }
+}
+
+static struct thing *bring(const void *what, size_t bytes, int r)
+{
+    struct thing *t = &things[n_things];
+    assert_true(n_things < MOST_THINGS);
+    t->at[r] = runs[r].backend->alloc(&runs[r], bytes);
+    assert_non_null(t->at[r]);
+    runs[r].backend->upload(&runs[r], t->at[r], what, bytes);
+    if (r == PLACES - 1) n_things++;
+    return t;
+}
+
+static struct thing *bytes_of(const void *what, size_t bytes)
+{
+    int r;
+    for (r = 0; r < PLACES - 1; r++) bring(what, bytes, r);
+    return bring(what, bytes, r);
+}
+static struct thing *ints(const int32_t *what, int64_t n) { return bytes_of(what, (size_t)n * sizeof *what); }
+
+/* Random numbers between -1 and 1 that bf16 has, times `scale`, a power of two. */
+static trf_real *random_numbers(int64_t n, double scale)
+{
+    static uint64_t seed = 1;
+    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 1);
+    int64_t i;
+    seed++;
+    for (i = 0; i < n; i++) x[i] = (trf_real)(scale * (floor(256 * trf__uniform(seed, 3, (uint64_t)i)) - 128) / 128);
+    return x;
+}
+
+static struct thing *reals(int64_t n, double scale)
+{
+    trf_real *x = random_numbers(n, scale);
+    struct thing *t = bytes_of(x, (size_t)n * sizeof *x);
+    free(x);
+    return t;
+}
+
+static struct thing *acts(int64_t n, double scale)
+{
+    trf_real *x = random_numbers(n, scale);
+    uint16_t *narrow = (uint16_t *)malloc((size_t)n * sizeof *narrow + 1);
+    struct thing *t;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        narrow[i] = (uint16_t)(bits >> 16);
+    }
+    bring(x, (size_t)n * sizeof *x, CPU);
+    bring(x, (size_t)n * sizeof *x, FLOAT);
+    t = bring(narrow, (size_t)n * sizeof *narrow, NARROW);
+    free(x);
+    free(narrow);
+    return t;
+}
+
+/* A matrix, or a bias behind its matrix, with the copies of 16 bits. */
+static struct thing *weights, *copies;
+static void make_weights(int64_t n)
+{
+    trf__pack pack = { NULL, NULL, 0, n, 1, 0 };
+    weights = reals(n, 1);
+    copies = bytes_of(weights->at[CPU], (size_t)n * 2);
+    pack.copies = copies->at[NARROW];
+    pack.weights = (const trf_real *)weights->at[NARROW];
+    runs[NARROW].backend->pack(&runs[NARROW], &pack);
+}
+static trf__mat mat_on(int r, int64_t row)
+{
+    trf__mat m = { (const trf_real *)weights->at[r], r == NARROW ? copies->at[r] : NULL, row };
+    return m;
+}
+static const trf_real *bias_on(int r, int64_t at) { return (const trf_real *)weights->at[r] + at; }
+
+static trf_real *numbers_of(const struct thing *t, int r, int64_t n, int act)
+{
+    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 1);
+    const trf__run *run = &runs[r];
+    if (act) run->backend->fetch(run, x, (const trf__act *)t->at[r], n);
+    else run->backend->download(run, x, t->at[r], (size_t)n * sizeof *x);
+    if (run->backend->sync(run, &err)) fail_msg("%s: %s", places[r], err.message);
+    return x;
+}
+
+static void same(const char *what, int64_t a, int64_t b, const struct thing *t, int64_t n, int act)
+{
+    trf_real *want = numbers_of(t, CPU, n, act);
+    int r;
+    for (r = FLOAT; r < PLACES; r++) {
+        trf_real *got = numbers_of(t, r, n, act);
+        double difference = 0, size = 0;
+        int64_t i;
+        for (i = 0; i < n; i++) {
+            difference += ((double)want[i] - (double)got[i]) * ((double)want[i] - (double)got[i]);
+            size += (double)want[i] * (double)want[i];
+        }
+        if (!(sqrt(difference) <= tolerances[r] * sqrt(size)))
+            fail_msg("%s of %d, %d on %s: off by %g of %g", what, (int)a, (int)b, places[r], sqrt(difference),
+                     sqrt(size));
+        free(got);
+    }
+    free(want);
+}
+
+#define ACT(t)  ((trf__act *)(t)->at[r])
+#define REAL(t) ((trf_real *)(t)->at[r])
+#define INT(t)  ((const int32_t *)(t)->at[r])
+#define ON      runs[r].backend
+#define EVERYWHERE for (r = 0; r < PLACES; r++)
+
+/* -----------------------------------------------------------------------------------------------
+   Rows of ragged sentences, and what a step is. */
+
+static const int32_t lengths[] = { 1, 15, 0, 16, 17, 63, 64, 65, 200 };
+static const int32_t others[] = { 3, 16, 2, 65, 0, 33, 64, 200, 65 };
+enum { SENTENCES = 9, ROWS = 441, OTHERS = 448 };
+
+static struct thing *sentences, *positions;
+
+static void make_rows(void)
+{
+    static int32_t sentence[ROWS], position[ROWS];
+    trf__now now = { 12345, 678, 9, 0.001 };
+    struct thing *t;
+    int64_t row = 0;
+    int32_t s, k;
+    int r;
+    for (s = 0; s < SENTENCES; s++)
+        for (k = 0; k < lengths[s]; k++, row++) { sentence[row] = s + 3; position[row] = k; }
+    sentences = ints(sentence, ROWS);
+    positions = ints(position, ROWS);
+    t = bytes_of(&now, sizeof now);
+    EVERYWHERE runs[r].now = (const trf__now *)t->at[r];
+}
+static trf__rows rows_on(int r) { trf__rows at = { INT(sentences), INT(positions) }; return at; }
+
+static trf__drop drop_of(double p) { return trf__drop_of(p, 77); }
+
+/* -----------------------------------------------------------------------------------------------
+   The ops. */
+
+static void test_embed(void **state)
+{
+    static const int64_t widths[] = { 1, 33, 128, 130 };
+    static int32_t ids[ROWS], groups[2 * ROWS + 1];
+    size_t w;
+    int64_t i, n;
+    int r;
+    (void)state;
+    for (i = 0; i < ROWS; i++) ids[i] = i % 11 == 7 ? -1 : (int32_t)(i * i % 37);
+    n = trf__group_rows(groups, groups + ROWS, ids, ROWS);
+    for (w = 0; w < sizeof widths / sizeof *widths; w++) {
+        int64_t d = widths[w];
+        struct thing *y, *dy, *table, *dtable, *dweight, *t_ids, *first, *t_rows;
+        make_rows();
+        make_weights(37 * d);
+        y = acts(ROWS * d, 1); dy = acts(ROWS * d, 1); dweight = reals(37 * d, 1);
+        table = reals(200 * d, 1); dtable = reals(200 * d, 1);
+        t_ids = ints(ids, ROWS); t_rows = ints(groups, ROWS); first = ints(groups + ROWS, n + 1);
+        EVERYWHERE {
+            trf__embed e;
+            trf__embed_gradient g;
+            e.y = ACT(y); e.weight = bias_on(r, 0); e.table = REAL(table); e.ids = INT(t_ids); e.at = rows_on(r);
+            e.rows = ROWS; e.d = d; e.scale = 2; e.drop = drop_of(0.25);
+            ON->embed(&runs[r], &e);
+            g.dweight = REAL(dweight); g.dtable = REAL(dtable); g.dy = ACT(dy); g.ids = INT(t_ids);
+            g.groups.rows = INT(t_rows); g.groups.first = INT(first); g.groups.n = n;
+            g.at = rows_on(r); g.rows = ROWS; g.d = d; g.vocab = 37; g.positions = 200;
+            g.scale = 2; g.drop = drop_of(0.25); g.first = w % 2 == 0; g.first_table = w % 2 == 1;
+            ON->embed_gradient(&runs[r], &g);
+        }
+        same("embed", ROWS, d, y, ROWS * d, 1);
+        same("dweight", 37, d, dweight, 37 * d, 0);
+        same("dtable", 200, d, dtable, 200 * d, 0);
+        forget();
+    }
+}
+
+/* Products with a part of a matrix, with and without a bias; the gradient is set and is added to. */
+static void test_linear(void **state)
+{
+    static const int64_t shapes[][3] = { { 1, 1, 1 }, { 17, 33, 5 }, { 64, 40, 96 }, { 200, 7, 64 }, { 0, 3, 3 } };
+    size_t s;
+    int r;
+    (void)state;
+    for (s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int64_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2];
+        struct thing *x, *y, *dx, *dy, *dw, *db;
+        make_weights((out + 2) * in + out);
+        x = acts(rows * in, 1); y = acts(rows * out, 1); dx = acts(rows * in, 1); dy = acts(rows * out, 1);
+        dw = reals(out * in, 1); db = reals(out, 1);
+        EVERYWHERE {
+            trf__linear l;
+            trf__linear_dx g;
+            trf__linear_dw w;
+            l.y = ACT(y); l.x = ACT(x); l.w = mat_on(r, 2); l.b = s % 2 ? bias_on(r, (out + 2) * in) : NULL;
+            l.rows = rows; l.out = out; l.in = in;
+            ON->linear(&runs[r], &l);
+            g.dx = ACT(dx); g.dy = ACT(dy); g.w = mat_on(r, 2); g.rows = rows; g.out = out; g.in = in; g.add = s % 2;
+            ON->linear_dx(&runs[r], &g);
+            w.dw = REAL(dw); w.db = s == 0 ? NULL : REAL(db); w.dy = ACT(dy); w.x = ACT(x);
+            w.rows = rows; w.out = out; w.in = in; w.first = s % 2 == 0;
+            ON->linear_dw(&runs[r], &w, 1);
+        }
+        same("linear", rows, out, y, rows * out, 1);
+        same("dx", rows, in, dx, rows * in, 1);
+        same("dw", out, in, dw, out * in, 0);
+        same("db", out, 1, db, out, 0);
+        forget();
+    }
+}
+
+static void test_activate(void **state)
+{
+    static const int64_t widths[] = { 1, 37, 256 };
+    size_t w;
+    int kind, r;
+    (void)state;
+    for (kind = TRF_RELU; kind <= TRF_SILU; kind++)
+        for (w = 0; w < sizeof widths / sizeof *widths; w++) {
+            int64_t n = ROWS * widths[w];
+            struct thing *a, *h, *da, *dh;
+            make_rows();
+            a = acts(n, 1); h = acts(n, 4); da = acts(n, 1); dh = acts(n, 1);
+            EVERYWHERE {
+                trf__activate f;
+                trf__activate_gradient g;
+                f.a = ACT(a); f.h = ACT(h); f.rows = ROWS; f.width = widths[w]; f.kind = kind; f.at = rows_on(r);
+                f.drop = drop_of(w == 1 ? 0 : 0.1);
+                ON->activate(&runs[r], &f);
+                g.dh = ACT(dh); g.da = ACT(da); g.h = ACT(h); g.rows = ROWS; g.width = widths[w]; g.kind = kind;
+                g.at = rows_on(r); g.drop = f.drop;
+                ON->activate_gradient(&runs[r], &g);
+            }
+            same("activate", kind, widths[w], a, n, 1);
+            same("activate_gradient", kind, widths[w], dh, n, 1);
+            forget();
+        }
+}
+
+/* Both directions, by all rules of who sees whom; the weights alone. */
+static void attention(int heads, int64_t d_head, int causal, double p)
+{
+    int64_t d = heads * d_head, queries = 0, keys = 0, most = 0;
+    trf__span spans[SENTENCES];
+    struct thing *t_spans, *q, *kv, *out, *stats, *dout, *dq, *dkv, *weights_of;
+    int s, r;
+    for (s = 0; s < SENTENCES; s++) {
+        spans[s].query = (int32_t)queries; spans[s].n_query = lengths[s];
+        spans[s].key = (int32_t)keys; spans[s].n_key = causal ? lengths[s] + 3 : others[s];
+        spans[s].sentence = s + 3;
+        queries += lengths[s];
+        keys += spans[s].n_key;
+        most = spans[s].n_key > most ? spans[s].n_key : most;
+    }
+    make_rows();
+    t_spans = bytes_of(spans, sizeof spans);
+    q = acts(queries * d, 2); kv = acts(keys * 2 * d, 2); out = acts(queries * d, 1); dout = acts(queries * d, 1);
+    dq = acts(queries * d, 1); dkv = acts(keys * 2 * d, 1); stats = reals(queries * heads * 2, 1);
+    weights_of = reals(200 * most, 1);
+    EVERYWHERE {
+        trf__attention a;
+        trf__attention_gradient g;
+        trf__attention_weights w;
+        a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), d); a.in.ldq = d; a.in.ldk = 2 * d;
+        a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
+        a.in.most_queries = 200; a.in.most_keys = most;
+        a.in.key_rows = NULL; a.in.key_stride = 0;
+        a.in.heads = heads; a.in.d_head = (int)d_head; a.in.causal = causal; a.in.drop = drop_of(p);
+        a.out = ACT(out); a.stats = REAL(stats);
+        ON->attention(&runs[r], &a);
+        g.in = a.in; g.dq = ACT(dq); g.dk = ACT(dkv); g.dv = trf__act_at(&runs[r], ACT(dkv), d);
+        g.dout = ACT(dout); g.out = ACT(out); g.stats = REAL(stats);
+        ON->attention_gradient(&runs[r], &g);
+        w.in = a.in; w.in.spans = a.in.spans + 8; w.in.n_spans = 1; w.weights = REAL(weights_of); w.head = heads - 1;
+        ON->attention_weights(&runs[r], &w);
+    }
+    same("attention", heads, d_head, out, queries * d, 1);
+    same("dq", heads, d_head, dq, queries * d, 1);
+    same("dk and dv", heads, d_head, dkv, keys * 2 * d, 1);
+    same("weights", heads, d_head, weights_of, 200 * spans[8].n_key, 0);
+    forget();
+}
+
+static void test_attention(void **state)
+{
+    static const int64_t d_heads[] = { 8, 1, 15, 16, 17, 32, 40, 64, 65, 128 };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof d_heads / sizeof *d_heads; i++)
+        attention(i == 0 ? 3 : 1, d_heads[i], i % 2 == 1, i % 3 == 0 ? 0 : 0.2);
+    attention(2, 64, 1, 0.1);
+    attention(1, 64, 0, 0);
+}
+
+/* A row a token: its keys are scattered over a cache. */
+static void test_cached_attention(void **state)
+{
+    enum { QUERIES = 5, SLOTS = 70, HEADS = 2, WIDE = 24 };
+    static int32_t key_rows[QUERIES * SLOTS];
+    trf__span spans[QUERIES];
+    struct thing *t_spans, *t_keys, *q, *kv, *out;
+    int i, k, r;
+    (void)state;
+    memset(spans, 0, sizeof spans);
+    for (i = 0; i < QUERIES; i++) {
+        spans[i].query = i; spans[i].n_query = 1;
+        spans[i].n_key = 1 + i * 17;
+        for (k = 0; k < SLOTS; k++) key_rows[i * SLOTS + k] = (k * 7 + i * 3) % SLOTS;
+    }
+    t_spans = bytes_of(spans, sizeof spans);
+    t_keys = ints(key_rows, QUERIES * SLOTS);
+    q = acts(QUERIES * HEADS * WIDE, 2); kv = acts(SLOTS * 2 * HEADS * WIDE, 2); out = acts(QUERIES * HEADS * WIDE, 1);
+    EVERYWHERE {
+        trf__attention a;
+        memset(&a, 0, sizeof a);
+        a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), HEADS * WIDE);
+        a.in.ldq = HEADS * WIDE; a.in.ldk = 2 * HEADS * WIDE;
+        a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = QUERIES;
+        a.in.most_queries = 1; a.in.most_keys = SLOTS;
+        a.in.key_rows = INT(t_keys); a.in.key_stride = SLOTS;
+        a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
+        a.out = ACT(out);
+        runs[r].now = NULL;
+        ON->attention(&runs[r], &a);
+    }
+    same("attention over a cache", QUERIES, SLOTS, out, QUERIES * HEADS * WIDE, 1);
+    forget();
+}
+
+static void test_norm(void **state)
+{
+    static const int64_t widths[] = { 1, 8, 33, 128, 200, 513 };
+    size_t w;
+    int r, rule;
+    (void)state;
+    for (rule = TRF_NORM_STANDARD; rule <= TRF_NORM_ANNOTATED; rule++)
+        for (w = 0; w < sizeof widths / sizeof *widths; w++) {
+            int64_t d = widths[w], n = ROWS * d;
+            struct thing *s, *y, *x, *sub, *stats, *ds, *dsub, *dgain, *dbias, *dy, *dy2, *ds_in;
+            make_rows();
+            make_weights(2 * d);
+            s = acts(n, 1); y = acts(n, 1); x = acts(n, 4); sub = acts(n, 4); stats = reals(2 * ROWS, 1);
+            ds = acts(n, 1); dsub = acts(n, 1); dgain = reals(d, 1); dbias = reals(d, 1);
+            dy = acts(n, 1); dy2 = acts(n, 1); ds_in = acts(n, 1);
+            EVERYWHERE {
+                trf__norm f;
+                trf__norm_gradient g;
+                f.s = ACT(s); f.y = ACT(y); f.stats = REAL(stats); f.x = ACT(x); f.sub = ACT(sub);
+                f.gain = bias_on(r, 0); f.bias = bias_on(r, d); f.rows = ROWS; f.d = d; f.epsilon = 1e-5;
+                f.rule = rule; f.at = rows_on(r); f.drop = drop_of(0.3);
+                ON->add_norm(&runs[r], &f);
+                g.ds = ACT(ds); g.dsub = ACT(dsub); g.dgain = REAL(dgain); g.dbias = REAL(dbias); g.dy = ACT(dy);
+                g.dy2 = w % 2 ? ACT(dy2) : NULL; g.ds_in = w % 3 ? ACT(ds_in) : NULL; g.s = ACT(s);
+                g.stats = REAL(stats); g.gain = bias_on(r, 0); g.rows = ROWS; g.d = d; g.epsilon = 1e-5;
+                g.rule = rule; g.first = w % 2 == 0; g.at = rows_on(r); g.drop = f.drop;
+                if (d > 1) ON->norm_gradient(&runs[r], &g);     /* of one feature the gradient is rounding */
+            }
+            same("s", rule, d, s, n, 1);
+            same("y", rule, d, y, n, 1);
+            if (d > 1) {
+                same("ds", rule, d, ds, n, 1);
+                same("dsub", rule, d, dsub, n, 1);
+                same("dgain", rule, d, dgain, d, 0);
+                same("dbias", rule, d, dbias, d, 0);
+            }
+            forget();
+        }
+}
+
+static void test_cross_entropy(void **state)
+{
+    static const int64_t shapes[][3] = { { 5, 3, 3 }, { 300, 37, 5 }, { 17, 1001, 33 }, { 0, 9, 4 }, { 65, 70, 40 } };
+    size_t s;
+    int r;
+    (void)state;
+    for (s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        int64_t rows = shapes[s][0], vocab = shapes[s][1], d = shapes[s][2], i;
+        int32_t *targets = (int32_t *)malloc((size_t)rows * sizeof *targets + 1);
+        struct thing *x, *dx, *dw, *db, *slots, *t_targets, *row_loss, *row_nll;
+        trf__sums sums[PLACES];
+        for (i = 0; i < rows; i++) targets[i] = i % 7 == 3 ? -1 : (int32_t)(1 + i * 31 % (vocab - 1));
+        make_weights(vocab * d + vocab);
+        x = acts(rows * d, 1); dx = acts(rows * d, 1); dw = reals(vocab * d, 1); db = reals(vocab, 1);
+        slots = reals(TRF__SLOTS, 0); t_targets = ints(targets, rows);
+        row_loss = reals(2 * rows, 0); row_nll = reals(2 * rows, 0);
+        EVERYWHERE {
+            size_t bytes = ON->loss_room(&runs[r].device, rows, vocab, d);
+            void *room = ON->alloc(&runs[r], bytes), *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
+            trf__loss l;
+            memset(&l, 0, sizeof l);
+            trf__smooth(&l, 0.1, s % 2 ? TRF_SMOOTH_NO_PAD_KL : TRF_SMOOTH_UNIFORM, vocab, 0);
+            l.row_loss = (double *)(void *)row_loss->at[r]; l.row_nll = (double *)(void *)row_nll->at[r];
+            l.sums = (trf__sums *)device_sums; l.slots = REAL(slots); l.room = room;
+            l.dx = ACT(dx); l.dw = REAL(dw); l.db = REAL(db); l.x = ACT(x); l.w = mat_on(r, 0);
+            l.bias = bias_on(r, vocab * d); l.targets = INT(t_targets);
+            l.rows = rows; l.d = d; l.source_rows = 3; l.first = s % 2 == 0;
+            ON->cross_entropy(&runs[r], &l);
+            ON->download(&runs[r], &sums[r], device_sums, sizeof sums[r]);
+            assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
+            ON->free(&runs[r], room, bytes);
+            ON->free(&runs[r], device_sums, sizeof(trf__sums));
+            assert_true(fabs(sums[r].loss - sums[CPU].loss) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].loss));
+            assert_true(fabs(sums[r].nll - sums[CPU].nll) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
+            assert_true(sums[r].tokens == sums[CPU].tokens);
+        }
+        same("dx", rows, vocab, dx, rows * d, 1);
+        same("dw", rows, vocab, dw, vocab * d, 0);
+        same("db", rows, vocab, db, vocab, 0);
+        free(targets);
+        forget();
+    }
+}
+
+/* Several steps of Adam: weights, moments, and the copy that products read. */
+static void test_adam(void **state)
+{
+    enum { N = 5000 };
+    static const trf__tile tiles[] = { { 0, 4096, 1 }, { 4096, 900, 0 }, { 4996, 4, 1 } };
+    struct thing *m, *v, *g, *t_tiles, *partial, *slots;
+    trf_real slot[TRF__SLOTS] = { 0 };
+    trf_real *wide, *narrow;
+    int r, step;
+    int64_t i;
+    (void)state;
+    make_rows();
+    make_weights(N);
+    m = reals(N, 0); v = reals(N, 0); g = reals(N, 1);
+    t_tiles = bytes_of(tiles, sizeof tiles);
+    partial = reals(6, 0);
+    slot[TRF__SLOT_TOKENS] = 7;
+    slots = bytes_of(slot, sizeof slot);
+    EVERYWHERE {
+        trf__verdict *verdict = (trf__verdict *)ON->alloc(&runs[r], sizeof *verdict);
+        ON->zero(&runs[r], verdict, sizeof *verdict);
+        for (step = 0; step < 3; step++) {
+            trf__clip c;
+            trf__adam a;
+            c.verdict = verdict; c.partial = (double *)(void *)partial->at[r]; c.gradients = REAL(g);
+            c.slots = REAL(slots); c.tiles = (const trf__tile *)t_tiles->at[r]; c.n_tiles = 3; c.clip_norm = 0.5;
+            ON->clip(&runs[r], &c);
+            a.p = REAL(weights); a.m = REAL(m); a.v = REAL(v); a.copy = r == NARROW ? copies->at[r] : NULL;
+            a.g = REAL(g); a.tiles = c.tiles; a.n_tiles = 3; a.verdict = verdict;
+            a.beta1 = 0.9; a.beta2 = 0.98; a.epsilon = 1e-9; a.weight_decay = 0.01;
+            a.optimizer = (int)TRF_ADAMW; a.epsilon_rule = (int)trf_train_defaults().epsilon_rule;
+            ON->adam(&runs[r], &a);
+        }
+        ON->sync(&runs[r], &err);
+        ON->free(&runs[r], verdict, sizeof *verdict);
+    }
+    same("weights", N, 0, weights, N, 0);
+    same("m", N, 0, m, N, 0);
+    same("v", N, 0, v, N, 0);
+    wide = numbers_of(weights, NARROW, N, 0);
+    narrow = numbers_of(copies, NARROW, N, 1);
+    for (i = 0; i < N; i++) assert_true(fabs((double)wide[i] - (double)narrow[i]) <= fabs((double)wide[i]) / 256);
+    free(wide);
+    free(narrow);
+    forget();
+}
+
+static void test_top(void **state)
+{
+    enum { ROWS_OF_TOP = 9, VOCAB = 1003, WIDE = 33, WANTED = 8 };
+    static const int32_t only[ROWS_OF_TOP] = { TRF__ANY, TRF__NOT_EOS, 5, TRF__ANY, 2, TRF__ANY, TRF__ANY, 900, 0 };
+    struct thing *x, *t_only, *ids, *scores;
+    double *want, *got;
+    int32_t *want_ids, *got_ids;
+    int r, i;
+    (void)state;
+    make_weights(VOCAB * WIDE + VOCAB);
+    x = acts(ROWS_OF_TOP * WIDE, 1); t_only = ints(only, ROWS_OF_TOP);
+    ids = reals(ROWS_OF_TOP * WANTED, 0); scores = reals(2 * ROWS_OF_TOP * WANTED, 0);
+    EVERYWHERE {
+        size_t bytes = ON->top_room(&runs[r].device, ROWS_OF_TOP, VOCAB);
+        void *room = ON->alloc(&runs[r], bytes);
+        trf__top t;
+        t.log_probabilities = (double *)(void *)scores->at[r]; t.ids = (int32_t *)(void *)ids->at[r]; t.room = room;
+        t.x = ACT(x); t.w = mat_on(r, 0); t.bias = bias_on(r, VOCAB * WIDE);
+        t.rows = ROWS_OF_TOP; t.vocab = VOCAB; t.d = WIDE; t.n = WANTED;
+        t.banned[0] = 0; t.banned[1] = -1; t.only = INT(t_only); t.eos = 2;
+        ON->top(&runs[r], &t);
+        assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
+        ON->free(&runs[r], room, bytes);
+    }
+    /* products of numbers that 16 bits hold are exact in all places but for the order of sums */
+    want = (double *)(void *)numbers_of(scores, CPU, 2 * ROWS_OF_TOP * WANTED, 0);
+    want_ids = (int32_t *)(void *)numbers_of(ids, CPU, ROWS_OF_TOP * WANTED, 0);
+    for (r = FLOAT; r < PLACES; r++) {
+        got = (double *)(void *)numbers_of(scores, r, 2 * ROWS_OF_TOP * WANTED, 0);
+        got_ids = (int32_t *)(void *)numbers_of(ids, r, ROWS_OF_TOP * WANTED, 0);
+        for (i = 0; i < ROWS_OF_TOP * WANTED; i++) {
+            assert_int_equal(got_ids[i], want_ids[i]);
+            assert_true(got[i] == want[i] || fabs(got[i] - want[i]) < 1e-5);
+        }
+        free(got);
+        free(got_ids);
+    }
+    free(want);
+    free(want_ids);
+    forget();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_activate),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_cached_attention),
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_top),
+    };
+    int r, failed;
+    open_all();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (r = 0; r < PLACES; r++) runs[r].backend->close(&runs[r]);
+    return failed;
+}
