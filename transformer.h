@@ -1742,6 +1742,11 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   a run with no state (a model's) works behind all that other runs have asked for
 // On the CPU the device's memory is the host's, and all happens at once.
 //
+// Asking costs time too, on a GPU more than a small op itself. So a backend may keep a list of ops that it was asked
+// for, and play it again: `replay`, with the list's shape, has done so (1), or the list is asked for op by op and
+// `asked` ends it. Nothing but what is on the device may differ between two lists of one shape; for shapes to come
+// again, a training batch is filled up to as many rows, and spans, as `fill` wants.
+//
 // Every op takes 0 rows. Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=)
 // too, for the first micro-batch of a step. Outputs overlap no input, except where a struct says so.
 // -----------------------------------------------------------------------------------------------
@@ -1751,8 +1756,11 @@ typedef struct trf__act trf__act;       /* never defined */
 /* What changes from step to step: one block on the device, so that a recorded step can be played again. */
 typedef struct trf__now {
     uint32_t key0, key1, step;          /* of every random decision: the seed, and the number of the update */
-    double learning_rate;
+    double learning_rate, source_tokens;        /* source_tokens: of this batch, only counted, into the slots */
 } trf__now;
+
+/* What a list of ops is made from, besides what it reads on the device: lists of equal shapes are the same list. */
+typedef struct trf__shape { int64_t n[11]; } trf__shape;
 
 /* Who computes has one of these; a model, which only owns memory, has one without a state. */
 typedef struct trf__run {
@@ -1795,7 +1803,8 @@ typedef struct trf__embed {
     trf__drop drop;
 } trf__embed;
 
-/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in order. */
+/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in order. Lists at
+   the end may be empty. */
 typedef struct trf__groups { const int32_t *rows, *first; int64_t n; } trf__groups;
 
 typedef struct trf__embed_gradient {
@@ -1926,7 +1935,7 @@ typedef struct trf__loss {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
-    int64_t rows, vocab, d, source_rows;        /* source_rows: only counted, into the slots */
+    int64_t rows, vocab, d;
     double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column; entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
@@ -2033,6 +2042,11 @@ typedef struct trf__backend {
     void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
     trf_status (*sync)(const trf__run *run, trf_error *err);
+    /* Lists of ops. asked: whole 0: what was asked for is only part of the list; returns 0 if all of it has to be
+       asked for once more. */
+    int64_t (*fill)(const trf__run *run, int64_t n);
+    int (*replay)(const trf__run *run, const trf__shape *shape);
+    int (*asked)(const trf__run *run, int whole);
     /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, in
        proportion to its size; 0 if it wants none. */
     size_t (*element)(const trf_device *device);
@@ -2387,6 +2401,11 @@ TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
     (void)run; (void)err;
     return TRF_OK;
 }
+
+/* To ask costs nothing: no list is kept. */
+TRF__FN int64_t trf__cpu_fill(const trf__run *run, int64_t n) { (void)run; return n; }
+TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape) { (void)run; (void)shape; return 0; }
+TRF__FN int trf__cpu_asked(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
@@ -3408,7 +3427,7 @@ TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slo
 #endif
 
 /* The sums go where they are wanted. */
-TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__sums *sums)
+TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf__sums *sums)
 {
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
@@ -3418,12 +3437,12 @@ TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__sums *sums)
     trf__slot_add(l->slots, TRF__SLOT_NLL, sums->nll);
     trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums->correct);
     trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums->tokens);
-    trf__slot_add(l->slots, TRF__SLOT_SOURCE, (double)l->source_rows);
+    trf__slot_add(l->slots, TRF__SLOT_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
 
 /* The sums over all rows, in their order. */
-TRF__FN void trf__loss_sums(const trf__loss *l, const int32_t *hit)
+TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32_t *hit)
 {
     trf__sums sums;
     int64_t i;
@@ -3434,7 +3453,7 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const int32_t *hit)
         sums.correct += hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
-    trf__loss_told(l, &sums);
+    trf__loss_told(l, now, &sums);
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -3454,7 +3473,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
 #endif
     }
-    trf__loss_sums(l, job.hit);
+    trf__loss_sums(l, run->now, job.hit);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -3740,6 +3759,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 // Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
 //
 // All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
+// Only while a list of ops is recorded they go elsewhere; the graph made of them is then asked for as one.
 // -----------------------------------------------------------------------------------------------
 #if TRF__CUDA
 #if defined(TRF_DOUBLE)
@@ -3768,8 +3788,15 @@ typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__pl
 /* Uploads wait here until the device has read them. */
 typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
 
-enum { TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4, TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20,
-       TRF__CUDA_BLOCKS = 1 << 20 };
+/* A list of ops that has been asked for: once, or so often that it is recorded. */
+typedef struct trf__recorded {
+    trf__shape shape;
+    int64_t used;               /* when it was asked for last; 0: never */
+    cudaGraphExec_t graph;      /* NULL: not recorded */
+} trf__recorded;
+
+enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
+       TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
 
 typedef struct trf__cuda {
     cublasLtHandle_t lt;
@@ -3778,6 +3805,10 @@ typedef struct trf__cuda {
     float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the next one */
+    cudaStream_t recorder;      /* where ops go while they are recorded */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: one of the lists, or NULL */
+    int64_t lists_asked;
+    int cannot_record;
     int failed;                 /* 1: nothing is asked for any more, */
     char said[160];             /* because of this */
     trf__plan plans[TRF__CUDA_PLANS];
@@ -3801,6 +3832,12 @@ TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
 {
     if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
     return e == cudaSuccess;
+}
+
+/* Where things are asked for. */
+TRF__FN cudaStream_t trf__cuda_stream(const trf__run *run)
+{
+    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder : cudaStreamLegacy;
 }
 
 TRF__FN int trf__cuda_works(const trf__run *run) { return !run->state || !trf__cuda_of(run)->failed; }
@@ -3827,7 +3864,7 @@ TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, i
     trf__on_device here(run->device.index);
     dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block((unsigned)threads);
     if (tiles < 1 || !trf__cuda_works(run)) return;
-    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, cudaStreamLegacy));
+    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
 }
 
 /* Every lane gets the sum, or the maximum, over its warp. */
@@ -4025,7 +4062,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
     if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
-                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, cudaStreamLegacy);
+                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_stream(run));
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
@@ -4051,7 +4088,7 @@ TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
 {
     trf__on_device here(run->device.index);
     if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, cudaStreamLegacy));
+        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_stream(run)));
 }
 
 TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
@@ -4059,7 +4096,7 @@ TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, con
 {
     trf__on_device here(run->device.index);
     if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, cudaStreamLegacy));
+        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_stream(run)));
 }
 
 TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
@@ -4131,6 +4168,78 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
     memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
     if (!cuda) trf__cuda_said[0] = 0;
     return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
+}
+
+/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
+   asking hides behind the work. */
+TRF__FN int64_t trf__cuda_fill(const trf__run *run, int64_t n)
+{
+    int64_t power = 8;
+    (void)run;
+    while (power < n) power *= 2;
+    return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
+}
+
+/* The list of this shape, or the one that has waited longest, emptied. */
+TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
+{
+    trf__recorded *list = cuda->lists;
+    int i;
+    for (i = 0; i < TRF__CUDA_LISTS; i++) {
+        trf__recorded *other = &cuda->lists[i];
+        if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
+        if (other->used < list->used) list = other;
+    }
+    if (list->graph) (void)cudaGraphExecDestroy(list->graph);
+    TRF__ZERO(*list);
+    list->shape = *shape;
+    return list;
+}
+
+/* No more is tried: op by op it works too. */
+TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
+{
+    (void)cudaGetLastError();
+    cuda->cannot_record = 1;
+}
+
+/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it is recorded. */
+TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list;
+    int before;
+    if (cuda->failed || cuda->cannot_record) return 0;
+    list = trf__cuda_list(cuda, shape);
+    before = list->used > 0;
+    list->used = ++cuda->lists_asked;
+    if (list->graph) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1;
+    if (!before) return 0;
+    if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+        trf__cuda_cannot_record(cuda);
+    else cuda->recording = list;
+    return 0;
+}
+
+/* What has been recorded has not happened yet: it is played for the first time. */
+TRF__FN int trf__cuda_asked(const trf__run *run, int whole)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list = cuda->recording;
+    cudaGraph_t graph = NULL;
+    cudaError_t e;
+    if (!list) return 1;
+    cuda->recording = NULL;
+    e = cudaStreamEndCapture(cuda->recorder, &graph);
+    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
+    if (graph) (void)cudaGraphDestroy(graph);
+    if (!whole || cuda->failed) return 1;
+    if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1;
+    list->graph = NULL;
+    trf__cuda_cannot_record(cuda);
+    return 0;
 }
 
 TRF__FN size_t trf__cuda_element(const trf_device *device)
@@ -4237,7 +4346,9 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
         const int32_t *rows = j.groups.rows;
-        float *dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        float *dw;
+        if (j.groups.first[k] == j.groups.first[k + 1]) continue;
+        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = dw[c];
             for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
@@ -5298,7 +5409,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
 }
 
 /* One block. */
-TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const int32_t *hit)
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
     trf__sums sums = {0, 0, 0, 0};
@@ -5312,7 +5423,7 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const int32_t *hit)
     sums.nll = trf__block_sum(sums.nll, room);
     sums.correct = trf__block_sum(sums.correct, room);
     sums.tokens = trf__block_sum(sums.tokens, room);
-    if (threadIdx.x == 0) trf__loss_told(&l, &sums);
+    if (threadIdx.x == 0) trf__loss_told(&l, now, &sums);
 }
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -5346,7 +5457,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         }
 #endif
     }
-    trf__launch(run, "cross_entropy", 1, TRF__CUDA_THREADS, trf__gpu_loss_sums, *l, hit);
+    trf__launch(run, "cross_entropy", 1, TRF__CUDA_THREADS, trf__gpu_loss_sums, *l, run->now, hit);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5581,6 +5692,9 @@ TRF__FN void trf__cuda_close(trf__run *run)
         if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
         if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
     }
+    for (i = 0; i < TRF__CUDA_LISTS; i++)
+        if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
+    if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
     if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
     if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
     if (cuda->workspace) (void)cudaFree(cuda->workspace);
@@ -5589,7 +5703,7 @@ TRF__FN void trf__cuda_close(trf__run *run)
     run->state = NULL;
 }
 
-/* Events and cuBLASLt's handle, or which of them could not be had. */
+/* Events, a stream and cuBLASLt's handle, or which of them could not be had. */
 TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 {
     uint64_t workspace = TRF__CUDA_WORKSPACE;
@@ -5597,6 +5711,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
     int i;
     for (i = 0; i < TRF__CUDA_STAGES; i++)
         if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
+    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess) return "a stream";
     if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
     if (cublasLtMatmulPreferenceCreate(&cuda->preference)) return "cuBLASLt's preference";
     if (cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
@@ -5661,14 +5776,14 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CPU_TABLE \
     1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
     trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, \
-    trf__cpu_element, trf__cpu_loss_room, trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) \
-    TRF__AND_DW(trf__cpu_linear_dw)
+    trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, trf__cpu_top_room, \
+    trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 #define TRF__CUDA_TABLE \
     0, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, trf__cuda_alloc, \
     trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, trf__cuda_fetch, \
-    trf__cuda_sync, trf__cuda_element, trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes \
-    TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+    trf__cuda_sync, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, trf__cuda_loss_room, \
+    trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
 
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
@@ -7517,7 +7632,7 @@ typedef struct trf__pass {
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
-    int64_t n_sentences;
+    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with */
     trf__now now;                       /* goes in front of the block */
     char *host_block, *device_block; size_t block_bytes;
     int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
@@ -7958,9 +8073,34 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
+/* What a batch is filled up with: sequences that read nothing and are asked for nothing, none longer than `longest`.
+   Their gradients are zeros, so that no weight and no sum knows of them. */
+TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence, int64_t longest)
+{
+    const trf__lists *l = &stack->host;
+    int64_t m = row, k;
+    for (; sequence < stack->n_self; sequence++) {
+        trf__span *span = &l->self[sequence];
+        TRF__ZERO(*span);
+        span->query = span->key = (int32_t)row;
+        span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
+        for (k = 0; k < span->n_query; k++, row++) {
+            l->ids[row] = l->targets[row] = -1;
+            l->position[row] = (int32_t)k;
+            l->sentence[row] = 0;
+        }
+    }
+    if (!pass->training || m == row) return;
+    for (m = 8; m < stack->most_keys; m *= 2) {}
+    stack->most_queries = stack->most_keys = m;         /* of spans shorter than that there are few kinds */
+    for (k = stack->n_groups + 1; k <= stack->rows; k++) l->group_first[k] = l->group_first[stack->n_groups];
+    stack->n_groups = stack->rows;
+}
+
 /* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted.
    */
-TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal)
+TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal,
+                            int64_t longest)
 {
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
@@ -7984,6 +8124,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         at += x->lengths[i];
     }
     if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
+    trf__fill_up(pass, stack, row, x->count, longest);
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
@@ -8019,6 +8160,22 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
 }
 
+/* How many rows and sequences the pass has for what is needed: as many, or, in training, as the backend wants to fill
+   it up to, where that is within the limits. */
+TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
+{
+    const trf__run *run = &pass->run;
+    trf__limits full = *need;
+    int64_t more;
+    if (!pass->training || need->sentences == 0) return full;
+    full.source_rows = run->backend->fill(run, need->source_rows);
+    full.target_rows = run->backend->fill(run, need->target_rows);
+    more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
+    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, need->longest));
+    return full.source_rows <= pass->limits.source_rows && full.target_rows <= pass->limits.target_rows &&
+           full.sentences <= pass->limits.sentences ? full : *need;
+}
+
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    the rows of the batch before stay. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
@@ -8026,7 +8183,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
-    trf__limits need = {0, 0, 0, 0};
+    trf__limits need = {0, 0, 0, 0}, full;
     int64_t i;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
@@ -8040,16 +8197,19 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
                          batch->source.count, batch->target.count);
     TRF__TRY(trf__pass_reserve(pass, &need, err));
+    full = trf__pass_filled(pass, &need);
     pass->n_sentences = need.sentences;
-    pass->encoder.rows = need.source_rows;
-    pass->decoder.rows = need.target_rows;
-    pass->encoder.n_self = source ? need.sentences : 0;
-    pass->decoder.n_self = target ? need.sentences : 0;
-    pass->decoder.n_cross = source && target ? need.sentences : 0;
+    pass->target_rows = need.target_rows;
+    pass->now.source_tokens = (double)need.source_rows;
+    pass->encoder.rows = full.source_rows;
+    pass->decoder.rows = full.target_rows;
+    pass->encoder.n_self = source ? full.sentences : 0;
+    pass->decoder.n_self = target ? full.sentences : 0;
+    pass->decoder.n_cross = source && target ? full.sentences : 0;
     if (trf__block_cut(pass, pass->host_block, 0) > pass->block_bytes)
         return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
-    if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal);
-    if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal);
+    if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
+    if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     for (i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
@@ -8272,7 +8432,6 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.targets = pass->decoder.device.targets;
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
-    l.source_rows = pass->encoder.rows;
     return l;
 }
 
@@ -8725,7 +8884,7 @@ TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *rep
     if (!report) return TRF_OK;
     pass->run.backend->download(&pass->run, &sums, pass->sums, sizeof sums);
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    trf__report_means(report, &sums, (double)pass->encoder.rows);
+    trf__report_means(report, &sums, pass->now.source_tokens);
     report->step = step;
     return TRF_OK;
 }
@@ -8741,6 +8900,31 @@ TRF_API void trf_end_step(trf_trainer *trainer)
     trf_discard_gradients(trainer);
     trainer->step++;
     trainer->begin = trainer->behind;
+}
+
+/* What the ops of a batch are made from. */
+TRF__FN trf__shape trf__pass_shape(const trf__pass *pass)
+{
+    const trf__stack *from = &pass->encoder, *to = &pass->decoder;
+    trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)pass->device_block, pass->first,
+                           from->rows, from->n_self, from->n_groups, from->most_queries,
+                           to->rows, to->n_self, to->n_groups, to->most_queries } };
+    return shape;
+}
+
+/* All ops of a batch, asked for one by one or played again. */
+TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
+{
+    const trf__run *run = &pass->run;
+    trf__shape shape = trf__pass_shape(pass);
+    trf_status status;
+    TRF__TRY(trf__cancel_status(&run->hooks, err));
+    do {
+        if (run->backend->replay(run, &shape)) return TRF_OK;
+        status = trf__pass_forward(pass, err);
+        if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
+    } while (!run->backend->asked(run, status == TRF_OK));
+    return status;
 }
 
 TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
@@ -8761,13 +8945,12 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     pass->first = trainer->micro == 0;
     if (pass->first && trainer->written) trf__pack_weights(pass);
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
-    status = trf__pass_forward(pass, err);
-    if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
+    status = trf__pass_train(pass, o, err);
     pass->run.now = NULL;
     TRF__TRY(status);
     trainer->micro++;
     trainer->sentences += pass->n_sentences;
-    trainer->target_rows += pass->decoder.rows;
+    trainer->target_rows += pass->target_rows;
     return TRF_OK;
 }
 

@@ -29,6 +29,7 @@ static struct apart {
     int off;                            /* 1: objects made now compute on the plain CPU */
     apart_counts n;
     int trains_on_copies;               /* 1: it wants copies of a trainer's weights too */
+    int64_t fills;                      /* training batches are filled up to multiples of this; 0: not */
     int64_t fail_alloc, fail_sync;      /* the alloc that finds nothing; from this sync on, the device is broken */
     const trf__backend *cpu;
     char *base;
@@ -360,6 +361,13 @@ static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64
 {
     return apart.cpu->state_bytes(device, longest, d_head);
 }
+static int64_t apart_fill(const trf__run *run, int64_t n)
+{
+    (void)run;
+    return apart.fills ? trf__round_up(n, apart.fills) : n;
+}
+static int apart_replay(const trf__run *run, const trf__shape *shape) { return apart.cpu->replay(run, shape); }
+static int apart_asked(const trf__run *run, int whole) { return apart.cpu->asked(run, whole); }
 static size_t apart_element(const trf_device *device) { return apart.cpu->element(device); }
 static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
 {
@@ -378,8 +386,8 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
     "apart", 0, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
-    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_element, apart_loss_room,
-    apart_top_room, apart_copy_bytes
+    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_fill, apart_replay,
+    apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
     TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw

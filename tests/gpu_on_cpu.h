@@ -7,7 +7,8 @@
    __syncthreads is a data race. GPU_ORDER=1: threads run downwards; 2 and more: in shuffled orders.
 
    What is asked for waits in a queue until somebody must know: a sync, a download, a free. Launches keep copies of
-   their arguments. Uploads from pinned memory read it when their turn comes. Every call can be made to fail. */
+   their arguments, and so do graphs. Uploads from pinned memory read it when their turn comes. A thread that captures
+   asks for nothing elsewhere, waits for nothing, allocates and frees nothing. Every call can be made to fail. */
 #ifndef GPU_ON_CPU_H
 #define GPU_ON_CPU_H
 
@@ -66,7 +67,7 @@ struct dim3 {
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-gpu_numbers gpu_on_cpu = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 };
+gpu_numbers gpu_on_cpu = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 };
 
 /* One thing at a time: blocks, the queue and the list of memory are the process's. */
 static std::recursive_mutex gpu_lock;
@@ -490,13 +491,19 @@ enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2
        cudaErrorInvalidDevice = 101, cudaErrorUnknown = 999 };
 typedef int cudaMemcpyKind;
 enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
-typedef void *cudaStream_t;
+typedef std::vector<std::function<void()> > gpu_things;
+typedef struct gpu_stream { bool captures; gpu_things things; } *cudaStream_t;
+typedef gpu_things *cudaGraph_t;
+typedef gpu_things *cudaGraphExec_t;
+typedef enum { cudaStreamCaptureModeThreadLocal = 1 } cudaStreamCaptureMode;
+enum { cudaStreamNonBlocking = 1 };
 #define cudaStreamLegacy ((cudaStream_t)1)
 enum { cudaEventDisableTiming = 2 };
 typedef struct gpu_event { size_t behind; } *cudaEvent_t;      /* done when so many things have been */
 typedef struct cudaFuncAttributes { int unused; } cudaFuncAttributes;
 
-static std::vector<std::function<void()> > gpu_queue;
+static gpu_things gpu_queue;
+static thread_local cudaStream_t gpu_captures;     /* the stream that this thread captures, or NULL */
 static size_t gpu_did;                  /* things that have left the queue */
 static std::map<const char *, size_t> gpu_device_memory, gpu_pinned_memory;
 static thread_local cudaError_t gpu_last;
@@ -530,17 +537,24 @@ static inline int gpu_holds(const std::map<const char *, size_t> &list, const vo
 static inline void gpu_flush(void)
 {
     gpu_guard guard(gpu_lock);
-    std::vector<std::function<void()> > now;
+    gpu_things now;
     now.swap(gpu_queue);
     for (size_t i = 0; i < now.size(); i++, gpu_did++) now[i]();
 }
 void gpu_on_cpu_flush(void) { gpu_flush(); }
-static inline void gpu_ask(const std::function<void()> &thing)
+static inline void gpu_ask(cudaStream_t stream, const std::function<void()> &thing)
 {
     gpu_guard guard(gpu_lock);
+    if (gpu_captures && stream != gpu_captures) gpu_fail("asked beside the stream that this thread captures");
+    if (stream != cudaStreamLegacy) {
+        if (!stream->captures) gpu_fail("asked of a stream that does not capture");
+        stream->things.push_back(thing);
+        return;
+    }
     gpu_queue.push_back(thing);
     if (gpu_queue.size() > 4096) gpu_flush();
 }
+static inline void gpu_outside(void) { if (gpu_captures) gpu_fail("a call that must not be made while capturing"); }
 
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -564,6 +578,7 @@ template <class T> static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttri
 static inline cudaError_t gpu_new(std::map<const char *, size_t> &list, void **p, size_t n)
 {
     gpu_guard guard(gpu_lock);
+    gpu_outside();
     *p = n > (size_t)1 << 34 ? NULL : malloc(n);
     if (!*p) return gpu_last = cudaErrorMemoryAllocation;
     memset(*p, 0xFF, std::min(n, (size_t)GPU_POISON));
@@ -578,6 +593,7 @@ static inline void gpu_delete(std::map<const char *, size_t> &list, void *p)
     gpu_guard guard(gpu_lock);
     std::map<const char *, size_t>::iterator i = list.find((const char *)p);
     if (!p) return;
+    gpu_outside();
     if (i == list.end()) gpu_fail("freed what is no memory of this kind");
     gpu_flush();
     gpu_on_cpu.blocks--;
@@ -609,15 +625,15 @@ static inline cudaError_t cudaFreeHost(void *p)
     return cudaSuccess;
 }
 
-static inline cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t)
+static inline cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
     GPU_CALL(cudaErrorUnknown);
     if (!gpu_holds(gpu_device_memory, p, n)) return gpu_last = cudaErrorInvalidValue;
-    gpu_ask([=] { memset(p, value, n); });
+    gpu_ask(stream, [=] { memset(p, value, n); });
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t)
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
     GPU_CALL(cudaErrorUnknown);
@@ -628,15 +644,16 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, 
     if (kind == cudaMemcpyDeviceToHost) gpu_on_cpu.downloads++;
     if (kind == cudaMemcpyHostToDevice && !gpu_holds(gpu_pinned_memory, from, n)) {
         std::vector<char> copy((const char *)from, (const char *)from + n);
-        gpu_ask([=] { memcpy(to, copy.data(), n); });
-    } else gpu_ask([=] { memcpy(to, from, n); });
-    if (kind == cudaMemcpyDeviceToHost) gpu_flush();
+        gpu_ask(stream, [=] { memcpy(to, copy.data(), n); });
+    } else gpu_ask(stream, [=] { memcpy(to, from, n); });
+    if (kind == cudaMemcpyDeviceToHost) { gpu_outside(); gpu_flush(); }
     return cudaSuccess;
 }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
     gpu_guard guard(gpu_lock);
     GPU_CALL(cudaErrorUnknown);
+    gpu_outside();
     gpu_on_cpu.syncs++;
     gpu_flush();
     return cudaSuccess;
@@ -680,13 +697,76 @@ static inline std::function<void()> gpu_bound(void (*kernel)(P...), void **list,
 }
 template <class... P>
 static inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 size, void **list, size_t,
-                                           cudaStream_t)
+                                           cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
     std::function<void()> one = gpu_bound(kernel, list, typename gpu_count<sizeof...(P)>::type());
     GPU_CALL(cudaErrorUnknown);
     gpu_on_cpu.launches++;
-    gpu_ask([=] { gpu_grid(grid, size, one); });
+    gpu_ask(stream, [=] { gpu_grid(grid, size, one); });
+    return cudaSuccess;
+}
+
+/* Streams, for capturing alone, and graphs: lists of what was asked for, arguments included. */
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    GPU_CALL(cudaErrorUnknown);
+    *stream = new gpu_stream();
+    gpu_on_cpu.blocks++;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    gpu_on_cpu.blocks--;
+    GPU_CALL(cudaErrorUnknown);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+{
+    GPU_CALL(cudaErrorUnknown);
+    if (gpu_on_cpu.no_graphs) return gpu_last = cudaErrorUnknown;
+    gpu_outside();
+    stream->captures = true;
+    stream->things.clear();
+    gpu_captures = stream;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    gpu_guard guard(gpu_lock);
+    if (!stream->captures) return gpu_last = cudaErrorInvalidValue;
+    stream->captures = false;
+    gpu_captures = NULL;
+    GPU_CALL(cudaErrorUnknown);
+    *graph = new gpu_things(stream->things);
+    gpu_on_cpu.blocks++;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    gpu_guard guard(gpu_lock);
+    delete graph;
+    gpu_on_cpu.blocks--;
+    GPU_CALL(cudaErrorUnknown);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+    gpu_guard guard(gpu_lock);
+    GPU_CALL(cudaErrorUnknown);
+    *exec = new gpu_things(*graph);
+    gpu_on_cpu.blocks++;
+    return cudaSuccess;
+}
+static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
+static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    gpu_guard guard(gpu_lock);
+    gpu_things things = *exec;
+    GPU_CALL(cudaErrorUnknown);
+    gpu_on_cpu.graphs++;
+    gpu_ask(stream, [=] { for (size_t i = 0; i < things.size(); i++) things[i](); });
     return cudaSuccess;
 }
 
@@ -845,7 +925,8 @@ static inline void gpu_number_put(char *p, int64_t i, int type, float x)
 static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const void *alpha, const void *A,
                                             gpu_layout a, const void *B, gpu_layout b, const void *beta,
                                             const void *C, gpu_layout c, void *D, gpu_layout o,
-                                            const cublasLtMatmulAlgo_t *algo, void *workspace, size_t, cudaStream_t)
+                                            const cublasLtMatmulAlgo_t *algo, void *workspace, size_t,
+                                            cudaStream_t stream)
 {
     const void *const places[4] = { A, B, C, D };
     gpu_layout const layouts[4] = { a, b, c, o };
@@ -866,7 +947,7 @@ static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const 
             return CUBLAS_STATUS_NOT_SUPPORTED;
     }
     if (!workspace || (uintptr_t)workspace % 16 || C != D) return CUBLAS_STATUS_INVALID_VALUE;
-    gpu_ask([=] {
+    gpu_ask(stream, [=] {
         int64_t m = (int64_t)now.m, n = (int64_t)now.n, k = (int64_t)now.k, row, column, t;
         for (column = 0; column < n; column++)
             for (row = 0; row < m; row++) {

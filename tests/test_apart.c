@@ -366,6 +366,51 @@ static void test_counts_of_ranks(void **state)
     trf_model_destroy(model);
 }
 
+/* A device that wants batches filled up learns what others learn, and reports the batch's own tokens. One that wants
+   more than the limits hold gets the batch as it is. */
+static void test_filled_batches(void **state)
+{
+    static const int64_t fills[] = { 0, 8, 7, 1000 };
+    trf_step_report reports[4][3];
+    trf_real *weights[4];
+    size_t f;
+    int64_t i, n = 0;
+    int step;
+    (void)state;
+    for (f = 0; f < 4; f++) {
+        trf_model *model = model_of(POST_TIED);
+        trf_trainer *t = trainer_of(model, 1);
+        apart.fills = fills[f];
+        for (step = 0; step < 3; step++) {
+            trf_batch batch = batch_of(step);
+            OK(trf_forward_backward(t, &batch, NULL, &err));
+            assert_int_equal(t->pass.decoder.rows > t->pass.target_rows, f == 1 || f == 2);
+            OK(trf_forward_backward(t, &batch, NULL, &err));
+            OK(trf_optimizer_step(t, &reports[f][step], &err));
+            assert_int_equal(reports[f][step].source_tokens, reports[0][step].source_tokens);
+            assert_int_equal(reports[f][step].target_tokens, reports[0][step].target_tokens);
+            assert_true(fabs(reports[f][step].loss - reports[0][step].loss) < 1e-4);
+            assert_true(fabs(reports[f][step].accuracy - reports[0][step].accuracy) < 1e-9);
+        }
+        n = model->layout.n_weights;
+        weights[f] = (trf_real *)malloc((size_t)n * sizeof **weights);
+        kit_get(model, weights[f], model->weights, n);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+    apart.fills = 0;
+    for (f = 1; f < 4; f++) {
+        double difference = 0, size = 0;
+        for (i = 0; i < n; i++) {
+            double x = (double)weights[f][i] - (double)weights[0][i];
+            difference += x * x;
+            size += (double)weights[0][i] * (double)weights[0][i];
+        }
+        assert_true(sqrt(difference) < 1e-3 * sqrt(size));
+    }
+    for (f = 0; f < 4; f++) free(weights[f]);
+}
+
 /* Weights that the caller writes reach the copies from which the device computes. */
 static void test_written_weights(void **state)
 {
@@ -932,7 +977,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_checkpoints_move),
         cmocka_unit_test(test_counts_of_training),
         cmocka_unit_test(test_counts_of_growth),
-        cmocka_unit_test(test_counts_of_ranks), cmocka_unit_test(test_written_weights),
+        cmocka_unit_test(test_counts_of_ranks), cmocka_unit_test(test_filled_batches), cmocka_unit_test(test_written_weights),
         cmocka_unit_test(test_counts_of_decoding),
         cmocka_unit_test(test_counts_of_looks),
         cmocka_unit_test(test_host_accesses_fault),

@@ -168,8 +168,8 @@ static void test_training_in_16_bits(void **state)
         side narrow = side_of(&kinds[i], TRF_DEVICE_CUDA, TRF_PRECISION_BF16);
         trf_step_report a, b;
         double first = 0, sum_wide = 0, sum_narrow = 0;
-        for (step = 1; step <= 20; step++) {
-            trf_batch batch = kit_fill(&data, 5, 1, 9, kinds[i].vocab, (uint64_t)(step % 3));
+        for (step = 1; step <= 12; step++) {
+            trf_batch batch = kit_fill(&data, 4, 1, 9, kinds[i].vocab, (uint64_t)(step % 3));
             OK(trf_train_step(wide.trainer, &batch, &a, &err));
             OK(trf_train_step(narrow.trainer, &batch, &b, &err));
             assert_int_equal(b.skipped, 0);
@@ -416,7 +416,56 @@ static void test_counts(void **state)
     assert_int_equal(report.step, 7);
     assert_int_equal(gpu_on_cpu.downloads - before.downloads, 1);
     assert_int_equal(gpu_on_cpu.syncs - before.syncs, 1);
+    assert_int_equal(gpu_on_cpu.graphs - before.graphs, 6);     /* the second step records, and plays what it has */
+    before = gpu_on_cpu;
+    OK(trf_train_step(s.trainer, &batch, NULL, &err));
+    assert_int_equal(gpu_on_cpu.graphs - before.graphs, 1);
+    assert_in_range(gpu_on_cpu.launches - before.launches, 2, 4);       /* the optimizer's alone */
     side_end(&s);
+}
+
+static int stop_at;
+static int stop(void *user) { (void)user; return --stop_at == 0; }
+
+/* Steps that are played are the steps that are asked for op by op, to the bit: batches of many shapes, in an order in
+   which they come again, are forgotten and come again; micro-batches; a step that is cancelled while it is recorded. */
+static void test_replay(void **state)
+{
+    static kit_pairs data;
+    uint64_t hash[2];
+    int recorded, step, i;
+    (void)state;
+    for (i = 1; i < 4; i += 2)
+        for (recorded = 0; recorded < 2; recorded++) {
+            trf_config c = config_of(&kinds[i], TRF_DEVICE_CUDA);
+            trf_train_options o = options_of(&kinds[i]);
+            int64_t played = gpu_on_cpu.graphs;
+            side s = { NULL, NULL };
+            c.d_model = c.n_heads = c.d_ff = 4;
+            c.source_vocab = c.target_vocab = 12;
+            o.hooks.cancel = stop;
+            stop_at = 0;
+            OK(trf_model_create(&s.model, &c, &err));
+            OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
+            gpu_on_cpu.no_graphs = !recorded;
+            for (step = 0; step < 28; step++) {         /* two shapes; 17 others push them out; one comes back */
+                int32_t n = step < 8 ? 1 + step / 4 : step < 25 ? step - 5 : 1;
+                trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)step);
+                if (step == 2) {        /* in the middle of the list that is recorded now */
+                    stop_at = 3;
+                    assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+                    stop_at = 0;
+                }
+                OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
+                if (step % 3 == 0) OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
+                OK(trf_optimizer_step(s.trainer, NULL, &err));
+            }
+            hash[recorded] = hash_weights(i == 1 ? HASH_START : hash[recorded], s.model);
+            assert_true(recorded == (gpu_on_cpu.graphs > played));
+            side_end(&s);
+        }
+    gpu_on_cpu.no_graphs = 0;
+    assert_true(hash[0] == hash[1]);
 }
 
 /* Steps with a report and steps without have the same weights: nothing is read before its time. */
@@ -497,6 +546,7 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     trf_translator *translator = NULL;
     trf_step_report report;
     trf_status status;
+    int step;
     c.hooks = o.hooks = search.hooks = *hooks;
     c.device.precision = precision;
     c.encoder_layers = c.decoder_layers = 1;
@@ -510,7 +560,8 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     search.max_length_b = 2;
     status = trf_model_create(&model, &c, &err);
     if (!status) status = trf_trainer_create(&trainer, model, &o, &err);
-    if (!status) status = trf_train_step(trainer, &batch, &report, &err);
+    for (step = 1; !status && step <= 3; step++)        /* plainly, recorded, played */
+        status = trf_train_step(trainer, &batch, step == 3 ? &report : NULL, &err);
     if (!status) status = trf_translator_create(&translator, model, &search, &err);
     if (!status) status = trf_translate_batch(translator, &batch.source, &err);
     if (!status) *hash = hash_answers(HASH_START, translator, batch.source.count);
@@ -525,7 +576,7 @@ static void every_call_fails(trf_precision precision)
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
     int64_t first = gpu_on_cpu.calls, calls, at, blocks = gpu_on_cpu.blocks;
-    int failures = 0, tried = 0, stride = getenv("TRF_TEST_ALL") ? 1 : 7;    /* make check: every one */
+    int failures = 0, tried = 0, stride = getenv("TRF_TEST_ALL") ? 1 : 11;    /* make check: every one */
     uint64_t want, got;
     assert_int_equal(whole_life(&hooks, precision, &want), TRF_OK);
     calls = gpu_on_cpu.calls - first;
@@ -585,10 +636,12 @@ int main(void)
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_replay),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_every_call_fails),
         cmocka_unit_test(test_no_device),
     };
+    if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

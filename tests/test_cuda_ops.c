@@ -173,7 +173,7 @@ static struct thing *sentences, *positions;
 static void make_rows(void)
 {
     static int32_t sentence[ROWS], position[ROWS];
-    trf__now now = { 12345, 678, 9, 0.001 };
+    trf__now now = { 12345, 678, 9, 0.001, 3 };
     struct thing *t;
     int64_t row = 0;
     int32_t s, k;
@@ -447,7 +447,7 @@ static void test_cross_entropy(void **state)
             l.sums = (trf__sums *)device_sums; l.slots = REAL(slots); l.room = room;
             l.dx = ACT(dx); l.dw = REAL(dw); l.db = REAL(db); l.x = ACT(x); l.w = mat_on(r, 0);
             l.bias = bias_on(r, vocab * d); l.targets = INT(t_targets);
-            l.rows = rows; l.d = d; l.source_rows = 3; l.first = s % 2 == 0;
+            l.rows = rows; l.d = d; l.first = s % 2 == 0;
             ON->cross_entropy(&runs[r], &l);
             ON->download(&runs[r], &sums[r], device_sums, sizeof sums[r]);
             assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
