@@ -244,10 +244,10 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 /* What an object asks of the program it lives in. All optional (alloc and free: both or neither), copied when the
    object is made, called only by the thread that is in the call; `user` is handed back to each of them.
    alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same `bytes` back.
-   log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer and per
-   decoded token (in backward only while nothing has been accumulated yet); non-zero makes the running call return
-   TRF_E_CANCELLED. A cancelled step has done nothing: make it again with the same batch, or save a checkpoint, from
-   which a resumed run begins with that batch. */
+   log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer (once per
+   batch, where a GPU plays a step that it has recorded) and per decoded token (in backward only while nothing has
+   been accumulated yet); non-zero makes the running call return TRF_E_CANCELLED. A cancelled step has done nothing:
+   make it again with the same batch, or save a checkpoint, from which a resumed run begins with that batch. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -950,7 +950,8 @@ typedef struct trf_train_options {
 
     /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
        the optimizer step with slices in a fixed order, last layer first. Non-zero is an error (TRF_E_BACKEND,
-       gradients discarded). stream is NULL on the CPU. */
+       gradients discarded). stream: on a GPU, the cudaStream_t in which it is to happen (it need not wait); NULL on
+       the CPU. examples/ranks.c does it with threads and with NCCL. */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
     trf_hooks hooks;
@@ -2042,6 +2043,7 @@ typedef struct trf__backend {
     void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
     trf_status (*sync)(const trf__run *run, trf_error *err);
+    void *(*stream)(const trf__run *run);       /* where things happen, for the program's own work there; or NULL */
     /* Lists of ops. asked: whole 0: what was asked for is only part of the list; returns 0 if all of it has to be
        asked for once more. */
     int64_t (*fill)(const trf__run *run, int64_t n);
@@ -2401,6 +2403,8 @@ TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
     (void)run; (void)err;
     return TRF_OK;
 }
+
+TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 
 /* To ask costs nothing: no list is kept. */
 TRF__FN int64_t trf__cpu_fill(const trf__run *run, int64_t n) { (void)run; return n; }
@@ -4170,6 +4174,8 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
     return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
 }
 
+TRF__FN void *trf__cuda_stream_of(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
+
 /* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
    asking hides behind the work. */
 TRF__FN int64_t trf__cuda_fill(const trf__run *run, int64_t n)
@@ -5776,14 +5782,15 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CPU_TABLE \
     1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
     trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, \
-    trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, trf__cpu_top_room, \
-    trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
+    trf__cpu_stream, trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, \
+    trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 #define TRF__CUDA_TABLE \
     0, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, trf__cuda_alloc, \
     trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, trf__cuda_fetch, \
-    trf__cuda_sync, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, trf__cuda_loss_room, \
-    trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+    trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
+    trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
+    TRF__AND_DW(trf__cuda_linear_dw)
 
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
@@ -8984,7 +8991,8 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     if (!t->options.all_reduce) return TRF_OK;
     for (; end > 0; end = begin) {
         begin = i > 0 ? layout->layers[--i].self_in_w : 0;
-        if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin), NULL) != 0) {
+        if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin),
+                                  run->backend->stream(run)) != 0) {
             trf_discard_gradients(t);
             return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
                              "the all_reduce hook failed; the gradients are discarded, nothing was updated");

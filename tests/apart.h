@@ -361,6 +361,7 @@ static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64
 {
     return apart.cpu->state_bytes(device, longest, d_head);
 }
+static void *apart_stream(const trf__run *run) { return apart.cpu->stream(run); }
 static int64_t apart_fill(const trf__run *run, int64_t n)
 {
     (void)run;
@@ -386,8 +387,8 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
     "apart", 0, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
-    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_fill, apart_replay,
-    apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
+    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_stream, apart_fill,
+    apart_replay, apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
     TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw

@@ -121,6 +121,9 @@ for arch in sm_80 sm_90; do
             [ \$(grep 'bytes spill' $arch.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 done
 
+nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done | head -n 1)
+[ -z "$nccl" ] || job "example ranks with NCCL" "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -I'$root' -fsyntax-only '$root/examples/ranks.c'"
+
 options='-DTRF_NO_CBLAS -DTRF_DOUBLE -DTRF_NO_TRAIN -DTRF_STATIC -DTRF_SCALAR -fopenmp'
 standards()
 {

@@ -110,6 +110,11 @@ static void gpu_start(gpu_context *context, char *stack, size_t bytes, void (*en
 enum { GPU_READY, GPU_AT_BLOCK, GPU_AT_WARP, GPU_DONE };
 enum { GPU_MOST_THREADS = 1024, GPU_STACK = 64 << 10, GPU_MOST_SHARED = 8, GPU_POOL = 2048, GPU_TOKENS = 64,
        GPU_POISON = 1 << 20 };
+#if defined(__SANITIZE_ADDRESS__)        /* which sees each byte by itself */
+enum { GPU_GUARD = 0, GPU_BEHIND = 0x5A };
+#else
+enum { GPU_GUARD = 256, GPU_BEHIND = 0x5A };
+#endif
 
 struct gpu_thread {
     dim3 index;
@@ -121,7 +126,7 @@ struct gpu_thread {
     void *sanitizer;                    /* its fiber, or its fake stack */
 };
 struct gpu_warp { uint64_t slot[2][32]; uint32_t arrived, alive; };
-struct gpu_array { const void *key; void *memory; };
+struct gpu_array { const void *key; void *memory; size_t bytes; };
 
 /* The block that runs. Plain arrays: no library code that ThreadSanitizer would watch. */
 static struct gpu_block {
@@ -332,10 +337,24 @@ GPU_QUIET static void *gpu_array_new(size_t bytes)
     gpu_b.arena_used += (bytes + 127) & ~(size_t)127;
     if (gpu_b.arena_used > (size_t)1 << 30) gpu_fail("the shim's arena is full");
 #else
-    p = (char *)malloc(bytes);
+    p = (char *)malloc(bytes + GPU_GUARD);
+    memset(p + bytes, GPU_BEHIND, GPU_GUARD);
 #endif
     for (size_t i = 0; i < bytes; i++) p[i] = (char)0xFF;
     return p;
+}
+
+GPU_QUIET static void gpu_shared_end(void)
+{
+#if !defined(__SANITIZE_THREAD__)
+    for (unsigned i = 0; i < gpu_b.n_shared; i++) {
+        char *p = (char *)gpu_b.shared[i].memory;
+        for (size_t k = 0; k < GPU_GUARD; k++)
+            if (p[gpu_b.shared[i].bytes + k] != GPU_BEHIND) gpu_fail("written behind a shared array");
+        free(p);
+    }
+#endif
+    gpu_b.n_shared = 0;
 }
 
 GPU_QUIET static void *gpu_shared(const void *key, size_t bytes)
@@ -345,6 +364,7 @@ GPU_QUIET static void *gpu_shared(const void *key, size_t bytes)
     if (i == GPU_MOST_SHARED) gpu_fail("too many shared arrays");
     gpu_b.shared[i].key = key;
     gpu_b.shared[i].memory = gpu_array_new(bytes);
+    gpu_b.shared[i].bytes = bytes;
     gpu_b.n_shared++;
     return gpu_b.shared[i].memory;
 }
@@ -474,10 +494,7 @@ GPU_QUIET static void gpu_grid(dim3 grid, dim3 size, const std::function<void()>
             for (i = 0; i < n / 32; i++) ran = gpu_run_warp(i) || ran;
             if (gpu_b.alive > 0) gpu_open_barrier(ran);
         }
-#if !defined(__SANITIZE_THREAD__)
-        for (i = 0; i < gpu_b.n_shared; i++) free(gpu_b.shared[i].memory);
-#endif
-        gpu_b.n_shared = 0;
+        gpu_shared_end();
     }
     GPU_ACQUIRE(&gpu_b.end);
     gpu_now = NULL;

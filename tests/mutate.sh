@@ -198,6 +198,29 @@ the host makes the position table itself @@ apart @@ pass->run.backend->upload(&
 the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
 every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
 a saved file never asks whether its numbers came @@ apart @@ else if (n > 0 && tensors->model) status = @@ else if (n < 0 && tensors->model) status =
+a GPU's slices summed before they are there @@ cuda_ops @@ room[threadIdx.x] = sum; @@ if (threadIdx.x < 128) room[threadIdx.x] = sum; __syncthreads(); if (threadIdx.x >= 128) room[threadIdx.x] = sum;
+a GPU reads one logit too many @@ cuda_ops @@ target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) { @@ target >= 0 && c <= l.vocab; c += TRF__CUDA_THREADS) {
+shared memory too small @@ cuda_ops cuda @@ TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS); @@ TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+shared memory behind the end not zero @@ cuda_ops @@ uint4 eight = {0, 0, 0, 0}; @@ uint4 eight; if (row >= n) continue;
+rows in shared memory misaligned @@ cuda_ops @@ *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight; @@ *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c + 4) = eight;
+a list played for other numbers of rows @@ cuda @@ from->rows, from->n_self, from->n_groups, from->most_queries, @@ 0, 0, 0, 0,
+a list played for the next micro-batch @@ cuda @@ (int64_t)(intptr_t)pass->device_block, pass->first, @@ (int64_t)(intptr_t)pass->device_block, 0,
+half a list is played @@ cuda @@ if (whole && e == cudaSuccess && !cuda->failed) e = @@ if (e == cudaSuccess && !cuda->failed) e =
+what is recorded does not happen @@ cuda @@     if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1; @@     if (e == cudaSuccess) return 1;
+what is filled up counts as learned from @@ apart cuda @@ trainer->target_rows += pass->target_rows; @@ trainer->target_rows += pass->decoder.rows;
+what is filled up asks for a token @@ apart cuda @@ l->ids[row] = l->targets[row] = -1; @@ l->ids[row] = l->targets[row] = 4;
+empty lists of rows read the end @@ cuda @@         if (j.groups.first[k] == j.groups.first[k + 1]) continue; @@         (void)0;
+a GPU's left factor turned @@ cuda_ops @@ (from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8); @@ (from + i / 2 * 8 * (D + 8) + c * 16 + i % 2 * 8);
+a GPU's delta of the first row for both @@ cuda_ops @@ dp[j][e] * factor - delta[e / 2]) @@ dp[j][e] * factor - delta[0])
+a GPU's dropout of weights by the key alone @@ cuda_ops @@ trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8)); @@ trf__gpu_kept(h, now, query, key / 8 + e % (KEYS / 8));
+a GPU's gradient of keys from too late a query @@ cuda_ops @@ first = h.begin - (h.n - n); @@ first = h.begin - (h.n - n) + 1;
+a GPU's keys beyond the last @@ cuda_ops @@ if (h.begin + r < q->seen) p = @@ if (h.begin + r <= q->seen) p =
+16 bits cut, not rounded @@ cuda_ops @@ (u + 0x7FFF + (u >> 16 & 1)) >> 16); @@ u >> 16);
+the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ if (a.copy) trf__narrow( @@ if (0) trf__narrow(
+a bias of another parameter @@ cuda_ops cuda @@ trf__weights_at(run, &j->w, j->b - j->w.plain); @@ trf__weights_at(run, &j->w, 0);
+uploads overwritten before they are read @@ cuda @@ if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL; @@ (void)0;
+algorithms by shape alone @@ cuda cuda_ops @@ p->bias != NULL, (int64_t)(bits & (~bits + 1)) }; @@ p->bias != NULL, 16 };
+a failed call is forgotten @@ cuda @@     if (cuda) cuda->failed = 1; @@     (void)cuda;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -79,6 +79,7 @@ mkdir "$work/copy" "$work/embed"
 [ -z "$builds" ] || job "example reverse" status "'$build/reverse' 1"
 mkdir "$work/translate"
 job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"
+job "example ranks" status "'$build/ranks' 3"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}

@@ -46,7 +46,10 @@ static void forget(void)
     while (n_things > 0) {
         struct thing *t = &things[--n_things];
         int r;
-        for (r = 0; r < PLACES; r++) runs[r].backend->free(&runs[r], t->at[r], 0);
+        for (r = 0; r < PLACES; r++) {
+            runs[r].backend->free(&runs[r], t->at[r], 0);
+            runs[r].now = NULL;
+        }
     }
 }
 
@@ -374,7 +377,6 @@ static void test_cached_attention(void **state)
         a.in.key_rows = INT(t_keys); a.in.key_stride = SLOTS;
         a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
         a.out = ACT(out);
-        runs[r].now = NULL;
         ON->attention(&runs[r], &a);
     }
     same("attention over a cache", QUERIES, SLOTS, out, QUERIES * HEADS * WIDE, 1);
@@ -433,6 +435,7 @@ static void test_cross_entropy(void **state)
         struct thing *x, *dx, *dw, *db, *slots, *t_targets, *row_loss, *row_nll;
         trf__sums sums[PLACES];
         for (i = 0; i < rows; i++) targets[i] = i % 7 == 3 ? -1 : (int32_t)(1 + i * 31 % (vocab - 1));
+        make_rows();
         make_weights(vocab * d + vocab);
         x = acts(rows * d, 1); dx = acts(rows * d, 1); dw = reals(vocab * d, 1); db = reals(vocab, 1);
         slots = reals(TRF__SLOTS, 0); t_targets = ints(targets, rows);

@@ -1548,7 +1548,7 @@ static void cancelled_steps_again(void **state)
     for (k = 0; k < UPDATES; k++) {
         trf_batch batch;
         OK(trf_corpus_next(r.corpus, &batch, &err));
-        x.at = x.calls + 1 + k % 4;
+        x.at = x.calls + 1 + (KIT_ASKS_ONCE ? 0 : k % 4);
         assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
         OK(trf_train_step(r.trainer, &batch, NULL, &err));
     }

@@ -625,7 +625,7 @@ static void own_memory_and_cancel(void **state)
     g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
     OK(trf_train_step(trainer, batch, &report, &err));
     before = g.asked;
-    assert_true(before >= 2 * (config.encoder_layers + config.decoder_layers));     /* per layer, both ways */
+    assert_true(before >= (KIT_ASKS_ONCE ? 1 : 2 * (config.encoder_layers + config.decoder_layers)));   /* both ways */
     hash = hash_state(trainer);
     for (at = 1; at <= before; at++) {
         g.asked = 0;
