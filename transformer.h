@@ -21,7 +21,7 @@
 //   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`:
 //      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
-//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file, with nvcc -x cu -DTRF_CUDA
+//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file, with nvcc -x cu -arch=sm_90 -DTRF_CUDA
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -115,13 +115,15 @@
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
 //   >>ops              the contract between the model and the hardware
+//   >>beam             beam search over one sentence, driven from outside
+//                     >>line-up
 //   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
 //                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
-//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>state
+//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
 //   >>cuda             the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
 //                     >>launches  >>products  >>cuda-verbs  >>cuda-dropout  >>cuda-embed  >>cuda-linear
 //                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-loss  >>cuda-adam  >>cuda-top
-//                     >>cuda-state
+//                     >>cuda-advance  >>cuda-state
 //   >>column           this file's ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table computes; threads and OpenBLAS
@@ -134,7 +136,7 @@
 //                     >>sublayers  >>stacks  >>acts  >>rows  >>forward  >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>step
-//   >>search           beam search over one sentence, driven from outside
+//   >>search           the options of a search, and whose rules they are
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
 //   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
@@ -1726,6 +1728,8 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
 //   ancestors         which cached keys belong to a hypothesis, after search has chosen
+//   remember          keys and values of the tokens that are read go into the cache
+//   advance           beam search chooses, and the rows of the next token are lined up
 //   pack              the backend's own copy of a weight matrix, for products
 //   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over all weights
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
@@ -1997,12 +2001,38 @@ typedef struct trf__top {
     int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the softmax */
 } trf__top;
 
-/* to[r] = from[parents[r]], `at` numbers, then the slot of the token that row r reads now: first_slot + r. */
+/* to[r] = from[parents[r]], position[r] numbers, then the slot of the token that row r reads now. */
 typedef struct trf__ancestors {
     int32_t *to;
-    const int32_t *from, *parents;      /* (rows, stride), (rows) */
-    int64_t rows, stride, at, first_slot;
+    const int32_t *from, *parents, *position, *slots;   /* (rows, stride), and three times (rows) */
+    int64_t rows, stride;
 } trf__ancestors;
+
+/* cache[slots[r]] = fresh[r], of `width` numbers each; slot -1: row r is nobody's. */
+typedef struct trf__remember {
+    trf__act *cache;
+    const trf__act *fresh;
+    const int32_t *slots;
+    int64_t rows, width;
+} trf__remember;
+
+/* Where a round of searches is: rows and sentences that live, tokens they have read, candidates they want. */
+typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress;
+
+/* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token are lined up, first
+   those that live, then empty ones up to `rows`. first: nothing has been read yet, all sentences begin. */
+typedef struct trf__advance {
+    struct trf__beam *beams;
+    int32_t *live, *starts;             /* per live sentence: which one, and its first row */
+    const trf__span *sources;           /* per sentence: its rows of the encoder */
+    trf__progress *progress;
+    const double *log_probabilities;    /* (rows, wanted) what `top` has found, and its ids */
+    const int32_t *found;
+    int32_t *ids, *parents, *position, *only, *slots;
+    trf__span *self, *cross;            /* per row; per live sentence, NULL without sources */
+    int64_t wanted, rows, n_cross, n_rows;      /* n_cross: places in cross; n_rows: slots per token in the cache */
+    int32_t start, first;               /* start: the id that is read first */
+} trf__advance;
 
 /* Makes the copy of the parameter (out, in) at `offset` of an arena of weights, if it wants one of such; the copies
    lie in the same layout. matrix 0: products add it, or nobody copies it. */
@@ -2011,7 +2041,7 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
     X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(cross_entropy, trf__loss) X(top, trf__top) \
-    X(ancestors, trf__ancestors) X(pack, trf__pack)
+    X(ancestors, trf__ancestors) X(remember, trf__remember) X(advance, trf__advance) X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
@@ -2027,6 +2057,7 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 typedef struct trf__backend {
     const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
     int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
+    int ahead;                          /* so many tokens of a search are asked for before the host looks */
     trf_status (*probe)(const trf_device *device, trf_error *err);      /* whether this machine has the device */
     /* State. reserve: scratch for attention over up to `longest` keys of heads that wide; growing keeps the rest, on
        failure nothing has changed. state_bytes: what both take. */
@@ -2064,6 +2095,444 @@ typedef struct trf__backend {
 } trf__backend;
 
 enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
+
+// -----------------------------------------------------------------------------------------------
+// >>beam           beam search over one sentence, driven from outside
+//
+// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
+// row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
+// live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
+// first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
+//
+// History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
+//
+//     n = 0   row 0: start
+//     n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
+//     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
+//             token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
+//
+// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. It may be a device's:
+// then only trf__beam_open and what comes after it run there, and trf__beam_places moves the end of it to the host.
+//
+// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
+// it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
+// at the end. An answer is proven when its score is no lower.
+//
+// Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
+// Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
+// proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
+// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity.
+// -----------------------------------------------------------------------------------------------
+
+#define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
+
+enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
+
+/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is none and out of the
+   softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
+typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
+
+/* A live row and its next token; a hypothesis that has finished in node (n, row). */
+typedef struct trf__chosen { double sum; int32_t row, id; } trf__chosen;
+typedef struct trf__finished { double sum, score; int32_t n, row; trf_ended ended; } trf__finished;
+
+typedef struct trf__beam {
+    trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
+    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not counted */
+    const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
+    int32_t n_prefix;
+    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only model's beginning */
+    int32_t n;                  /* tokens in every live hypothesis */
+    int32_t live;               /* live hypotheses: the rows that the driver computes */
+    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
+    int32_t done;
+    int32_t n_finished;         /* so many have finished, */
+    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
+    int32_t n_chosen;
+    double given;               /* sum of the forced tokens that do not count in S */
+    double dropped;             /* best score that anything given up so far could have reached; */
+    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus infinity */
+    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
+    double *sum;                /* (beam) log-probability of each live hypothesis */
+    int32_t *token, *parent;    /* (longest, beam) the trellis */
+    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
+    trf__finished *best;        /* (keep) finished hypotheses, best first */
+} trf__beam;
+
+/* Where a beam's arrays are in memory; returns the bytes they take. */
+TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
+{
+    trf__cursor cursor = trf__cursor_at(memory);
+    int64_t width = beam->search.beam, nodes = longest * width;
+    beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
+    beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
+    beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
+    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
+    beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
+    return cursor.used;
+}
+
+/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
+   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf__search_check. */
+TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
+{
+    TRF__ZERO(*beam);
+    beam->search = *search;
+    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
+    beam->done = 1;
+    beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
+    return trf__beam_places(beam, longest, memory);
+}
+
+/* Score of a hypothesis with log-probability S and length L:
+
+       s = S - word_penalty * L;     raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
+TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t length)
+{
+    double s = sum - search->word_penalty * (double)length;
+    switch (search->length_rule) {
+    case TRF_LENGTH_POWER:
+        if (length == 0 && search->alpha > 0) return TRF__IMPOSSIBLE;
+        return s / pow((double)length, search->alpha);
+    case TRF_LENGTH_GNMT:
+        return s / pow((5.0 + (double)length) / 6.0, search->alpha);
+    default:
+        return s;
+    }
+}
+
+/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and it may end at any
+   length up to the longest. Without a word penalty the longest is best, as sums are not above zero and the divisor
+   grows: sum / penalty(longest), the bound of Wu et al. and tensor2tensor. With one, every length is tried. */
+TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
+{
+    const trf_search *search = &beam->search;
+    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos : 0), length;
+    double best = trf__search_score(search, sum, longest), score;
+    if (search->word_penalty == 0) return best;
+    for (length = n + search->count_eos; length < longest; length++) {
+        score = trf__search_score(search, sum, length);
+        if (score > best) best = score;
+    }
+    return best;
+}
+
+/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both are walked back to
+   their first common node; the difference seen last is the first one in reading order. */
+TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+{
+    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
+    for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
+        size_t at_a = (size_t)(t - 1) * (size_t)width + (size_t)row_a;
+        size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
+        if (t <= a->n && t <= b->n) {
+            if (row_a == row_b) break;
+            if (beam->token[at_a] != beam->token[at_b]) order = beam->token[at_a] < beam->token[at_b] ? -1 : 1;
+        }
+        if (t <= a->n) row_a = beam->parent[at_a];
+        if (t <= b->n) row_b = beam->parent[at_b];
+    }
+    return order;
+}
+
+TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+{
+    int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS), step_b = b->n + (b->ended == TRF_ENDED_EOS);
+    if (a->score > b->score) return 1;
+    if (a->score < b->score) return 0;
+    if (step_a != step_b) return step_a < step_b;
+    return trf__beam_compare_ids(beam, a, b) < 0;
+}
+
+/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by a stop rule. */
+TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended ended)
+{
+    trf__finished answer;
+    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
+    answer.sum = sum;
+    answer.n = beam->n;
+    answer.row = row;
+    answer.ended = ended;
+    answer.score = trf__search_score(&beam->search, sum, length);
+    beam->n_finished++;
+    if (beam->n_kept < beam->keep) beam->n_kept++;
+    else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
+    else return;
+    for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--) beam->best[i] = beam->best[i - 1];
+    beam->best[i] = answer;
+}
+
+/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other live ones are
+   given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one that ended with EOS. */
+TRF__BOTH void trf__beam_close(trf__beam *beam)
+{
+    int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
+    int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
+    int32_t row;
+    for (row = 0; row < beam->live; row++) {
+        double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
+        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], row, TRF_ENDED_MAX_LENGTH);
+        if (bound > beam->dropped) beam->dropped = bound;
+        if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
+    }
+    if (beam->n_kept > beam->search.n_best) beam->n_kept = beam->search.n_best;
+    beam->live = 0;
+    beam->done = 1;
+}
+
+/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same length. */
+TRF__BOTH int trf__beam_stops(const trf__beam *beam)
+{
+    const trf_search *search = &beam->search;
+    double hope;
+    if (beam->live == 0) return 1;
+    if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
+    if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
+    if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
+    hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
+                                          : trf__search_score(search, beam->sum[0], beam->n);
+    return beam->best[beam->n_kept - 1].score > hope;
+}
+
+/* What a sentence is: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. */
+TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix, int32_t eos,
+                                int32_t vocab)
+{
+    beam->limit = limit;
+    beam->prefix = prefix;
+    beam->n_prefix = n_prefix;
+    beam->least = beam->search.min_length;
+    beam->eos = eos;
+    beam->vocab = vocab;
+}
+
+/* Begins it: there is one live row, without tokens; or none, and `done`, if no token is allowed at all. */
+TRF__BOTH void trf__beam_open(trf__beam *beam)
+{
+    beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
+    beam->live = 1;
+    beam->width = beam->search.beam;
+    beam->dropped = TRF__IMPOSSIBLE;
+    beam->sum[0] = beam->given = 0;
+    if (trf__beam_stops(beam)) trf__beam_close(beam);
+}
+
+TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
+{
+    trf__beam_request request;
+    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalise;
+    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos
+                   : eos_out ? TRF__NOT_EOS : TRF__ANY;
+    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);    /* it may be of no use */
+    if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
+    if (request.forced >= 0) request.count = 1;
+    return request;
+}
+
+/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once a step. */
+TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
+{
+    double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
+    if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
+}
+
+TRF__BOTH void trf__beam_settle(trf__beam *beam)
+{
+    double ending = trf__search_score(&beam->search, beam->lost_eos, beam->n + beam->search.count_eos);
+    double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
+    if (ending > beam->dropped) beam->dropped = ending;
+    if (going_on > beam->dropped) beam->dropped = going_on;
+}
+
+/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals the later row
+   stands behind, and within a row the higher id. */
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t row, int32_t id)
+{
+    trf__chosen *list = beam->chosen, *last = list + take - 1;
+    int32_t i = beam->n_chosen;
+    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id))) {
+        trf__beam_lose(beam, sum, id);
+        return;
+    }
+    if (i < take) beam->n_chosen++;
+    else { trf__beam_lose(beam, last->sum, last->id); i--; }
+    for (; i > 0; i--) {
+        const trf__chosen *other = &list[i - 1];
+        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id))) break;
+        list[i] = *other;
+    }
+    list[i].sum = sum;
+    list[i].row = row;
+    list[i].id = id;
+}
+
+/* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
+   the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
+   probability, and while the prefix lasts there is one row. A number above zero is rounding: it counts as 0. */
+TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
+                              int32_t count)
+{
+    int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
+    int eos_allowed = forced >= 0 || beam->n >= beam->least;
+    beam->n_chosen = 0;
+    beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
+    for (row = 0; row < beam->live; row++) {
+        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 1: not shown; 2: not known */
+        double least = 0, hidden;
+        for (j = 0; j < count; j++) {
+            int32_t id = forced >= 0 ? forced : ids[row * stride + j];
+            double p = log_probabilities[row * stride + j];
+            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
+            if (p > 0) p = 0;
+            if (p < least) least = p;
+            if (beam->n < beam->n_prefix && !beam->search.score_prefix) { beam->given += p; p = 0; }
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
+            trf__beam_choose(beam, take, beam->sum[row] + p, row, id);
+        }
+        if (!hides) continue;
+        hidden = beam->sum[row] + (hides == 2 ? 0 : least);
+        trf__beam_lose(beam, hidden, -1);
+        if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
+    }
+    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, 0, beam->eos);
+}
+
+/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
+   `width` where they stand: nothing moves up into the place of one that ended with EOS (CTranslate2, Marian). */
+TRF__BOTH void trf__beam_place(trf__beam *beam)
+{
+    const trf_search *search = &beam->search;
+    int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
+    int32_t places = beam->width, k;
+    size_t node = (size_t)beam->n * (size_t)search->beam;
+    for (k = 0; k < beam->n_chosen; k++) {
+        const trf__chosen *chosen = &beam->chosen[k];
+        if (chosen->id != beam->eos) continue;
+        if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
+        trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
+        if (search->shrink) places--;       /* a row has one EOS: never below 0 */
+    }
+    beam->live = 0;
+    for (k = 0; k < beam->n_chosen; k++) {
+        const trf__chosen *chosen = &beam->chosen[k];
+        if (chosen->id == beam->eos) continue;
+        if (beam->live == places || (last && k >= beam->width)) {
+            trf__beam_lose(beam, chosen->sum, chosen->id);
+            continue;
+        }
+        beam->sum[beam->live] = chosen->sum;
+        beam->token[node + (size_t)beam->live] = chosen->id;
+        beam->parent[node + (size_t)beam->live] = chosen->row;
+        beam->live++;
+    }
+    beam->width = places;
+}
+
+/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
+   Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
+   token trf__beam_tokens()[r]. */
+TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids,
+                                  int64_t stride, int32_t count)
+{
+    trf__beam_gather(beam, log_probabilities, ids, stride, count);
+    trf__beam_place(beam);
+    trf__beam_settle(beam);
+    if (beam->live > 0) beam->n++;
+    if (trf__beam_stops(beam)) trf__beam_close(beam);
+    return beam->live;
+}
+
+/* After a step that left rows alive: their last tokens, and the rows of the step before that they continue. */
+TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
+{
+    return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
+}
+
+TRF__BOTH const int32_t *trf__beam_parents(const trf__beam *beam)
+{
+    return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
+}
+
+/* Tokens of all answers together: the room trf__beam_finish needs. */
+TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
+{
+    int64_t total = 0;
+    int32_t k;
+    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
+    return total;
+}
+
+/* Writes the answers, best first, into answers[n_best] and their tokens, one after another, into ids; returns how
+   many there are. An unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
+   nothing at all was given up, as any finished one would have replaced it. */
+TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
+{
+    int32_t k, t;
+    for (k = 0; k < beam->n_kept; k++) {
+        const trf__finished *best = &beam->best[k];
+        int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
+        int32_t row = best->row;
+        for (t = best->n; t > 0; t--) {
+            size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
+            ids[t - 1] = beam->token[node];
+            row = beam->parent[node];
+        }
+        answers[k].ids = ids;
+        answers[k].n = best->n;
+        answers[k].log_probability = best->sum + beam->given;
+        answers[k].score = best->score;
+        answers[k].ended = best->ended;
+        answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
+        ids += best->n;
+    }
+    return beam->n_kept;
+}
+
+// >>line-up        what each row reads next, after every sentence has chosen: see >>translate
+
+/* Sentence number k of the live ones chooses, or, at first, begins. */
+TRF__BOTH void trf__advance_sentence(const trf__advance *a, int32_t k)
+{
+    trf__beam *beam = &a->beams[a->live[k]];
+    int64_t at = a->starts[k] * a->wanted;
+    if (a->first) trf__beam_open(beam);
+    else trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted, trf__beam_wanted(beam).count);
+}
+
+/* It is live sentence number `place` from now on, and its rows are `row` ..; they were `before` ... `at` tokens have
+   been read. */
+TRF__BOTH void trf__advance_rows(const trf__advance *a, int32_t sentence, int32_t place, int32_t row, int32_t before,
+                                 int32_t at)
+{
+    const trf__beam *beam = &a->beams[sentence];
+    int32_t forced = trf__beam_wanted(beam).forced, j;
+    a->live[place] = sentence;
+    a->starts[place] = row;
+    if (a->cross) {
+        a->cross[place] = a->sources[sentence];
+        a->cross[place].query = row;
+        a->cross[place].n_query = beam->live;
+    }
+    for (j = 0; j < beam->live; j++) {
+        trf__span span = { row + j, 1, 0, at + 1, 0 };
+        a->self[row + j] = span;
+        a->ids[row + j] = a->first ? a->start : trf__beam_tokens(beam)[j];
+        a->parents[row + j] = a->first ? 0 : before + trf__beam_parents(beam)[j];
+        a->position[row + j] = at;
+        a->only[row + j] = forced;
+        a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
+    }
+}
+
+/* Row r is nobody's: it reads nothing, sees nothing and is not kept. */
+TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
+{
+    trf__span span = { (int32_t)r, 1, 0, 0, 0 };
+    a->self[r] = span;
+    a->ids[r] = a->slots[r] = -1;
+    a->parents[r] = a->position[r] = 0;
+    a->only[r] = TRF__ANY;
+}
 
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: threads, matrix products, and the ops in the paper's order
@@ -3696,10 +4165,41 @@ TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
     int64_t r;
     (void)run;
     for (r = 0; r < j->rows; r++) {
-        int32_t *to = j->to + r * j->stride;
-        if (j->at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)j->at * sizeof *to);
-        to[j->at] = (int32_t)(j->first_slot + r);
+        int32_t *to = j->to + r * j->stride, at = j->position[r];
+        if (at > 0) memcpy(to, j->from + j->parents[r] * j->stride, (size_t)at * sizeof *to);
+        to[at] = j->slots[r];
     }
+}
+
+TRF__FN void trf__cpu_remember(const trf__run *run, const trf__remember *j)
+{
+    int64_t r;
+    (void)run;
+    for (r = 0; r < j->rows; r++)
+        if (j->slots[r] >= 0)
+            memcpy(trf__to(j->cache) + j->slots[r] * j->width, trf__from(j->fresh) + r * j->width,
+                   (size_t)j->width * sizeof(trf_real));
+}
+
+// >>advance
+
+TRF__FN void trf__cpu_advance(const trf__run *run, const trf__advance *a)
+{
+    trf__progress now = { 0, 0, a->first ? 0 : a->progress->at + 1, 1 };
+    int32_t k, n = a->progress->n_live;
+    int64_t r;
+    (void)run;
+    for (k = 0; k < n; k++) {
+        const trf__beam *beam = &a->beams[a->live[k]];
+        trf__advance_sentence(a, k);
+        if (beam->live == 0) continue;
+        now.wanted = (int32_t)trf__max64(now.wanted, trf__beam_wanted(beam).count);
+        trf__advance_rows(a, a->live[k], now.n_live++, now.rows, a->starts[k], now.at);
+        now.rows += beam->live;
+    }
+    for (r = now.rows; r < a->rows; r++) trf__advance_nobody(a, r);
+    for (r = now.n_live; r < a->n_cross; r++) a->cross[r].n_query = 0;
+    *a->progress = now;
 }
 
 // >>state          threads, the way to CBLAS, and scratch
@@ -3768,6 +4268,9 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #if TRF__CUDA
 #if defined(TRF_DOUBLE)
 #error "the CUDA backend computes in float: build it without TRF_DOUBLE"
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
 #if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU */
@@ -4744,7 +5247,7 @@ TRF__DEVICE void trf__load_turned(uint32_t r[4], const trf__bf16 *row)
 TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
 #endif
 
-TRF__DEVICE uint32_t trf__pair(float low, float high)
+TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
 {
     trf__bf16 l, h;
     trf__narrow(&l, low);
@@ -4819,8 +5322,8 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
     tile += lane % 16 * (D + 8) + lane / 16 * 8;
     for (int j = 0; j < N / 2; j++) {
         const float *left = s[2 * j], *right = s[2 * j + 1];
-        uint32_t a[4] = { trf__pair(left[0], left[1]), trf__pair(left[2], left[3]),
-                          trf__pair(right[0], right[1]), trf__pair(right[2], right[3]) };
+        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
+                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
         for (int c = 0; c < D / 16 && j * 16 < n; c++) {
             uint32_t b[4];
             trf__load_turned(b, tile + j * 16 * (D + 8) + c * 16);
@@ -5645,13 +6148,63 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
-        for (int64_t i = threadIdx.x; i <= j.at; i += blockDim.x)
-            j.to[r * j.stride + i] = i < j.at ? j.from[j.parents[r] * j.stride + i] : (int32_t)(j.first_slot + r);
+        for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
+            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i] : j.slots[r];
 }
 
 TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
 {
     trf__launch(run, "ancestors", j->rows, 128, trf__gpu_ancestors, *j);
+}
+
+/* A block a row. */
+template <class A> TRF__KERNEL void trf__gpu_remember(trf__remember j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
+            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] = ((const A *)(const void *)j.fresh)[r * j.width + c];
+}
+
+TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
+{
+    trf__launch(run, "remember", j->rows, 128, TRF__OF_ACT(run, trf__gpu_remember), *j);
+}
+
+// >>cuda-advance
+
+/* One block, a thread a sentence: each runs its search; a sentence's place is behind those of lower threads. */
+TRF__KERNEL void trf__gpu_advance(trf__advance a)
+{
+    TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
+    trf__progress now = { 0, 0, a.first ? 0 : a.progress->at + 1, 1 };
+    int32_t n = a.progress->n_live;
+    for (int32_t k0 = 0; k0 < n; k0 += TRF__CUDA_THREADS) {
+        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, sentence = 0, before = 0, place = now.n_live, row = now.rows;
+        if (k < n) {
+            sentence = a.live[k];
+            before = a.starts[k];
+            trf__advance_sentence(&a, k);
+            live = a.beams[sentence].live;
+        }
+        rows[threadIdx.x] = live;
+        __syncthreads();
+        for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
+            if (t == (int32_t)threadIdx.x) { place = now.n_live; row = now.rows; }
+            now.n_live += rows[t] > 0;
+            now.rows += rows[t];
+        }
+        __syncthreads();                /* all have read their place before anybody takes another's */
+        if (live > 0) trf__advance_rows(&a, sentence, place, row, before, now.at);
+    }
+    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__advance_nobody(&a, r);
+    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
+    __syncthreads();                    /* all have read how far it was */
+    if (threadIdx.x == 0) *a.progress = now;
+}
+
+TRF__FN void trf__cuda_advance(const trf__run *run, const trf__advance *a)
+{
+    trf__launch(run, "advance", 1, TRF__CUDA_THREADS, trf__gpu_advance, *a);
 }
 
 // >>cuda-state
@@ -5757,9 +6310,9 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v4_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 4
+#define TRF__COLUMN_VERSION 5
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -5780,14 +6333,15 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #endif
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
-    1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
+    1, 1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
     trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, \
     trf__cpu_stream, trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, \
     trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 #define TRF__CUDA_TABLE \
-    0, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, trf__cuda_alloc, \
-    trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, trf__cuda_fetch, \
+    0, 8, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, \
+    trf__cuda_alloc, trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, \
+    trf__cuda_fetch, \
     trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
     trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
     TRF__AND_DW(trf__cuda_linear_dw)
@@ -7428,8 +7982,8 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 //
 // These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in
 // wide, memory, inner and stats. Decoding token by token is the second line in both cases: `memory` is a cache that
-// holds earlier keys and values already, and `fresh` is the place in it for those of the m that is new: the token
-// itself for self-attention, nothing for cross-attention.
+// holds earlier keys and values already. Those of the m that is new, the token itself for self-attention, nothing for
+// cross-attention, are made in `fresh` and go from there into the cache's `slots`.
 
 /* One sublayer at work. */
 typedef struct trf__work {
@@ -7441,6 +7995,7 @@ typedef struct trf__work {
     trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and v are */
     trf__drop drop;                     /* on the attention weights, or behind the activation */
     trf__act *wide, *memory, *fresh, *inner;    /* memory NULL: keys and values are in `wide`, the first line above */
+    const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
     /* backward: gradients of the parameters, and room for those of wide, memory and inner */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
@@ -7495,6 +8050,12 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
     a.stats = sub->stats;
     trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
     if (sub->memory) trf__project_memory(run, sub, m);
+    if (sub->slots) {
+        trf__remember r;
+        r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
+        r.rows = sub->memory_rows; r.width = 2 * d;
+        run->backend->remember(run, &r);
+    }
     run->backend->attention(run, &a);
     trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
 }
@@ -7589,12 +8150,12 @@ typedef struct trf__sublayer {
 } trf__sublayer;
 
 /* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero vector), what is wanted
-   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced
-   and rows continued, for decoding. */
+   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced,
+   rows continued and slots in the cache, for decoding, where the lists are the search's (>>translate). */
 typedef struct trf__lists {
     int32_t *ids, *targets, *position, *sentence;
     int32_t *group_rows, *group_first;
-    int32_t *only, *parents;
+    int32_t *only, *parents, *slots;
     trf__span *self, *cross;            /* per sequence */
 } trf__lists;
 
@@ -7619,7 +8180,6 @@ typedef struct trf__stack {
 typedef struct trf__cache {
     trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
     int64_t self_layer, cross_layer;
-    int64_t fresh;                      /* in a layer of self: where those of the tokens being read begin */
     const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
     int64_t stride;
 } trf__cache;
@@ -7760,13 +8320,10 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass, int64_t rows,
                              int64_t n_self, int64_t n_cross)
 {
-    int decoding = pass->cache != NULL;
     lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
-    lists->only = (int32_t *)trf__take(cursor, decoding ? rows : 0, sizeof(int32_t));
-    lists->parents = (int32_t *)trf__take(cursor, decoding ? rows : 0, sizeof(int32_t));
-    lists->sentence = (int32_t *)trf__take(cursor, decoding ? 0 : rows, sizeof(int32_t));
-    lists->targets = (int32_t *)trf__take(cursor, decoding ? 0 : rows, sizeof(int32_t));
+    lists->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    lists->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
     lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0, sizeof(int32_t));
     lists->self = (trf__span *)trf__take(cursor, n_self, sizeof(trf__span));
@@ -7787,7 +8344,7 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
     return cursor.used;
 }
 
-/* The largest block that these limits allow. (Decoding has as many spans as rows.) */
+/* The largest block that these limits allow. */
 TRF__FN size_t trf__block_most(const trf__pass *pass)
 {
     const trf__limits *l = &pass->limits;
@@ -8279,7 +8836,8 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     if (cache && cross) sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
-        sub.fresh = trf__act_at(&pass->run, sub.memory, cache->fresh);
+        sub.fresh = trf__act_at(&pass->run, sub.wide, stack->rows * c->d_model);    /* behind the queries */
+        sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->ancestors;
         sub.attention.key_stride = cache->stride;
     }
@@ -9108,385 +9666,8 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 #endif
 
 // -----------------------------------------------------------------------------------------------
-// >>search         beam search over one sentence, driven from outside
-//
-// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
-// row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
-// live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
-// first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
-//
-// History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
-//
-//     n = 0   row 0: start
-//     n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
-//     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
-//             token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
-//
-// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once.
-//
-// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
-// it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
-// at the end. An answer is proven when its score is no lower.
-//
-// Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
-// Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
-// proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
-// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity.
+// >>search         the options of a search, and whose rules they are
 // -----------------------------------------------------------------------------------------------
-
-#define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
-
-enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
-
-/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is none and out of the
-   softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
-typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
-
-/* A live row and its next token; a hypothesis that has finished in node (n, row). */
-typedef struct trf__chosen { double sum; int32_t row, id; } trf__chosen;
-typedef struct trf__finished { double sum, score; int32_t n, row; trf_ended ended; } trf__finished;
-
-typedef struct trf__beam {
-    trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
-    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not counted */
-    const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
-    int32_t n_prefix;
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only model's beginning */
-    int32_t n;                  /* tokens in every live hypothesis */
-    int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
-    int32_t done;
-    int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
-    int32_t n_chosen;
-    double given;               /* sum of the forced tokens that do not count in S */
-    double dropped;             /* best score that anything given up so far could have reached; */
-    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
-    double *sum;                /* (beam) log-probability of each live hypothesis */
-    int32_t *token, *parent;    /* (longest, beam) the trellis */
-    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
-    trf__finished *best;        /* (keep) finished hypotheses, best first */
-} trf__beam;
-
-/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
-   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf__search_check. */
-TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
-{
-    trf__cursor cursor = trf__cursor_at(memory);
-    int64_t width = search->beam, nodes = longest * width;
-    TRF__ZERO(*beam);
-    beam->search = *search;
-    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
-    beam->done = 1;
-    beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
-    beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
-    beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
-    beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
-    beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
-    return cursor.used;
-}
-
-/* Score of a hypothesis with log-probability S and length L:
-
-       s = S - word_penalty * L;     raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
-TRF__FN double trf__search_score(const trf_search *search, double sum, int32_t length)
-{
-    double s = sum - search->word_penalty * (double)length;
-    switch (search->length_rule) {
-    case TRF_LENGTH_POWER:
-        if (length == 0 && search->alpha > 0) return TRF__IMPOSSIBLE;
-        return s / pow((double)length, search->alpha);
-    case TRF_LENGTH_GNMT:
-        return s / pow((5.0 + (double)length) / 6.0, search->alpha);
-    default:
-        return s;
-    }
-}
-
-/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and it may end at any
-   length up to the longest. Without a word penalty the longest is best, as sums are not above zero and the divisor
-   grows: sum / penalty(longest), the bound of Wu et al. and tensor2tensor. With one, every length is tried. */
-TRF__FN double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
-{
-    const trf_search *search = &beam->search;
-    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos : 0), length;
-    double best = trf__search_score(search, sum, longest), score;
-    if (search->word_penalty == 0) return best;
-    for (length = n + search->count_eos; length < longest; length++) {
-        score = trf__search_score(search, sum, length);
-        if (score > best) best = score;
-    }
-    return best;
-}
-
-/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both are walked back to
-   their first common node; the difference seen last is the first one in reading order. */
-TRF__FN int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
-{
-    int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
-    for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
-        size_t at_a = (size_t)(t - 1) * (size_t)width + (size_t)row_a;
-        size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
-        if (t <= a->n && t <= b->n) {
-            if (row_a == row_b) break;
-            if (beam->token[at_a] != beam->token[at_b]) order = beam->token[at_a] < beam->token[at_b] ? -1 : 1;
-        }
-        if (t <= a->n) row_a = beam->parent[at_a];
-        if (t <= b->n) row_b = beam->parent[at_b];
-    }
-    return order;
-}
-
-TRF__FN int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
-{
-    int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS), step_b = b->n + (b->ended == TRF_ENDED_EOS);
-    if (a->score > b->score) return 1;
-    if (a->score < b->score) return 0;
-    if (step_a != step_b) return step_a < step_b;
-    return trf__beam_compare_ids(beam, a, b) < 0;
-}
-
-/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by a stop rule. */
-TRF__FN void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended ended)
-{
-    trf__finished answer;
-    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
-    answer.sum = sum;
-    answer.n = beam->n;
-    answer.row = row;
-    answer.ended = ended;
-    answer.score = trf__search_score(&beam->search, sum, length);
-    beam->n_finished++;
-    if (beam->n_kept < beam->keep) beam->n_kept++;
-    else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
-    else return;
-    for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--) beam->best[i] = beam->best[i - 1];
-    beam->best[i] = answer;
-}
-
-/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other live ones are
-   given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one that ended with EOS. */
-TRF__FN void trf__beam_close(trf__beam *beam)
-{
-    int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
-    int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
-    int32_t row;
-    for (row = 0; row < beam->live; row++) {
-        double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
-        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], row, TRF_ENDED_MAX_LENGTH);
-        if (bound > beam->dropped) beam->dropped = bound;
-        if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
-    }
-    if (beam->n_kept > beam->search.n_best) beam->n_kept = beam->search.n_best;
-    beam->live = 0;
-    beam->done = 1;
-}
-
-/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same length. */
-TRF__FN int trf__beam_stops(const trf__beam *beam)
-{
-    const trf_search *search = &beam->search;
-    double hope;
-    if (beam->live == 0) return 1;
-    if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
-    if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
-    if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
-    hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
-                                          : trf__search_score(search, beam->sum[0], beam->n);
-    return beam->best[beam->n_kept - 1].score > hope;
-}
-
-/* Begins a sentence: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. After it
-   there is one live row, without tokens; or none, and `done`, if no token is allowed at all. */
-TRF__FN void trf__beam_start(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix,
-                             int32_t eos, int32_t vocab)
-{
-    beam->limit = limit;
-    beam->prefix = prefix;
-    beam->n_prefix = n_prefix;
-    beam->least = beam->search.min_length;
-    beam->eos = eos;
-    beam->vocab = vocab;
-    beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
-    beam->live = 1;
-    beam->width = beam->search.beam;
-    beam->dropped = TRF__IMPOSSIBLE;
-    beam->sum[0] = beam->given = 0;
-    if (trf__beam_stops(beam)) trf__beam_close(beam);
-}
-
-TRF__FN trf__beam_request trf__beam_wanted(const trf__beam *beam)
-{
-    trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalise;
-    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos
-                   : eos_out ? TRF__NOT_EOS : TRF__ANY;
-    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);    /* it may be of no use */
-    if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
-    if (request.forced >= 0) request.count = 1;
-    return request;
-}
-
-/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once a step. */
-TRF__FN void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
-{
-    double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
-    if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
-}
-
-TRF__FN void trf__beam_settle(trf__beam *beam)
-{
-    double ending = trf__search_score(&beam->search, beam->lost_eos, beam->n + beam->search.count_eos);
-    double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
-    if (ending > beam->dropped) beam->dropped = ending;
-    if (going_on > beam->dropped) beam->dropped = going_on;
-}
-
-/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals the later row
-   stands behind, and within a row the higher id. */
-TRF__FN void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t row, int32_t id)
-{
-    trf__chosen *list = beam->chosen, *last = list + take - 1;
-    int32_t i = beam->n_chosen;
-    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id))) {
-        trf__beam_lose(beam, sum, id);
-        return;
-    }
-    if (i < take) beam->n_chosen++;
-    else { trf__beam_lose(beam, last->sum, last->id); i--; }
-    for (; i > 0; i--) {
-        const trf__chosen *other = &list[i - 1];
-        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id))) break;
-        list[i] = *other;
-    }
-    list[i].sum = sum;
-    list[i].row = row;
-    list[i].id = id;
-}
-
-/* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
-   the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
-   probability, and while the prefix lasts there is one row. A number above zero is rounding: it counts as 0. */
-TRF__FN void trf__beam_gather(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
-                              int32_t count)
-{
-    int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
-    int eos_allowed = forced >= 0 || beam->n >= beam->least;
-    beam->n_chosen = 0;
-    beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
-    for (row = 0; row < beam->live; row++) {
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 1: not shown; 2: not known */
-        double least = 0, hidden;
-        for (j = 0; j < count; j++) {
-            int32_t id = forced >= 0 ? forced : ids[row * stride + j];
-            double p = log_probabilities[row * stride + j];
-            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
-            if (p > 0) p = 0;
-            if (p < least) least = p;
-            if (beam->n < beam->n_prefix && !beam->search.score_prefix) { beam->given += p; p = 0; }
-            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
-            trf__beam_choose(beam, take, beam->sum[row] + p, row, id);
-        }
-        if (!hides) continue;
-        hidden = beam->sum[row] + (hides == 2 ? 0 : least);
-        trf__beam_lose(beam, hidden, -1);
-        if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
-    }
-    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, 0, beam->eos);
-}
-
-/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
-   `width` where they stand: nothing moves up into the place of one that ended with EOS (CTranslate2, Marian). */
-TRF__FN void trf__beam_place(trf__beam *beam)
-{
-    const trf_search *search = &beam->search;
-    int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
-    int32_t places = beam->width, k;
-    size_t node = (size_t)beam->n * (size_t)search->beam;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id != beam->eos) continue;
-        if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
-        trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
-        if (search->shrink) places--;       /* a row has one EOS: never below 0 */
-    }
-    beam->live = 0;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id == beam->eos) continue;
-        if (beam->live == places || (last && k >= beam->width)) {
-            trf__beam_lose(beam, chosen->sum, chosen->id);
-            continue;
-        }
-        beam->sum[beam->live] = chosen->sum;
-        beam->token[node + (size_t)beam->live] = chosen->id;
-        beam->parent[node + (size_t)beam->live] = chosen->row;
-        beam->live++;
-    }
-    beam->width = places;
-}
-
-/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
-   Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
-   token trf__beam_tokens()[r]. */
-TRF__FN int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids,
-                                  int64_t stride, int32_t count)
-{
-    trf__beam_gather(beam, log_probabilities, ids, stride, count);
-    trf__beam_place(beam);
-    trf__beam_settle(beam);
-    if (beam->live > 0) beam->n++;
-    if (trf__beam_stops(beam)) trf__beam_close(beam);
-    return beam->live;
-}
-
-/* After a step that left rows alive: their last tokens, and the rows of the step before that they continue. */
-TRF__FN const int32_t *trf__beam_tokens(const trf__beam *beam)
-{
-    return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
-}
-
-TRF__FN const int32_t *trf__beam_parents(const trf__beam *beam)
-{
-    return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
-}
-
-/* Tokens of all answers together: the room trf__beam_finish needs. */
-TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
-{
-    int64_t total = 0;
-    int32_t k;
-    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
-    return total;
-}
-
-/* Writes the answers, best first, into answers[n_best] and their tokens, one after another, into ids; returns how
-   many there are. An unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
-   nothing at all was given up, as any finished one would have replaced it. */
-TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
-{
-    int32_t k, t;
-    for (k = 0; k < beam->n_kept; k++) {
-        const trf__finished *best = &beam->best[k];
-        int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
-        int32_t row = best->row;
-        for (t = best->n; t > 0; t--) {
-            size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
-            ids[t - 1] = beam->token[node];
-            row = beam->parent[node];
-        }
-        answers[k].ids = ids;
-        answers[k].n = best->n;
-        answers[k].log_probability = best->sum + beam->given;
-        answers[k].score = best->score;
-        answers[k].ended = best->ended;
-        answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
-        ids += best->n;
-    }
-    return beam->n_kept;
-}
 
 /* Names the first option that makes no sense. */
 TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
@@ -9571,11 +9752,20 @@ TRF_API trf_search trf_search_defaults(void)
 //   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
 //              shared by all hypotheses of a sentence, whose queries are one span of >>attention
 //
-// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache. All of it but
-// the search is the device's: one upload tells it the rows' tokens and which row each continues, one download brings
-// their best continuations. A sentence that is done leaves: its rows are gone at the next token. Memory grows to what
-// the calls bring.
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache; then every
+// sentence's beam chooses (>>beam) and the rows are lined up again (>>line-up). All of it is the device's: the host
+// asks for tokens, and looks from time to time how many rows still live: a sentence that is done leaves. At the end
+// the beams come to the host, which reads the answers out of them. Memory grows to what the calls bring.
 // -----------------------------------------------------------------------------------------------
+
+/* A round of searches: on the device, and, made and read there, on the host. */
+typedef struct trf__searches {
+    trf__progress *progress;
+    trf__beam *beams;
+    trf__span *sources;                         /* rows of each sentence's source */
+    int32_t *live, *starts;                     /* the sentences still searched, and the first row of each */
+    int32_t *prefixes;                          /* of all sentences, one after another */
+} trf__searches;
 
 /* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
 typedef struct trf__hypotheses {
@@ -9586,15 +9776,15 @@ typedef struct trf__hypotheses {
     /* on the device */
     trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
     int32_t *ancestors[2];                      /* (n_rows, length), this token's and the next one's */
+    trf__lists lists;                           /* (n_rows) what is read next */
     void *top_room;
     char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
+    trf__searches there;
+    char *beam_memory;                          /* beam_bytes each */
+    size_t beam_bytes;
     /* on the host */
-    char *candidates;                           /* the same */
-    int32_t *ids, *parents;                     /* (n_rows) of the token that is read next */
-    int32_t *live;                              /* the sentences still searched, in the order of their rows */
-    trf__span *sources;                         /* rows of each sentence's source */
-    trf__beam *beams;
-    char *beam_memory;
+    trf__searches here;
+    char *beams_read;                           /* beam_memory, where that is out of reach */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -9617,30 +9807,49 @@ struct trf_translator {
 /* Candidates of a row, at most. */
 TRF__FN int64_t trf__most_candidates(const trf_search *s) { return (int64_t)s->beam * s->candidates + 1; }
 
-/* Sets bytes and device_bytes; with the arenas, cuts them. */
+TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
+{
+    x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
+    x->beams = (trf__beam *)trf__take(cursor, h->n_sentences, sizeof(trf__beam));
+    x->sources = (trf__span *)trf__take(cursor, h->n_sentences, sizeof(trf__span));
+    x->live = (int32_t *)trf__take(cursor, h->n_sentences, sizeof(int32_t));
+    x->starts = (int32_t *)trf__take(cursor, h->n_sentences, sizeof(int32_t));
+    x->prefixes = (int32_t *)trf__take(cursor, h->n_sentences * h->length, sizeof(int32_t));
+}
+
+/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops). */
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
-    int64_t n = h->n_sentences * s->beam, width = 2 * (int64_t)c->d_model;
+    int64_t n = run->backend->fill(run, h->n_sentences) * s->beam, width = 2 * (int64_t)c->d_model;
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__most_candidates(s), sizeof(double) + sizeof(int32_t));
+    trf__lists *l = &h->lists;
     trf__beam beam;
     int i;
     h->n_rows = n;
+    h->n_sentences = n / s->beam;
+    h->length = run->backend->fill(run, h->length);
+    h->source_rows = run->backend->fill(run, h->source_rows);
     h->cache.self_layer = h->length * n * width;
     h->cache.cross_layer = h->source_rows * width;
     h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
     h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
                                            trf__bytes(h->cache.cross_layer, run->element));
     for (i = 0; i < 2; i++) h->ancestors[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
+    l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
+    l->cross = (trf__span *)trf__take(&device, h->n_sentences, sizeof(trf__span));
     h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab));
     h->found = (char *)trf__take(&device, n, found);
-    h->candidates = (char *)trf__take(&host, n, found);
-    h->ids = (int32_t *)trf__take(&host, n, sizeof(int32_t));
-    h->parents = (int32_t *)trf__take(&host, n, sizeof(int32_t));
-    h->live = (int32_t *)trf__take(&host, h->n_sentences, sizeof(int32_t));
-    h->sources = (trf__span *)trf__take(&host, h->n_sentences, sizeof(trf__span));
-    h->beams = (trf__beam *)trf__take(&host, h->n_sentences, sizeof(trf__beam));
-    h->beam_memory = (char *)trf__take(&host, h->n_sentences, trf__beam_layout(&beam, s, (int32_t)h->length, NULL));
+    h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
+    h->beam_memory = (char *)trf__take(&device, h->n_sentences, h->beam_bytes);
+    trf__take_searches(&device, &h->there, h);
+    trf__take_searches(&host, &h->here, h);
+    h->beams_read = (char *)trf__take(&host, run->backend->on_host ? 0 : h->n_sentences, h->beam_bytes);
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
@@ -9653,8 +9862,6 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t sentences,
 {
     const trf__run *run = &t->pass.run;
     trf__hypotheses old = t->hypotheses, h;
-    size_t each;
-    int64_t i;
     TRF__ZERO(h);
     h.n_sentences = sentences;
     h.length = length;
@@ -9678,9 +9885,6 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t sentences,
     trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
-    each = trf__beam_layout(&h.beams[0], &t->search, (int32_t)length, NULL);
-    for (i = 0; i < sentences; i++)
-        trf__beam_layout(&h.beams[i], &t->search, (int32_t)length, h.beam_memory + (size_t)i * each);
     t->hypotheses = h;
     return TRF_OK;
 }
@@ -9751,79 +9955,57 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 }
 
 // >>decode         one token for all live rows
+//
+// Each row is a sequence of one query, whose keys are its ancestors; all rows of a sentence ask the rows of its
+// source.
 
-/* Tells the device what is read now: the rows' tokens, of which `at` others have been read before, and which rows
-   they continue; each row is a sequence of one query, whose keys are its ancestors, and all rows of a sentence ask
-   the rows of its source. Returns how many candidates are wanted of each row. */
-TRF__FN int64_t trf__decode_upload(trf_translator *t, int64_t rows, int64_t at, int32_t n_live)
+/* The op that lets all sentences choose, or begin. */
+TRF__FN trf__advance trf__advance_of(const trf_translator *t, int64_t wanted, int first)
 {
-    trf__hypotheses *h = &t->hypotheses;
-    trf__stack *stack = &t->pass.decoder;
-    const trf__lists *l = &stack->host;
-    int64_t r, row = 0, wanted = 1;
-    int32_t k;
-    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    stack->rows = stack->n_self = rows;
-    stack->n_cross = t->pass.sides & TRF__SOURCE ? n_live : 0;
-    stack->most_queries = 1;
-    stack->most_keys = at + 1;
-    stack->most_memory = 0;
-    trf__block_cut(&t->pass, t->pass.host_block, 0);
-    for (r = 0; r < rows; r++) {
-        trf__span *span = &l->self[r];
-        TRF__ZERO(*span);
-        span->query = (int32_t)r;
-        span->n_query = 1;
-        span->n_key = (int32_t)at + 1;
-        l->ids[r] = h->ids[r];
-        l->parents[r] = h->parents[r];
-        l->position[r] = (int32_t)at;
-    }
-    for (k = 0; k < n_live; k++) {
-        const trf__beam *beam = &h->beams[h->live[k]];
-        trf__beam_request request = trf__beam_wanted(beam);
-        wanted = trf__max64(wanted, request.count);
-        if (stack->n_cross) {
-            l->cross[k] = h->sources[h->live[k]];
-            l->cross[k].query = (int32_t)row;
-            l->cross[k].n_query = beam->live;
-            stack->most_memory = trf__max64(stack->most_memory, l->cross[k].n_key);
-            stack->most_queries = trf__max64(stack->most_queries, beam->live);
-        }
-        for (r = 0; r < beam->live; r++) l->only[row++] = request.forced;
-    }
-    trf__block_upload(&t->pass, trf__block_cut(&t->pass, t->pass.device_block, 1));
-    return wanted;
+    const trf__hypotheses *h = &t->hypotheses;
+    const trf__stack *stack = &t->pass.decoder;
+    trf__advance a;
+    a.beams = h->there.beams; a.live = h->there.live; a.starts = h->there.starts;
+    a.sources = h->there.sources; a.progress = h->there.progress;
+    a.log_probabilities = (const double *)(const void *)h->found;
+    a.found = (const int32_t *)(const void *)(a.log_probabilities + stack->rows * wanted);
+    a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
+    a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
+    a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
+    a.start = trf__start_id(&t->model->config); a.first = first;
+    return a;
 }
 
-/* The best continuations of every row, into h->candidates: (rows, wanted) log-probabilities, then ids. */
-TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, int64_t wanted, trf_error *err)
+/* Token number `at`: the best `wanted` continuations of every row, and what the searches make of them. */
+TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
+    const trf__stack *stack = &t->pass.decoder;
+    trf__advance next = trf__advance_of(t, wanted, 0);
     trf__ancestors a;
     trf__top top;
     a.to = h->ancestors[at & 1]; a.from = h->ancestors[~at & 1];
-    a.parents = t->pass.decoder.device.parents;
-    a.rows = rows; a.stride = h->length; a.at = at; a.first_slot = at * h->n_rows;
+    a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
+    a.rows = stack->rows; a.stride = h->length;
     run->backend->ancestors(run, &a);
     h->cache.ancestors = a.to;
     h->cache.stride = h->length;
-    h->cache.fresh = a.first_slot * 2 * c->d_model;
     TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
-    top.log_probabilities = (double *)(void *)h->found;
-    top.ids = (int32_t *)(void *)(top.log_probabilities + rows * wanted);
+    top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
+    top.ids = (int32_t *)(uintptr_t)next.found;
     top.room = h->top_room;
-    top.x = t->pass.decoder.out;
+    top.x = stack->out;
     top.w = trf__weight(&t->pass, t->pass.layout->whole.generator_w);
     top.bias = trf__generator_bias(&t->pass);
-    top.rows = rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
+    top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     top.banned[0] = c->pad; top.banned[1] = c->bos;
-    top.only = t->pass.decoder.device.only; top.eos = c->eos;
+    top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
-    run->backend->download(run, h->candidates, h->found, trf__bytes(rows * wanted, sizeof(double) + sizeof(int32_t)));
-    return run->backend->sync(run, err);
+    run->backend->advance(run, &next);
+    return TRF_OK;
 }
 
 // >>rounds         sentences searched together
@@ -9831,7 +10013,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t rows, int64_t at, int6
 // A call's sentences are taken in rounds of at most max_sentences and max_tokens, and of no more than the cache has
 // slots for: they are numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) A round:
 // encode, then until no row is live: decode a token for all rows (>>decode), let every sentence's beam choose
-// (>>search), line the rows up again; then store the answers.
+// (>>beam), line the rows up again; then store the answers.
 
 /* A round: sentences first .. first + n - 1 of the call. Sources or prefixes that there are none of have count 0. */
 typedef struct trf__round {
@@ -9874,7 +10056,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
     TRF__ZERO(batch);
     batch.source = round->sources;
     TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
-    memcpy(t->hypotheses.sources, pass->encoder.host.self, trf__bytes(round->n, sizeof(trf__span)));
+    memcpy(t->hypotheses.here.sources, pass->encoder.host.self, trf__bytes(round->n, sizeof(trf__span)));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < c->decoder_layers; i++) {
         trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
@@ -9884,79 +10066,132 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
     return TRF_OK;
 }
 
-/* Begins the searches; returns the number of rows. */
-TRF__FN int64_t trf__round_begin(trf_translator *t, const trf__round *round, int32_t *n_live)
+/* Tells the device the sentences of a round, and begins their searches. */
+TRF__FN void trf__round_begin(trf_translator *t, const trf__round *round)
 {
     const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
     trf__hypotheses *h = &t->hypotheses;
-    const int32_t *prefix = round->prefixes.ids;
-    int64_t rows = 0;
+    trf__searches *x = &h->here;
+    trf__progress progress = { 0, round->n, 0, 1 };
+    int64_t n_ids = 0;
     int32_t i;
-    for (*n_live = i = 0; i < round->n; i++) {
+    *x->progress = progress;
+    for (i = 0; i < round->n; i++) {
         int32_t n_prefix = trf__length_of(&round->prefixes, i);
         int64_t limit = trf__answer_limit(c, &t->search, trf__length_of(&round->sources, i), n_prefix);
-        trf__beam_start(&h->beams[i], (int32_t)limit, prefix, n_prefix, c->eos,
-                        c->target_vocab - 2);       /* pad and bos are never chosen */
-        if (!trf__has_source(c))
-            h->beams[i].least = (int32_t)trf__min64((int64_t)h->beams[i].least + n_prefix, INT32_MAX);
-        if (n_prefix) prefix += n_prefix;
-        if (h->beams[i].live == 0) continue;
-        h->live[(*n_live)++] = i;
-        h->parents[rows] = 0;
-        h->ids[rows++] = trf__start_id(c);
+        trf__beam *beam = &x->beams[i];
+        trf__beam_layout(beam, &t->search, (int32_t)h->length, h->beam_memory + (size_t)i * h->beam_bytes);
+        trf__beam_sentence(beam, (int32_t)limit, h->there.prefixes + n_ids, n_prefix, c->eos,
+                           c->target_vocab - 2);        /* pad and bos are never chosen */
+        if (!trf__has_source(c)) beam->least = (int32_t)trf__min64((int64_t)beam->least + n_prefix, INT32_MAX);
+        if (n_prefix) memcpy(x->prefixes + n_ids, round->prefixes.ids + n_ids, (size_t)n_prefix * sizeof(int32_t));
+        n_ids += n_prefix;
+        x->live[i] = i;
+        x->starts[i] = 0;
     }
-    return rows;
+    run->backend->upload(run, h->there.progress, x->progress,
+                         (size_t)((char *)(x->prefixes + n_ids) - (char *)x->progress));
 }
 
-/* Lets every sentence choose among its candidates, and lines up the rows of the next token. Returns their number. */
-TRF__FN int64_t trf__round_advance(trf_translator *t, int64_t rows, int64_t wanted, int32_t *n_live)
+/* How the searches stand, which says how many rows, sentences and candidates the next tokens are asked for with: as
+   many as there are, or, where several are asked for before the next look, as many as there can be. */
+TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error *err)
 {
-    trf__hypotheses *h = &t->hypotheses;
-    const double *log_probabilities = (const double *)(const void *)h->candidates;
-    const int32_t *ids = (const int32_t *)(const void *)(log_probabilities + rows * wanted);
-    int64_t row = 0, next = 0;
-    int32_t k, j, kept = 0;
-    for (k = 0; k < *n_live; k++) {
-        trf__beam *beam = &h->beams[h->live[k]];
-        int32_t before = beam->live, count = trf__beam_wanted(beam).count;
-        int32_t now = trf__beam_advance(beam, log_probabilities + row * wanted, ids + row * wanted, wanted, count);
-        for (j = 0; j < now; j++, next++) {
-            h->ids[next] = trf__beam_tokens(beam)[j];
-            h->parents[next] = (int32_t)row + trf__beam_parents(beam)[j];
-        }
-        row += before;
-        if (now > 0) h->live[kept++] = h->live[k];
+    const trf__hypotheses *h = &t->hypotheses;
+    const trf__run *run = &t->pass.run;
+    trf__stack *stack = &t->pass.decoder;
+    trf__progress *now = h->here.progress;
+    int64_t n_cross;
+    run->backend->download(run, now, h->there.progress, sizeof *now);
+    TRF__TRY(run->backend->sync(run, err));
+    stack->rows = now->rows;
+    n_cross = now->n_live;
+    *wanted = now->wanted;
+    if (run->backend->ahead > 1) {
+        stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), t->pass.limits.target_rows);
+        n_cross = run->backend->fill(run, n_cross);
+        *wanted = trf__max64(1, trf__min64(trf__most_candidates(&t->search), t->model->config.target_vocab - 2));
     }
-    *n_live = kept;
-    return next;
+    stack->n_self = stack->rows;
+    stack->n_cross = t->pass.sides & TRF__SOURCE ? n_cross : 0;
+    return TRF_OK;
+}
+
+/* What the ops of a token are made from. */
+TRF__FN trf__shape trf__decode_shape(const trf_translator *t, int64_t at, int64_t wanted)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    trf__shape shape = { { (int64_t)(intptr_t)t->pass.arena, (int64_t)(intptr_t)h->device_arena, at & 1,
+                           h->n_rows, h->length, h->source_rows, t->pass.decoder.rows, t->pass.decoder.n_cross,
+                           wanted, 0, 0 } };
+    return shape;
 }
 
 TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
 {
-    int32_t n_live;
-    int64_t rows = trf__round_begin(t, round, &n_live), at, wanted;
+    const trf__run *run = &t->pass.run;
+    trf__stack *stack = &t->pass.decoder;
     trf_status status = TRF_OK;
+    trf__advance begin;
+    int64_t at, wanted = 1;
+    trf__round_begin(t, round);
+    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
+    stack->rows = trf__min64(t->hypotheses.n_rows, t->pass.limits.target_rows);
+    stack->n_cross = t->pass.sides & TRF__SOURCE ? t->hypotheses.n_sentences : 0;
+    stack->most_queries = t->search.beam;
+    stack->most_keys = t->hypotheses.length;
+    stack->most_memory = round->longest_source;
+    stack->device = t->hypotheses.lists;
     t->pass.cache = &t->hypotheses.cache;
-    for (at = 0; rows > 0 && status == TRF_OK; at++) {
-        wanted = trf__decode_upload(t, rows, at, n_live);
-        status = trf__decode(t, rows, at, wanted, err);
-        if (status == TRF_OK) rows = trf__round_advance(t, rows, wanted, &n_live);
+    begin = trf__advance_of(t, wanted, 1);
+    run->backend->advance(run, &begin);
+    for (at = 0; status == TRF_OK; at++) {
+        trf__shape shape;
+        if (at % run->backend->ahead == 0) status = trf__round_look(t, &wanted, err);
+        if (status != TRF_OK || t->hypotheses.here.progress->rows == 0) break;
+        shape = trf__decode_shape(t, at, wanted);
+        status = trf__cancel_status(&run->hooks, err);
+        while (status == TRF_OK && !run->backend->replay(run, &shape)) {
+            status = trf__decode(t, at, wanted, err);
+            if (run->backend->asked(run, status == TRF_OK)) break;
+        }
     }
     t->pass.cache = NULL;
     return status;
 }
 
-/* Stores the answers of all sentences of a round that is over. */
+/* The beams of a round that is over, where the host can read them. */
+TRF__FN trf_status trf__round_beams(trf_translator *t, const trf__round *round, const trf__beam **beams,
+                                    trf_error *err)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    const trf__run *run = &t->pass.run;
+    int32_t i;
+    *beams = h->there.beams;
+    if (run->backend->on_host) return TRF_OK;
+    run->backend->download(run, h->here.beams, h->there.beams, trf__bytes(round->n, sizeof(trf__beam)));
+    run->backend->download(run, h->beams_read, h->beam_memory, trf__bytes(round->n, h->beam_bytes));
+    TRF__TRY(run->backend->sync(run, err));
+    for (i = 0; i < round->n; i++)
+        trf__beam_places(&h->here.beams[i], (int32_t)h->length, h->beams_read + (size_t)i * h->beam_bytes);
+    *beams = h->here.beams;
+    return TRF_OK;
+}
+
+/* Stores the answers of all its sentences. */
 TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, trf_error *err)
 {
+    const trf__beam *beams;
     int32_t i;
+    TRF__TRY(trf__round_beams(t, round, &beams, err));
     for (i = 0; i < round->n; i++) {
-        const trf__beam *beam = &t->hypotheses.beams[i];
-        int64_t room = trf__beam_ids(beam);
+        int64_t room = trf__beam_ids(&beams[i]);
         TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
         t->first_id[round->first + i] = t->n_ids;
         t->n_answers[round->first + i] =
-            trf__beam_finish(beam, t->answers + (int64_t)(round->first + i) * t->search.n_best, t->ids + t->n_ids);
+            trf__beam_finish(&beams[i], t->answers + (int64_t)(round->first + i) * t->search.n_best,
+                             t->ids + t->n_ids);
         t->n_ids += room;
     }
     return TRF_OK;

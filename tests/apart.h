@@ -122,7 +122,16 @@ static void see_top(const trf__top *j)
 {
     ON(j->log_probabilities); ON(j->ids); ON(j->room); ON(j->x); MAT(j->w); ON(j->bias); ON(j->only);
 }
-static void see_ancestors(const trf__ancestors *j) { ON(j->to); ON(j->from); ON(j->parents); }
+static void see_ancestors(const trf__ancestors *j)
+{
+    ON(j->to); ON(j->from); ON(j->parents); ON(j->position); ON(j->slots);
+}
+static void see_remember(const trf__remember *j) { ON(j->cache); ON(j->fresh); ON(j->slots); }
+static void see_advance(const trf__advance *j)
+{
+    ON(j->beams); ON(j->live); ON(j->starts); ON(j->sources); ON(j->progress); ON(j->log_probabilities); ON(j->found);
+    ON(j->ids); ON(j->parents); ON(j->position); ON(j->only); ON(j->slots); ON(j->self); ON(j->cross);
+}
 static void see_pack(const trf__pack *j) { ON(j->copies); ON(j->weights); }
 #if !defined(TRF_NO_TRAIN)
 static void see_embed_gradient(const trf__embed_gradient *j)
@@ -386,7 +395,7 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 /* Every field in its order, so that a new one is not left to the CPU. */
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
-    "apart", 0, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
+    "apart", 0, 1, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
     apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_stream, apart_fill,
     apart_replay, apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
     TRF__OPS(X)

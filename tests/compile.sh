@@ -108,7 +108,7 @@ for_cxx()
 # The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2).
 job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -fopenmp -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&
-    job "nvcc, one file" "nvcc -x cu -DTRF_CUDA -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c

@@ -449,7 +449,8 @@ static void test_written_weights(void **state)
     assert_true(fabs(loss[0][0] - loss[0][1]) > 1e-3);
 }
 
-/* A token costs one of each, whatever the beam and however many sentences; a round one upload more: its sources. */
+/* A token is one look, whatever the beam and however many sentences. A round is two uploads, its sources and its
+   searches, one look more, and its beams, which come in two pieces. */
 static void test_counts_of_decoding(void **state)
 {
     static const int beams[] = {1, 4, 16}, counts[] = {1, 4, 11};
@@ -469,7 +470,7 @@ static void test_counts_of_decoding(void **state)
                 tokens = apart.n.top;
                 assert_true(tokens >= rounds && tokens <= rounds * 20);
                 assert_int_equal(apart.n.allocs, 0);
-                CROSSED(tokens + source * rounds, tokens, 0, tokens);
+                CROSSED((1 + source) * rounds, tokens + 3 * rounds, 0, tokens + 2 * rounds);
                 trf_translator_destroy(t);
             }
         trf_model_destroy(model);
@@ -594,6 +595,9 @@ static int objects_of(const lab *l, object *list)
     OBJECT("keys of the source", h->cache.cross, 2 * D * number);
     OBJECT("ancestors", h->ancestors[0], 4);
     OBJECT("best continuations", h->found, 2 * sizeof(double));
+    OBJECT("what is read next", h->lists.ids, 4);
+    OBJECT("searches", h->there.progress, sizeof(trf__progress));
+    OBJECT("beams", h->beam_memory, 8);
     OBJECT("logits of a token", h->top_room, VOCAB * number);
     OBJECT("room for looking inside", l->translator->room.memory, 2 * number);
     OBJECT("room of a block", l->context->room.memory, 2 * sizeof(double));

@@ -424,6 +424,44 @@ static void test_counts(void **state)
     side_end(&s);
 }
 
+/* While it translates the host looks every eighth token, and at the end; lists of tokens are played when they come
+   again. Answers do not depend on who else is there, nor on what was recorded. */
+static void test_counts_of_decoding(void **state)
+{
+    static kit_pairs data;
+    trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&data, 3, 1, 9, kinds[0].vocab, 3);
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    gpu_numbers before, first;
+    uint64_t hash[3];
+    int call;
+    (void)state;
+    search.threads = 1;
+    search.beam = 2;
+    search.max_length_a = 0;
+    search.max_length_b = 20;
+    search.min_length = 18;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_translator_create(&translator, model, &search, &err));
+    memset(&first, 0, sizeof first);
+    for (call = 0; call < 3; call++) {
+        before = gpu_on_cpu;
+        OK(trf_translate_batch(translator, &batch.source, &err));
+        hash[call] = hash_answers(HASH_START, translator, batch.source.count);
+        if (call > 0) assert_int_equal(gpu_on_cpu.uploads - before.uploads, 2);     /* sources, searches */
+        assert_in_range(gpu_on_cpu.syncs - before.syncs, 4, 5);     /* before tokens 0, 8, 16, perhaps 24; answers */
+        assert_int_equal(gpu_on_cpu.downloads - before.downloads, gpu_on_cpu.syncs - before.syncs + 1);
+        if (call == 0) first.launches = gpu_on_cpu.launches - before.launches;
+        assert_true(gpu_on_cpu.graphs - before.graphs >= (call == 0 ? 14 : 18));
+    }
+    assert_true((gpu_on_cpu.launches - before.launches) * 2 < first.launches);
+    assert_true(hash[0] == hash[1] && hash[1] == hash[2]);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+}
+
 static int stop_at;
 static int stop(void *user) { (void)user; return --stop_at == 0; }
 
@@ -636,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_counts_of_decoding),
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),

@@ -68,7 +68,7 @@ static void op_ends(const trf__run *run, const char *name)
 #define ASIDE(run, name, ...) \
     do { int was = sharing; sharing = 0; (run)->backend->name(run, __VA_ARGS__); sharing = was; } while (0)
 
-enum { LONGEST = 80, WIDEST_HEAD = 32 };
+enum { LONGEST = 80, WIDEST_HEAD = 32, SOURCE_TOKENS = 12345678 };
 
 /* What every run follows that follows anything: seed, step, learning rate. */
 static trf__now now;
@@ -86,6 +86,7 @@ static trf__run run_of(int threads, int blas)
     assert_int_equal(run.backend->reserve(&run, LONGEST, WIDEST_HEAD, NULL), TRF_OK);
     if (!blas) trf__cpu_of(&run)->blas = 0;
     begin_step();
+    now.source_tokens = SOURCE_TOKENS;
     run.now = &now;
     return run;
 }
@@ -1640,7 +1641,7 @@ static void check_sums(const trf__loss *l, const double *before, int64_t correct
     for (i = 0; i < l->rows; i++) { loss += l->row_loss[i]; nll += l->row_nll[i]; tokens += l->targets[i] >= 0; }
     assert_true(l->sums->loss == loss && l->sums->nll == nll && l->sums->tokens == tokens);
     assert_true(l->sums->correct >= (double)correct && l->sums->correct <= (double)(correct + perhaps));
-    want[0] = loss; want[1] = nll; want[2] = l->sums->correct; want[3] = tokens; want[4] = (double)l->source_rows;
+    want[0] = loss; want[1] = nll; want[2] = l->sums->correct; want[3] = tokens; want[4] = SOURCE_TOKENS;
     for (i = 0; i < 5; i++) {
         double sum = want[i] + before[2 * i] + before[2 * i + 1];
         assert_number_near((double)l->slots[2 * i] + (double)l->slots[2 * i + 1], sum, 1e-13 * (fabs(sum) + 1));
@@ -1669,7 +1670,7 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     int32_t *targets = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
     trf__sums sums;
     uint64_t hash;
-    l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums; l.source_rows = 12345678; l.first = t->first;
+    l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums; l.first = t->first;
     l.w = weight_of(run, all, t->more + vocab, d, t->packed);
     l.w.row = t->more;
     for (r = 0; r < rows; r++)
@@ -2151,35 +2152,182 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
     size_t bytes = (size_t)(rows * stride) * sizeof(int32_t);
     int32_t *from = (int32_t *)plain_room(bytes), *to = (int32_t *)plain_room(bytes);
     int32_t *parents = (int32_t *)plain_room((size_t)rows * sizeof *parents);
+    int32_t *position = (int32_t *)plain_room((size_t)rows * sizeof *position);
+    int32_t *slots = (int32_t *)plain_room((size_t)rows * sizeof *slots);
     uint64_t hash;
     trf__ancestors j;
     int64_t r, i;
-    for (r = 0; r < rows; r++) parents[r] = (int32_t)plain_below(rows);
+    for (r = 0; r < rows; r++) {
+        parents[r] = (int32_t)plain_below(rows);
+        position[r] = (int32_t)(r == 1 ? at / 2 : at);          /* a row may be nobody's, or young */
+        slots[r] = (int32_t)(first_slot + r);
+    }
     for (i = 0; i < rows * stride; i++) { from[i] = (int32_t)plain_below(1000); to[i] = -5; }
-    j.to = to; j.from = from; j.parents = parents; j.rows = rows; j.stride = stride; j.at = at;
-    j.first_slot = first_slot;
+    j.to = to; j.from = from; j.parents = parents; j.position = position; j.slots = slots;
+    j.rows = rows; j.stride = stride;
     ASIDE(run, ancestors, &j);
     for (r = 0; r < rows; r++)
         for (i = 0; i < stride; i++)
-            assert_int_equal(to[r * stride + i],
-                             i < at ? from[parents[r] * stride + i] : i == at ? first_slot + r : -5);
+            assert_int_equal(to[r * stride + i], i < position[r] ? from[parents[r] * stride + i]
+                                               : i == position[r] ? first_slot + r : -5);
     hash = hash_bytes(HASH_START, to, bytes);
     plain_release(mark);
     return hash;
+}
+
+static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width, int64_t slots)
+{
+    int mark = plain_used;
+    trf_real *fresh = (trf_real *)plain_room((size_t)(rows * width) * sizeof *fresh);
+    trf_real *cache = (trf_real *)plain_room((size_t)(slots * width) * sizeof *cache);
+    int32_t *at = (int32_t *)plain_room((size_t)rows * sizeof *at);
+    trf__remember j;
+    uint64_t hash;
+    int64_t r, c;
+    for (r = 0; r < rows * width; r++) fresh[r] = (trf_real)plain_below(1000);
+    for (r = 0; r < slots * width; r++) cache[r] = -5;
+    for (r = 0; r < rows; r++) at[r] = r % 5 == 3 ? -1 : (int32_t)(r * 7 % slots);     /* some are nobody's */
+    j.cache = (trf__act *)(void *)cache; j.fresh = (const trf__act *)(const void *)fresh; j.slots = at;
+    j.rows = rows; j.width = width;
+    ASIDE(run, remember, &j);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < width && at[r] >= 0; c++) {
+            assert_true(cache[at[r] * width + c] == fresh[r * width + c]);
+            cache[at[r] * width + c] = -5;
+        }
+    for (r = 0; r < slots * width; r++) assert_true(cache[r] == -5);
+    hash = hash_bytes(HASH_START, fresh, (size_t)(rows * width) * sizeof *fresh);
+    plain_release(mark);
+    return hash;
+}
+
+/* Searches of several sentences beside the same ones, each driven by itself: their beams are equal after every token,
+   and each row is told what its beam says; the places behind them are empty. */
+static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, int sources)
+{
+    enum { LIMIT = 6, VOCAB_OF = 9 };
+    int mark = plain_used;
+    int64_t places = (int64_t)sentences * beam + 3, wanted = 2 * beam + 1, r;
+    size_t bytes;
+    trf_search search = trf_search_defaults();
+    trf__beam *beams, *alone;
+    trf__span *of_source;
+    trf__progress progress = { 0, 0, 0, 1 };
+    trf__advance a;
+    double *p;
+    int32_t *found, i, token;
+    uint64_t hash = HASH_START;
+    search.beam = search.n_best = beam;
+    search.candidates = 2;
+    beams = (trf__beam *)plain_room((size_t)sentences * sizeof *beams);
+    alone = (trf__beam *)plain_room((size_t)sentences * sizeof *alone);
+    of_source = (trf__span *)plain_room((size_t)sentences * sizeof *of_source);
+    p = (double *)plain_room((size_t)(places * wanted) * sizeof *p);
+    found = (int32_t *)plain_room((size_t)(places * wanted) * sizeof *found);
+    a.live = (int32_t *)plain_room((size_t)sentences * sizeof(int32_t));
+    a.starts = (int32_t *)plain_room((size_t)sentences * sizeof(int32_t));
+    a.ids = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
+    a.parents = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
+    a.position = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
+    a.only = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
+    a.slots = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
+    a.self = (trf__span *)plain_room((size_t)places * sizeof(trf__span));
+    a.cross = sources ? (trf__span *)plain_room((size_t)(sentences + 2) * sizeof(trf__span)) : NULL;
+    for (i = 0; i < sentences; i++) {
+        int32_t limit = i % 4 == 2 ? 0 : LIMIT - i % 3;     /* some are over before they begin */
+        trf__span span = { 1000, 1, 7 * i, 3 + i, 0 };
+        bytes = trf__beam_layout(&beams[i], &search, LIMIT + 1, NULL);
+        trf__beam_layout(&beams[i], &search, LIMIT + 1, plain_room(bytes));
+        trf__beam_layout(&alone[i], &search, LIMIT + 1, plain_room(bytes));
+        trf__beam_sentence(&beams[i], limit, NULL, 0, 2, VOCAB_OF);
+        trf__beam_sentence(&alone[i], limit, NULL, 0, 2, VOCAB_OF);
+        trf__beam_open(&alone[i]);
+        of_source[i] = span;
+        a.live[i] = i;
+        a.starts[i] = 0;
+    }
+    progress.n_live = sentences;
+    a.beams = beams; a.sources = of_source; a.progress = &progress;
+    a.log_probabilities = p; a.found = found;
+    a.wanted = wanted; a.rows = places; a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.start = 1;
+    for (token = 0; token == 0 || progress.rows > 0; token++) {
+        int32_t row = 0, place = 0, before = 0;
+        a.first = token == 0;
+        for (r = 0; r < places * wanted; r++) {
+            p[r] = r % wanted ? p[r - 1] - 0.25 * (double)plain_below(9) : -0.5 * (double)plain_below(9);
+            found[r] = (int32_t)((r / wanted * 5 + r % wanted) % VOCAB_OF);
+        }
+        ASIDE(run, advance, &a);
+        assert_int_equal(progress.at, token);
+        for (i = 0; i < sentences; i++) {
+            trf__beam *b = &alone[i];
+            int32_t was = b->live, j;
+            if (token > 0 && was > 0)
+                trf__beam_advance(b, p + before * wanted, found + before * wanted, wanted, trf__beam_wanted(b).count);
+            assert_int_equal(beams[i].live, b->live);
+            assert_int_equal(beams[i].n_finished, b->n_finished);
+            if (b->live > 0) {
+                assert_int_equal(a.live[place], i);
+                if (sources) {
+                    assert_int_equal(a.cross[place].query, row);
+                    assert_int_equal(a.cross[place].n_query, b->live);
+                    assert_int_equal(a.cross[place].key, 7 * i);
+                    assert_int_equal(a.cross[place].n_key, 3 + i);
+                }
+                place++;
+            }
+            for (j = 0; j < b->live; j++, row++) {
+                assert_int_equal(a.ids[row], token == 0 ? 1 : trf__beam_tokens(b)[j]);
+                assert_int_equal(a.parents[row], token == 0 ? 0 : before + trf__beam_parents(b)[j]);
+                assert_int_equal(a.position[row], token);
+                assert_int_equal(a.slots[row], token * places + row);
+                assert_int_equal(a.only[row], trf__beam_wanted(b).forced);
+                assert_true(a.self[row].query == row && a.self[row].n_query == 1 && a.self[row].n_key == token + 1);
+            }
+            before += token > 0 ? was : 0;
+        }
+        assert_true(progress.rows == row && progress.n_live == place);
+        for (r = row; r < places; r++)
+            assert_true(a.ids[r] == -1 && a.slots[r] == -1 && a.self[r].n_key == 0 && a.position[r] == 0);
+        for (r = place; r < a.n_cross; r++) assert_int_equal(a.cross[r].n_query, 0);
+        hash = hash_bytes(hash, a.ids, (size_t)places * sizeof(int32_t));
+        assert_true(token <= LIMIT);
+    }
+    plain_release(mark);
+    return hash;
+}
+
+static void test_advance(void **state)
+{
+    trf__run run = run_of(1, 1);
+    (void)state;
+    check_advance(&run, 1, 1, 1);
+    check_advance(&run, 5, 3, 1);
+    check_advance(&run, 9, 2, 0);
+    check_remember(&run, 9, 5, 70);
+    check_remember(&run, 0, 5, 1);
+    end_run(&run);
 }
 
 static void test_ancestors(void **state)
 {
     trf__run run = run_of(1, 1);
     trf__ancestors j;
-    int32_t to[4] = {-5, -5, -5, -5};
+    int32_t to[4] = {-5, -5, -5, -5}, position[2] = {0, 0}, slots[2] = {8, 9}, row;
+    trf_real cache[6] = {0, 0, 0, 0, 0, 0}, fresh[6] = {1, 2, 3, 4, 5, 6};
+    trf__remember kept;
     (void)state;
     check_ancestors(&run, 5, 9, 4, 100);
     check_ancestors(&run, 1, 1, 0, 3);
     check_ancestors(&run, 7, 6, 5, 1 << 20);
-    j.to = to; j.from = NULL; j.parents = NULL; j.rows = 2; j.stride = 2; j.at = 0; j.first_slot = 8;
+    j.to = to; j.from = NULL; j.parents = NULL; j.position = position; j.slots = slots; j.rows = j.stride = 2;
     ASIDE(&run, ancestors, &j);               /* the first token has none */
     assert_true(to[0] == 8 && to[1] == -5 && to[2] == 9 && to[3] == -5);
+    for (row = 0; row < 3; row++) to[row] = row == 1 ? -1 : 2 - row;        /* the middle one is nobody's */
+    kept.cache = (trf__act *)(void *)cache; kept.fresh = (const trf__act *)(const void *)fresh; kept.slots = to;
+    kept.rows = 3; kept.width = 2;
+    ASIDE(&run, remember, &kept);
+    assert_true(cache[4] == 1 && cache[5] == 2 && cache[2] == 0 && cache[3] == 0 && cache[0] == 5 && cache[1] == 6);
     end_run(&run);
 }
 
@@ -2234,7 +2382,8 @@ static void test_state_verbs(void **state)
     trf__cpu before;
     trf_error err;
     (void)state;
-    device.kind = TRF_DEVICE_CPU; device.threads = 3;
+    device = trf_device_default();
+    device.threads = 3;
     run = trf__run_on(&device, &hooks);
     assert_null(run.state);
     memory.fail_at = 1;
@@ -2299,6 +2448,8 @@ static uint64_t sample_norm_gradient(const trf__run *run)
 static uint64_t sample_cross_entropy(const trf__run *run) { return check_cross_entropy(run, &shared_loss); }
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
 static uint64_t sample_ancestors(const trf__run *run) { return check_ancestors(run, 40, 30, 20, 7); }  /* no tiles */
+static uint64_t sample_remember(const trf__run *run) { return check_remember(run, 40, 8, 400); }
+static uint64_t sample_advance(const trf__run *run) { return check_advance(run, 9, 4, 1); }
 static uint64_t sample_pack(const trf__run *run) { return check_pack(run, 700, 9, 32); }
 static uint64_t sample_clip(const trf__run *run) { return check_clip(run, 3, 0.5); }
 static uint64_t sample_adam(const trf__run *run)
@@ -2420,7 +2571,8 @@ int main(void)
         TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),
         TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
         TEST(test_cross_entropy), TEST(test_cross_entropy_extremes), TEST(test_clip), TEST(test_adam), TEST(test_top),
-        TEST(test_nonfinite_logits_are_seen), TEST(test_ancestors), TEST(test_memory_verbs), TEST(test_state_verbs),
+        TEST(test_nonfinite_logits_are_seen), TEST(test_ancestors), TEST(test_advance),
+        TEST(test_memory_verbs), TEST(test_state_verbs),
         TEST(test_same_bits_for_any_threads), TEST(test_same_bits_for_any_threads_with_blas),
         TEST(test_workers_have_their_own_scratch), TEST(test_every_tile_once)
     };

@@ -98,6 +98,13 @@ static void *place_for(size_t bytes)
     return memory;
 }
 
+static void beam_start(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix, int32_t eos,
+                       int32_t vocab)
+{
+    trf__beam_sentence(beam, limit, prefix, n_prefix, eos, vocab);
+    trf__beam_open(beam);
+}
+
 /* One step with candidates as pairs; the beam takes them as two arrays. */
 static int32_t advance(trf__beam *beam, const candidate *candidates, int64_t stride, int32_t count)
 {
@@ -185,7 +192,7 @@ static answers run(const toy *lm, const trf_search *search, int32_t limit, const
     assert_int_equal(trf__search_check(search, &err), TRF_OK);
     assert_int_equal(trf__beam_layout(&beam, search, limit + 1, memory), bytes);
     memset(&a, 0, sizeof a);
-    trf__beam_start(&beam, limit, prefix, n_prefix, EOS, lm->vocab);
+    beam_start(&beam, limit, prefix, n_prefix, EOS, lm->vocab);
     cache[0].n = 0;
     while (!beam.done) {
         assert_true(a.steps <= limit);
@@ -630,7 +637,7 @@ static void test_bound(void **state)
         search.at_limit = (trf_at_limit)pick(3);
         search.word_penalty = pick(2) ? 0 : 2 * uniform() - 1;
         trf__beam_layout(&beam, &search, 20, place_for(trf__beam_layout(&beam, &search, 20, NULL)));
-        trf__beam_start(&beam, 1 + pick(20), NULL, 0, EOS, 9);
+        beam_start(&beam, 1 + pick(20), NULL, 0, EOS, 9);
         n = pick(beam.limit + 1);
         longest = beam.limit + (search.at_limit == TRF_LIMIT_FORCE_EOS && search.count_eos);
         for (length = n < longest ? n + search.count_eos : n; length <= longest; length++)
@@ -836,7 +843,7 @@ static void test_candidates_in_any_order(void **state)
     size_t bytes = trf__beam_layout(&beam, &search, 4, NULL);
     (void)state;
     trf__beam_layout(&beam, &search, 4, place_for(bytes));
-    trf__beam_start(&beam, 4, NULL, 0, EOS, 9);
+    beam_start(&beam, 4, NULL, 0, EOS, 9);
     unsorted[0].id = 7; unsorted[0].log_probability = NAN;
     unsorted[1].id = 5; unsorted[1].log_probability = -1;
     unsorted[2].id = 3; unsorted[2].log_probability = -1;
@@ -851,7 +858,7 @@ static void test_candidates_in_any_order(void **state)
     search.candidates = 1;                              /* three are shown, as EOS may be among them; two are taken */
     search.min_length = 1;
     trf__beam_layout(&beam, &search, 4, place_for(bytes));
-    trf__beam_start(&beam, 4, NULL, 0, EOS, 9);
+    beam_start(&beam, 4, NULL, 0, EOS, 9);
     assert_int_equal(trf__beam_wanted(&beam).count, 3);
     unsorted[0] = unsorted[3];                          /* 4, 5, 3: the last one pushes its equal out */
     assert_int_equal(advance(&beam, unsorted, 4, 3), 2);
@@ -896,7 +903,7 @@ static void test_no_more_candidates(void **state)
     int32_t ids[8], i;
     (void)state;
     trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
-    trf__beam_start(&beam, 4, NULL, 0, EOS, 9);
+    beam_start(&beam, 4, NULL, 0, EOS, 9);
     for (i = 0; i < 8; i++) { row[i].id = -1; row[i].log_probability = -HUGE_VAL; }
     row[0].id = 5;
     row[0].log_probability = -1;
@@ -909,7 +916,7 @@ static void test_no_more_candidates(void **state)
     assert_true(h.log_probability == -HUGE_VAL && h.proven == 0);
     search.n_best = 2;
     trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
-    trf__beam_start(&beam, 4, NULL, 0, EOS, 9);         /* where something has ended, that is the only answer */
+    beam_start(&beam, 4, NULL, 0, EOS, 9);         /* where something has ended, that is the only answer */
     row[0].id = EOS;
     row[1].id = 6;
     row[1].log_probability = -1.1;
@@ -1236,7 +1243,7 @@ static void test_finished_rows_cost_nothing(void **state)
         for (r = 1; r < 11; r++) lm[i].p[r][r >= length ? EOS : r + 1] = -0.1;
         lm[i].p[12][1] = -0.1;
         trf__beam_layout(&beam[i], &search, 12, memory + (size_t)i * bytes);
-        trf__beam_start(&beam[i], 11, NULL, 0, EOS, 12);
+        beam_start(&beam[i], 11, NULL, 0, EOS, 12);
         rows[i][0].n = 0;
     }
     for (; !beam[0].done || !beam[1].done; steps++)
@@ -1294,7 +1301,7 @@ static void test_memory_is_reused(void **state)
         run_into(&fresh, &lm, &search, limit);
         trf__beam_layout(&beam, &search, MAX_TOKENS, place_for(bytes));
         for (h.n = 0; h.n < 2; h.n++) {                 /* twice in the same memory */
-            trf__beam_start(&beam, limit, NULL, 0, EOS, 7);
+            beam_start(&beam, limit, NULL, 0, EOS, 7);
             cache[0].n = 0;
             while (!beam.done) drive(&lm, &beam, cache, moved);
         }
