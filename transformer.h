@@ -21,7 +21,8 @@
 //   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`:
 //      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
-//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file, with nvcc -x cu -arch=sm_90 -DTRF_CUDA
+//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file:
+//     nvcc -x cu -arch=sm_90 -DTRF_CUDA
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -4587,8 +4588,10 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
 TRF__FN void trf__cuda_free(const trf__run *run, void *memory, size_t bytes)
 {
     trf__on_device here(run->device.index);
+    cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
     (void)bytes;
-    if (memory) trf__cuda_did(run, "free", cudaFree(memory));
+    if (run->state) trf__cuda_did(run, "free", e);
+    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody asks for it */
 }
 
 TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
@@ -7487,7 +7490,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     const trf__backend *backend = trf__backend_of(device->kind);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
-    TRF__TRY(trf__check_range("device.precision", (int64_t)device->precision, 0, TRF_PRECISION_BF16, err));
+    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_BF16, err));
     if (backend) return backend->probe(device, err);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                      "this copy of transformer.h was built without device kind %d",

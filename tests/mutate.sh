@@ -198,7 +198,6 @@ the host makes the position table itself @@ apart @@ pass->run.backend->upload(&
 the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
 every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
 a saved file never asks whether its numbers came @@ apart @@ else if (n > 0 && tensors->model) status = @@ else if (n < 0 && tensors->model) status =
-a GPU's slices summed before they are there @@ cuda_ops @@ room[threadIdx.x] = sum; @@ if (threadIdx.x < 128) room[threadIdx.x] = sum; __syncthreads(); if (threadIdx.x >= 128) room[threadIdx.x] = sum;
 a GPU reads one logit too many @@ cuda_ops @@ target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) { @@ target >= 0 && c <= l.vocab; c += TRF__CUDA_THREADS) {
 shared memory too small @@ cuda_ops cuda @@ TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS); @@ TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
 shared memory behind the end not zero @@ cuda_ops @@ uint4 eight = {0, 0, 0, 0}; @@ uint4 eight; if (row >= n) continue;
@@ -220,7 +219,6 @@ the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ if (a.copy) trf__n
 a bias of another parameter @@ cuda_ops cuda @@ trf__weights_at(run, &j->w, j->b - j->w.plain); @@ trf__weights_at(run, &j->w, 0);
 uploads overwritten before they are read @@ cuda @@ if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL; @@ (void)0;
 algorithms by shape alone @@ cuda cuda_ops @@ p->bias != NULL, (int64_t)(bits & (~bits + 1)) }; @@ p->bias != NULL, 16 };
-a failed call is forgotten @@ cuda @@     if (cuda) cuda->failed = 1; @@     (void)cuda;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

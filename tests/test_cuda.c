@@ -12,6 +12,13 @@
 #include "gpu.h"
 #include "kit.h"
 
+#if defined(TEST_REAL_GPU)              /* linked with the column that nvcc made: nothing is counted, nothing fails */
+gpu_numbers gpu_on_cpu;
+#define COUNTED 0
+#else
+#define COUNTED 1
+#endif
+
 #define OK(call) \
     do if ((call) != TRF_OK) fail_msg("line %d: %s: %s", __LINE__, #call, err.message); while (0)
 
@@ -397,7 +404,7 @@ static void test_loss(void **state)
 /* -----------------------------------------------------------------------------------------------
    What crosses, and what goes wrong. */
 
-static void test_counts(void **state)
+static KIT_UNUSED void test_counts(void **state)
 {
     static kit_pairs data;
     side s = side_of(&kinds[1], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
@@ -426,7 +433,7 @@ static void test_counts(void **state)
 
 /* While it translates the host looks every eighth token, and at the end; lists of tokens are played when they come
    again. Answers do not depend on who else is there, nor on what was recorded. */
-static void test_counts_of_decoding(void **state)
+static KIT_UNUSED void test_counts_of_decoding(void **state)
 {
     static kit_pairs data;
     trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
@@ -499,7 +506,7 @@ static void test_replay(void **state)
                 OK(trf_optimizer_step(s.trainer, NULL, &err));
             }
             hash[recorded] = hash_weights(i == 1 ? HASH_START : hash[recorded], s.model);
-            assert_true(recorded == (gpu_on_cpu.graphs > played));
+            assert_true(!COUNTED || recorded == (gpu_on_cpu.graphs > played));
             side_end(&s);
         }
     gpu_on_cpu.no_graphs = 0;
@@ -633,10 +640,12 @@ static void every_call_fails(trf_precision precision)
         assert_int_equal(memory.live, 0);
     }
     gpu_on_cpu.fail_at = 0;
+    assert_int_equal(whole_life(&hooks, precision, &got), TRF_OK);      /* what has failed is over */
+    assert_true(got == want);
     assert_true(failures > tried * 3 / 4);
 }
 
-static void test_every_call_fails(void **state)
+static KIT_UNUSED void test_every_call_fails(void **state)
 {
     (void)state;
     every_call_fails(TRF_PRECISION_FLOAT32);
@@ -644,7 +653,7 @@ static void test_every_call_fails(void **state)
 }
 
 /* No GPU, too few of them, a number below 0: a sentence, and the CPU goes on. */
-static void test_no_device(void **state)
+static KIT_UNUSED void test_no_device(void **state)
 {
     trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
     trf_model *model = NULL;
@@ -673,13 +682,15 @@ int main(void)
         cmocka_unit_test(test_answers_equal_the_cpu),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_loss),
+#if COUNTED
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_counts_of_decoding),
+        cmocka_unit_test(test_every_call_fails),
+        cmocka_unit_test(test_no_device),
+#endif
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_every_call_fails),
-        cmocka_unit_test(test_no_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
