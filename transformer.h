@@ -4375,50 +4375,40 @@ TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, i
     trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
 }
 
-/* Every lane gets the sum, or the maximum, over its warp. */
-TRF__DEVICE float trf__warp_sum(float x)
-{
-    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, distance);
-    return x;
-}
-
-TRF__DEVICE double trf__warp_sum(double x)
-{
-    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, distance);
-    return x;
-}
-
-TRF__DEVICE float trf__warp_max(float x)
-{
-    for (int distance = 16; distance > 0; distance /= 2) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
-    return x;
-}
-
 enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
        TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
 
-/* The sum, or the maximum, over a block of TRF__CUDA_THREADS. room: of that many warps. */
-template <class T> TRF__DEVICE T trf__block_sum(T x, T *room)
+/* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
+template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
 {
-    T sum = 0;
-    x = trf__warp_sum(x);
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-    __syncthreads();
-    for (int w = 0; w < TRF__CUDA_WARPS; w++) sum += room[w];
-    __syncthreads();                    /* the room may be used again */
-    return sum;
+    for (int distance = LAST; distance > 0; distance /= 2) x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+    return x;
 }
 
-TRF__DEVICE float trf__block_max(float x, float *room)
+/* The same of a block of TRF__CUDA_THREADS. room: of that many warps. */
+template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both both)
 {
-    float most;
-    x = trf__warp_max(x);
+    x = trf__of_warp(x, both);
     if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
     __syncthreads();
-    most = room[0];
-    for (int w = 1; w < TRF__CUDA_WARPS; w++) most = fmaxf(most, room[w]);
-    __syncthreads();
-    return most;
+    x = room[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, room[w]);
+    __syncthreads();                    /* the room may be used again */
+    return x;
+}
+
+struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
+struct trf__larger { __device__ float operator()(float a, float b) const { return fmaxf(a, b); } };
+template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room, trf__plus()); }
+TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
+TRF__DEVICE float trf__block_max(float x, float *room) { return trf__of_block(x, room, trf__larger()); }
+
+/* thing(i) for i < n: a thread an i, then every one a grid further. */
+template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
 }
 
 /* The upper half of a float, rounded to nearest, ties to even. */
@@ -4465,14 +4455,13 @@ typedef struct trf__lt {
     int turn_a, turn_b, narrow, narrow_d, add;
 } trf__lt;
 
-/* No k: only what is added. A thread an element. */
+/* No k: only what is added. */
 template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 {
-    int64_t i;
-    for (i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m * p.n; i += (int64_t)gridDim.x * blockDim.x) {
+    trf__each(p.m * p.n, [&](int64_t i) {
         D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
         trf__narrow(d, (p.add ? trf__wide(*d) : 0) + (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
-    }
+    });
 }
 
 /* aligned: the largest power of two up to 16 that divides all. */
@@ -4534,16 +4523,13 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
 {
     cublasLtMatmulHeuristicResult_t found;
     uint32_t bytes = (uint32_t)key->aligned;
-    int n = 0;
+    static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
+    int n = 0, i;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-#define TRF__LT_SET(name) \
-    if (!s) s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_##name, &bytes, \
-                                                     sizeof bytes)
-    TRF__LT_SET(MIN_ALIGNMENT_A_BYTES);
-    TRF__LT_SET(MIN_ALIGNMENT_B_BYTES);
-    TRF__LT_SET(MIN_ALIGNMENT_C_BYTES);
-    TRF__LT_SET(MIN_ALIGNMENT_D_BYTES);
-#undef TRF__LT_SET
+    for (i = 0; i < 4 && !s; i++)
+        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes, sizeof bytes);
     if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
                                                &found, &n);
     if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -4619,10 +4605,9 @@ TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from,
     trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-TRF__KERNEL void trf__gpu_widen(float *to, const trf__act *from, int64_t n)
+template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from, int64_t n)
 {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) to[i] = trf__get<trf__bf16>(from, i);
+    trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
 }
 
 /* 16 bits become floats in the workspace, piece by piece. */
@@ -4634,8 +4619,8 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
     if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
     for (at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
-        trf__launch(run, "fetch", trf__ceil_div(m, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_widen, wide,
-                    trf__act_at(run, (trf__act *)(uintptr_t)from, at), m);
+        trf__launch(run, "fetch", trf__ceil_div(m, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
+                    trf__gpu_convert<float, trf__bf16>, wide, (const trf__bf16 *)(const void *)from + at, m);
         trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
     }
 }
@@ -4684,10 +4669,9 @@ TRF__FN void *trf__cuda_stream_of(const trf__run *run) { (void)run; return (void
 
 /* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
    asking hides behind the work. */
-TRF__FN int64_t trf__cuda_fill(const trf__run *run, int64_t n)
+TRF__FN int64_t trf__cuda_fill(const trf__run *, int64_t n)
 {
     int64_t power = 8;
-    (void)run;
     while (power < n) power *= 2;
     return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
 }
@@ -4760,23 +4744,16 @@ TRF__FN size_t trf__cuda_element(const trf_device *device)
 }
 
 /* Copies are the weights in 16 bits. */
-TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int)
 {
-    (void)training;
     return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
-}
-
-TRF__KERNEL void trf__gpu_pack(trf__bf16 *to, const float *from, int64_t n)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) trf__narrow(&to[i], from[i]);
 }
 
 TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {
     int64_t n = j->out * j->in;
-    trf__launch(run, "pack", trf__ceil_div(n, TRF__CUDA_THREADS), TRF__CUDA_THREADS, trf__gpu_pack,
-                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
+    trf__launch(run, "pack", trf__ceil_div(n, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
+                trf__gpu_convert<trf__bf16, float>, (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
 }
 
 // >>cuda-dropout
@@ -4789,22 +4766,28 @@ enum { TRF__UNIT = 8 };
 TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
 TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
 
+/* Which of the eight things of a Philox block are kept: a bit each. */
+TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0, uint32_t c1,
+                                      uint32_t c2)
+{
+    uint32_t counter[4] = { c0, c1, c2, now->step }, words[4], kept = 0;
+    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
+    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
+    return kept;
+}
+
 /* The factors of a unit's eight features; 1 where nothing is dropped (now NULL). */
 TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
                                const trf__rows *at, int64_t row, int64_t unit)
 {
-    uint32_t counter[4], words[4];
+    uint32_t kept;
     if (!now || !drop->threshold) {
         for (int k = 0; k < TRF__UNIT; k++) factor[k] = 1;
         return;
     }
-    counter[0] = (uint32_t)unit;
-    counter[1] = (uint32_t)(at->position ? at->position[row] : row);
-    counter[2] = at->sentence ? (uint32_t)at->sentence[row] : 0;
-    counter[3] = now->step;
-    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
-    for (int k = 0; k < TRF__UNIT; k++)
-        factor[k] = (words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold ? drop->scale : 0;
+    kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
+                            at->sentence ? (uint32_t)at->sentence[row] : 0);
+    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? drop->scale : 0;
 }
 
 /* feature(row, column, factor) for all of (rows, width): a thread a unit. */
@@ -4812,13 +4795,13 @@ template <class Do>
 TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at, int64_t rows,
                                    int64_t width, Do feature)
 {
-    int64_t units = trf__units(width), u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; u < rows * units; u += (int64_t)gridDim.x * blockDim.x) {
+    int64_t units = trf__units(width);
+    trf__each(rows * units, [&](int64_t u) {
         float factor[TRF__UNIT];
         trf__gpu_mask(factor, now, drop, at, u / units, u % units);
         for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
             feature(u / units, trf__feature(u % units, k), factor[k]);
-    }
+    });
 }
 
 TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
@@ -4954,45 +4937,45 @@ TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int
     return j;
 }
 
-/* What the threads of a block have of 32 columns: warp by warp, in order. */
-TRF__DEVICE void trf__slice_put(const trf__column_sums_job *j, int output, int64_t slice, int64_t column, float *room)
+/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a warp every eighth
+   row of it; what the warps have is added in their order. */
+template <int N, class Each>
+TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
 {
-    float sum = 0;
-    __syncthreads();
-    if (threadIdx.x < TRF__SUM_COLUMNS && column < j->columns) {
-        for (int r = 0; r < TRF__SUM_ROWS; r++) sum += room[r * TRF__SUM_COLUMNS + (int)threadIdx.x];
-        j->partial[(slice * j->outputs + output) * j->columns + column] = sum;
+    int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
+    int64_t rows = (j->rows + j->slices - 1) / j->slices;
+    for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
+        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
+        float sums[N] = {};
+        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end; r += TRF__SUM_ROWS)
+            each(r, c, sums);
+        for (int n = 0; n < N; n++) {
+            float sum = 0;
+            room[threadIdx.x] = sums[n];
+            __syncthreads();
+            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS; w += TRF__SUM_COLUMNS)
+                sum += room[w];
+            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns) j->partial[(slice * N + n) * j->columns + c] = sum;
+            __syncthreads();
+        }
     }
-    __syncthreads();
 }
 
-/* A block 32 columns of one slice; a warp takes every eighth row of it. */
 template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
-    for (int64_t tile = blockIdx.x; tile < across * j.slices; tile += gridDim.x) {
-        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
-        int64_t end = (slice + 1) * each < j.rows ? (slice + 1) * each : j.rows;
-        float sum = 0;
-        for (int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS; c < j.columns && r < end; r += TRF__SUM_ROWS)
-            sum += trf__get<A>(j.x, r * j.ld + c);
-        room[threadIdx.x] = sum;
-        trf__slice_put(&j, 0, slice, c, room);
-    }
+    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x, r * j.ld + c); });
 }
 
-/* A thread a column. */
 TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 {
-    int64_t i;
-    for (i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.columns * j.outputs;
-         i += (int64_t)gridDim.x * blockDim.x) {
+    trf__each(j.columns * j.outputs, [&](int64_t i) {
         int64_t output = i / j.columns, c = i % j.columns;
         float sum = j.first ? 0 : j.sums[output][c];
         for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
         j.sums[output][c] = sum;
-    }
+    });
 }
 
 TRF__FN void trf__cuda_add_slices(const trf__run *run, const char *what, const trf__column_sums_job *j)
@@ -5143,16 +5126,10 @@ TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const f
 /* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
 TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
 {
-    const trf__drop *drop = &h->in->drop;
-    uint32_t counter[4], words[4], head = (uint32_t)h->head, kept = 0;
-    if (!now || !drop->threshold) return 0xFF;
-    counter[0] = (uint32_t)eight | head >> 12 << 17;
-    counter[1] = (uint32_t)query | (head & 0xFFF) << 20;
-    counter[2] = (uint32_t)h->span->sentence;
-    counter[3] = now->step;
-    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
-    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
-    return kept;
+    uint32_t head = (uint32_t)h->head;
+    if (!now || !h->in->drop.threshold) return 0xFF;
+    return trf__gpu_kept_of(now, &h->in->drop, (uint32_t)eight | head >> 12 << 17,
+                            (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
 }
 
 /* What dropout makes of a weight that is kept. */
@@ -5348,17 +5325,8 @@ TRF__DEVICE void trf__mma_store(trf__act *x, int64_t at, const float out[D / 8][
 }
 
 /* Over the four lanes that share a row. */
-TRF__DEVICE float trf__quad_sum(float x)
-{
-    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
-    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
-}
-
-TRF__DEVICE float trf__quad_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
-}
+TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
+TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
 
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(trf__attention a, const trf__now *now,
@@ -5814,26 +5782,15 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
     }
 }
 
-/* Of dgain and dbias: a block 32 columns of one slice; a warp takes every eighth row of it. */
+/* Of dgain and dbias. */
 template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    int64_t across = (j.columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS, each = (j.rows + j.slices - 1) / j.slices;
-    for (int64_t tile = blockIdx.x; tile < across * j.slices; tile += gridDim.x) {
-        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
-        int64_t end = (slice + 1) * each < j.rows ? (slice + 1) * each : j.rows;
-        float dgain = 0, dbias = 0;
-        int64_t r = slice * each + threadIdx.x / TRF__SUM_COLUMNS;
-        for (; c < j.columns && r < end; r += TRF__SUM_ROWS) {
-            float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
-            dgain = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], dgain);
-            dbias += g;
-        }
-        room[threadIdx.x] = dgain;
-        trf__slice_put(&j, 0, slice, c, room);
-        room[threadIdx.x] = dbias;
-        trf__slice_put(&j, 1, slice, c, room);
-    }
+    trf__sum_slices<2>(&j, room, [&](int64_t r, int64_t c, float *sums) {
+        float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
+        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], sums[0]);
+        sums[1] += g;
+    });
 }
 
 /* dgain and dbias first: ds may overwrite dy and dy2. */
@@ -6065,9 +6022,8 @@ TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 
 // >>cuda-top       what search asks of a row of logits, and which rows its rows continue
 
-TRF__FN size_t trf__cuda_top_room(const trf_device *device, int64_t rows, int64_t vocab)
+TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab)
 {
-    (void)device;
     return trf__bytes(rows, trf__bytes(vocab, sizeof(float)));
 }
 
@@ -6230,18 +6186,13 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN size_t trf__cuda_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
+TRF__FN size_t trf__cuda_state_bytes(const trf_device *, int64_t, int64_t)
 {
-    (void)device; (void)longest; (void)d_head;
     return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
 }
 
 /* Nothing depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
-{
-    (void)run; (void)longest; (void)d_head; (void)err;
-    return TRF_OK;
-}
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, trf_error *) { return TRF_OK; }
 
 TRF__FN void trf__cuda_close(trf__run *run)
 {

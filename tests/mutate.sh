@@ -84,12 +84,12 @@ a second gradient of y forgotten where there is no norm @@ ops model @@ else if 
 every span has the ancestors of the first @@ ops usage @@ in->key_rows ? in->key_rows + s * in->key_stride : NULL; @@ in->key_rows;
 attention weights of the first head @@ ops usage @@ trf__head h = trf__head_of(&a->in, a->head); @@ trf__head h = trf__head_of(&a->in, 0);
 learned positions' gradient without the offset @@ model golden @@ e.dtable = table + c->position_offset * e.d; @@ e.dtable = table;
-a decoded token's keys go to the first slot @@ usage model @@ sub.fresh = trf__act_at(&pass->run, sub.memory, cache->fresh); @@ sub.fresh = sub.memory;
+a decoded token's keys go to the first slot @@ usage model @@ a->slots[row + j] = (int32_t)(at * a->n_rows + row + j); @@ a->slots[row + j] = row + j;
 every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer); @@ sub.memory = cache->cross;
-the prefix of the first sentence for all @@ usage @@ if (n_prefix) prefix += n_prefix; @@ (void)0;
-decoding one position late @@ usage model @@ l->position[r] = (int32_t)at; @@ l->position[r] = (int32_t)at + 1;
-decoding does not see its own token @@ usage model @@ span->n_key = (int32_t)at + 1; @@ span->n_key = at > 0 ? (int32_t)at : 1;
-cache of the wrong parent @@ usage model @@ h->parents[next] = (int32_t)row + trf__beam_parents(beam)[j]; @@ h->parents[next] = (int32_t)row + j;
+the prefix of the first sentence for all @@ usage @@ h->there.prefixes + n_ids, n_prefix, c->eos, @@ h->there.prefixes, n_prefix, c->eos,
+decoding one position late @@ usage model @@ a->position[row + j] = at; @@ a->position[row + j] = at + 1;
+decoding does not see its own token @@ usage model @@ trf__span span = { row + j, 1, 0, at + 1, 0 }; @@ trf__span span = { row + j, 1, 0, at > 0 ? at : 1, 0 };
+cache of the wrong parent @@ usage model @@ : before + trf__beam_parents(beam)[j]; @@ : before + j;
 ancestors of the row itself @@ ops usage @@ memcpy(to, j->from + j->parents[r] * j->stride, @@ memcpy(to, j->from + r * j->stride,
 answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
 BOS may be said @@ usage @@ top.banned[0] = c->pad; top.banned[1] = c->bos; @@ top.banned[0] = c->pad; top.banned[1] = -1;
@@ -131,7 +131,7 @@ a skipped step moves the weights @@ ops model @@ if (!a->verdict->skipped) trf__
 a skipped step counts as an update @@ ops model @@ if (!v->skipped) v->updates++; @@ v->updates++;
 nobody is blamed for a NaN @@ ops model @@ trf__judge(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j)); @@ trf__judge(j, sum, -1);
 micro-batches do not add up @@ model same @@ pass->first = trainer->micro == 0; @@ pass->first = 1;
-a slice of gradients is not summed over ranks @@ usage model same @@ t->gradients + begin, (size_t)(end - begin), NULL) @@ t->gradients + begin, (size_t)(end - begin - 1), NULL)
+a slice of gradients is not summed over ranks @@ usage model same @@ t->gradients + begin, (size_t)(end - begin), @@ t->gradients + begin, (size_t)(end - begin - 1),
 xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ? in : out) @@ (c->init == TRF_INIT_XAVIER ? out : in)
 length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) / 6.0, search->alpha); @@ return s / pow((5.0 + (double)length) / 5.0, search->alpha);
 EOS never counts in the length @@ search usage @@ (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0); @@ 0;
@@ -219,6 +219,11 @@ the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ if (a.copy) trf__n
 a bias of another parameter @@ cuda_ops cuda @@ trf__weights_at(run, &j->w, j->b - j->w.plain); @@ trf__weights_at(run, &j->w, 0);
 uploads overwritten before they are read @@ cuda @@ if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL; @@ (void)0;
 algorithms by shape alone @@ cuda cuda_ops @@ p->bias != NULL, (int64_t)(bits & (~bits + 1)) }; @@ p->bias != NULL, 16 };
+a round that is over is not looked at @@ usage model @@ if (at % run->backend->ahead == 0) status = @@ if (at < 1) status =
+live rows beyond the first are not counted @@ ops usage @@         now.rows += beam->live; @@         now.rows += 1;
+rows of nobody read a token @@ ops @@ a->ids[r] = a->slots[r] = -1; @@ a->slots[r] = -1; a->ids[r] = 4;
+keys of nobody are kept @@ ops @@ if (j->slots[r] >= 0) @@ if (r >= 0)
+beams read where they were @@ apart @@         trf__beam_places(&h->here.beams[i], (int32_t)h->length, h->beams_read + (size_t)i * h->beam_bytes); @@         (void)0;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------
