@@ -20,6 +20,7 @@ TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model golden definitions)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search)
+LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage) $(BUILD)/races_test_cuda_ops
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store usage)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
@@ -55,12 +56,23 @@ test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/t
 check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) builds
 
+# What takes too long for every change: the other suites on the CUDA column, and its kernels under the race checker.
+check-cuda: $(LONG)
+	for t in $(LONG); do $$t || exit 1; done
+
+# How many registers each kernel takes, of the 255 that a thread may have.
+registers: $(BUILD)/cuda/column.o
+	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -Xptxas -v -c $(BUILD)/cuda/column.c -o $(BUILD)/cuda/registers.o 2>&1 | c++filt | \
+	  sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - | sort
+
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make test       the suites, the examples and trf: four minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: seven; what CI runs'
+	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
+	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      training speed of this machine'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
@@ -92,6 +104,11 @@ $(BUILD)/test_cuda $(BUILD)/test_cuda_ops: $(BUILD)/test_%: tests/test_%.c $(BUI
 $(BUILD)/cuda_test_%: tests/test_%.c $(BUILD)/gpu.o
 	$(COMPILE) $(LIGHT) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend -Itests $^ -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
 
+$(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(CXX) -std=c++11 -O1 -march=native -fsanitize=thread -I. -Itests -c tests/gpu.cc -o $@.o
+	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
+
 # On a device that the host cannot reach: see tests/apart.h.
 $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
@@ -115,4 +132,4 @@ install: $(BUILD)/trf
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all cuda demo test check help bench mutate install clean
+.PHONY: all cuda demo test check check-cuda registers help bench mutate install clean
