@@ -206,7 +206,6 @@ a list played for other numbers of rows @@ cuda @@ from->rows, from->n_self, fro
 a list played for the next micro-batch @@ cuda @@ (int64_t)(intptr_t)pass->device_block, pass->first, @@ (int64_t)(intptr_t)pass->device_block, 0,
 half a list is played @@ cuda @@ if (whole && e == cudaSuccess && !cuda->failed) e = @@ if (e == cudaSuccess && !cuda->failed) e =
 what is recorded does not happen @@ cuda @@     if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1; @@     if (e == cudaSuccess) return 1;
-what is filled up counts as learned from @@ apart cuda @@ trainer->target_rows += pass->target_rows; @@ trainer->target_rows += pass->decoder.rows;
 what is filled up asks for a token @@ apart cuda @@ l->ids[row] = l->targets[row] = -1; @@ l->ids[row] = l->targets[row] = 4;
 empty lists of rows read the end @@ cuda @@         if (j.groups.first[k] == j.groups.first[k + 1]) continue; @@         (void)0;
 a GPU's left factor turned @@ cuda_ops @@ (from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8); @@ (from + i / 2 * 8 * (D + 8) + c * 16 + i % 2 * 8);

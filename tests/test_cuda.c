@@ -495,8 +495,8 @@ static void test_replay(void **state)
             gpu_on_cpu.no_graphs = !recorded;
             for (step = 0; step < 28; step++) {         /* two shapes; 17 others push them out; one comes back */
                 int32_t n = step < 8 ? 1 + step / 4 : step < 25 ? step - 5 : 1;
-                trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)step);
-                if (step == 2) {        /* in the middle of the list that is recorded now */
+                trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)(step < 4 ? 0 : step));
+                if (step == 1) {        /* in the middle of the list that is recorded now */
                     stop_at = 3;
                     assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
                     stop_at = 0;
