@@ -1766,7 +1766,7 @@ typedef struct trf__now {
 } trf__now;
 
 /* What a list of ops is made from, besides what it reads on the device: lists of equal shapes are the same list. */
-typedef struct trf__shape { int64_t n[11]; } trf__shape;
+typedef struct trf__shape { int64_t n[16]; } trf__shape;
 
 /* Who computes has one of these; a model, which only owns memory, has one without a state. */
 typedef struct trf__run {
@@ -9421,13 +9421,15 @@ TRF_API void trf_end_step(trf_trainer *trainer)
     trainer->begin = trainer->behind;
 }
 
-/* What the ops of a batch are made from. */
+/* What the ops of a batch are made from. Limits say where things are in an arena. */
 TRF__FN trf__shape trf__pass_shape(const trf__pass *pass)
 {
     const trf__stack *from = &pass->encoder, *to = &pass->decoder;
+    const trf__limits *l = &pass->limits;
     trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)pass->device_block, pass->first,
+                           l->source_rows, l->target_rows, l->sentences, l->longest,
                            from->rows, from->n_self, from->n_groups, from->most_queries,
-                           to->rows, to->n_self, to->n_groups, to->most_queries } };
+                           to->rows, to->n_self, to->n_groups, to->most_queries, 0 } };
     return shape;
 }
 
@@ -9696,7 +9698,7 @@ TRF_API trf_search trf_search_defaults(void)
 //
 //   rows       the live hypotheses of all sentences still searched, sentence after sentence
 //   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows of
-//              step t stand at slots t * n_rows + row, where the projection has put them
+//              step t stand at slots t * n_rows + row
 //   ancestors  per row: the slots of its own history, one per position. When search re-orders hypotheses,
 //              these lists move, the cache never does:
 //
@@ -10076,9 +10078,11 @@ TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error
 TRF__FN trf__shape trf__decode_shape(const trf_translator *t, int64_t at, int64_t wanted)
 {
     const trf__hypotheses *h = &t->hypotheses;
+    const trf__limits *l = &t->pass.limits;
     trf__shape shape = { { (int64_t)(intptr_t)t->pass.arena, (int64_t)(intptr_t)h->device_arena, at & 1,
+                           l->source_rows, l->target_rows, l->sentences, l->longest,
                            h->n_rows, h->length, h->source_rows, t->pass.decoder.rows, t->pass.decoder.n_cross,
-                           wanted, 0, 0 } };
+                           wanted, 0, 0, 0 } };
     return shape;
 }
 
