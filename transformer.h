@@ -3903,6 +3903,7 @@ TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slo
 /* The sums go where they are wanted. */
 TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf__sums *sums)
 {
+    (void)now;
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
