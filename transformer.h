@@ -9774,18 +9774,21 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_sentences * h->length, sizeof(int32_t));
 }
 
-/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops). */
+/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops), as
+   long as slots have numbers. */
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
     int64_t n = run->backend->fill(run, h->n_sentences) * s->beam, width = 2 * (int64_t)c->d_model;
+    int64_t length = run->backend->fill(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__most_candidates(s), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i;
+    if (n > INT32_MAX / length) { n = h->n_sentences * s->beam; length = h->length; }
     h->n_rows = n;
     h->n_sentences = n / s->beam;
-    h->length = run->backend->fill(run, h->length);
+    h->length = length;
     h->source_rows = run->backend->fill(run, h->source_rows);
     h->cache.self_layer = h->length * n * width;
     h->cache.cross_layer = h->source_rows * width;
@@ -10051,6 +10054,12 @@ TRF__FN void trf__round_begin(trf_translator *t, const trf__round *round)
                          (size_t)((char *)(x->prefixes + n_ids) - (char *)x->progress));
 }
 
+/* As many rows as there is room for, in the lists and in the activations. */
+TRF__FN int64_t trf__round_places(const trf_translator *t)
+{
+    return trf__min64(t->hypotheses.n_rows, t->pass.limits.target_rows);
+}
+
 /* How the searches stand, which says how many rows, sentences and candidates the next tokens are asked for with: as
    many as there are, or, where several are asked for before the next look, as many as there can be. */
 TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error *err)
@@ -10066,7 +10075,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error
     n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->ahead > 1) {
-        stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), t->pass.limits.target_rows);
+        stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), trf__round_places(t));
         n_cross = run->backend->fill(run, n_cross);
         *wanted = trf__max64(1, trf__min64(trf__most_candidates(&t->search), t->model->config.target_vocab - 2));
     }
@@ -10096,7 +10105,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round,
     int64_t at, wanted = 1;
     trf__round_begin(t, round);
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    stack->rows = trf__min64(t->hypotheses.n_rows, t->pass.limits.target_rows);
+    stack->rows = trf__round_places(t);
     stack->n_cross = t->pass.sides & TRF__SOURCE ? t->hypotheses.n_sentences : 0;
     stack->most_queries = t->search.beam;
     stack->most_keys = t->hypotheses.length;

@@ -469,6 +469,38 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     trf_model_destroy(model);
 }
 
+/* One sentence in a translator that has had more of them: its rows, filled up, would be more than it has places for. */
+static void test_smaller_rounds(void **state)
+{
+    static const int beams[] = { 9, 5, 1, 17 };
+    static kit_pairs data;
+    trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
+    trf_model *model = NULL;
+    size_t b;
+    int k;
+    (void)state;
+    OK(trf_model_create(&model, &c, &err));
+    for (b = 0; b < sizeof beams / sizeof *beams; b++) {
+        trf_batch many = kit_fill(&data, 4, 1, 9, kinds[0].vocab, 3), one = kit_slice(&many, 0, 1);
+        trf_search search = trf_search_defaults();
+        uint64_t hash[2];
+        search.threads = 1;
+        search.beam = search.n_best = beams[b];
+        search.max_length_a = 0;
+        search.max_length_b = 6;
+        for (k = 0; k < 2; k++) {
+            trf_translator *t = NULL;
+            OK(trf_translator_create(&t, model, &search, &err));
+            if (k == 0) OK(trf_translate_batch(t, &many.source, &err));
+            OK(trf_translate_batch(t, &one.source, &err));
+            hash[k] = hash_answers(HASH_START, t, 1);
+            trf_translator_destroy(t);
+        }
+        assert_true(hash[0] == hash[1]);
+    }
+    trf_model_destroy(model);
+}
+
 static int stop_at;
 static int stop(void *user) { (void)user; return --stop_at == 0; }
 
@@ -688,6 +720,7 @@ int main(void)
         cmocka_unit_test(test_every_call_fails),
         cmocka_unit_test(test_no_device),
 #endif
+        cmocka_unit_test(test_smaller_rounds),
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),
