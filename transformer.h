@@ -2085,7 +2085,7 @@ typedef struct trf__backend {
        proportion to its size; 0 if it wants none. */
     size_t (*element)(const trf_device *device);
     size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d);
-    size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab);
+    size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t n);
     size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
 #define X(name, type) void (*name)(const trf__run *run, const type *job);
     TRF__OPS(X)
@@ -4095,9 +4095,9 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 //
 //   z = x w^T + b; log-softmax of each row, and its n best tokens, best first, equal ones by lowest id
 
-TRF__FN size_t trf__cpu_top_room(const trf_device *device, int64_t rows, int64_t vocab)
+TRF__FN size_t trf__cpu_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
-    (void)device;
+    (void)device; (void)n;
     return trf__bytes(rows, trf__bytes(vocab, sizeof(trf_real)));
 }
 
@@ -4364,20 +4364,23 @@ struct trf__on_device {
 
 template <class T> struct trf__exactly { typedef T type; };
 
+enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
+       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
+
 /* Starts kernel(arguments...) for so many tiles, with one block for each as far as a grid goes. */
-template <class... P>
-TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, int threads, void (*kernel)(P...),
+template <int THREADS = TRF__CUDA_THREADS, class... P>
+TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
                          typename trf__exactly<P>::type... arguments)
 {
     void *list[] = { (void *)&arguments... };
     trf__on_device here(run->device.index);
-    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block((unsigned)threads);
+    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
     if (tiles < 1 || !trf__cuda_works(run)) return;
     trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
 }
 
-enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
-       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
+/* How many tiles n things are, a thread each. */
+TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
 
 /* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
 template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
@@ -4399,11 +4402,14 @@ template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both bo
 }
 
 struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
-struct trf__larger { __device__ float operator()(float a, float b) const { return fmaxf(a, b); } };
+struct trf__larger {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+    __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
+};
 template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
 template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room, trf__plus()); }
 TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
-TRF__DEVICE float trf__block_max(float x, float *room) { return trf__of_block(x, room, trf__larger()); }
+template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room, trf__larger()); }
 
 /* thing(i) for i < n: a thread an i, then every one a grid further. */
 template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
@@ -4417,14 +4423,8 @@ typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
 
 TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
 TRF__DEVICE float trf__wide(float x) { return x; }
-TRF__DEVICE float trf__wide(trf__bf16 b)
-{
-    uint32_t u = (uint32_t)b.bits << 16;
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
+TRF__DEVICE float trf__float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
+TRF__DEVICE float trf__wide(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
 TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
 TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
 {
@@ -4549,7 +4549,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
     if (p->k == 0) {
-        trf__launch(run, what, trf__ceil_div(p->m * p->n, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
+        trf__launch(run, what, trf__tiles_of(p->m * p->n),
                     p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
         return;
     }
@@ -4620,8 +4620,8 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
     if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
     for (at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
-        trf__launch(run, "fetch", trf__ceil_div(m, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
-                    trf__gpu_convert<float, trf__bf16>, wide, (const trf__bf16 *)(const void *)from + at, m);
+        trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
+                    (const trf__bf16 *)(const void *)from + at, m);
         trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
     }
 }
@@ -4753,8 +4753,8 @@ TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights,
 TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {
     int64_t n = j->out * j->in;
-    trf__launch(run, "pack", trf__ceil_div(n, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
-                trf__gpu_convert<trf__bf16, float>, (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
+    trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
+                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
 }
 
 // >>cuda-dropout
@@ -4767,28 +4767,30 @@ enum { TRF__UNIT = 8 };
 TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
 TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
 
+/* What dropout makes of what it keeps; all is kept where `now` is NULL. */
+TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
+{
+    return now && drop->threshold ? drop->scale : 1;
+}
+
 /* Which of the eight things of a Philox block are kept: a bit each. */
 TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0, uint32_t c1,
                                       uint32_t c2)
 {
-    uint32_t counter[4] = { c0, c1, c2, now->step }, words[4], kept = 0;
+    uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
+    if (!now || !drop->threshold) return 0xFF;
     trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
     for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
     return kept;
 }
 
-/* The factors of a unit's eight features; 1 where nothing is dropped (now NULL). */
+/* The factors of a unit's eight features. */
 TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
                                const trf__rows *at, int64_t row, int64_t unit)
 {
-    uint32_t kept;
-    if (!now || !drop->threshold) {
-        for (int k = 0; k < TRF__UNIT; k++) factor[k] = 1;
-        return;
-    }
-    kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
-                            at->sentence ? (uint32_t)at->sentence[row] : 0);
-    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? drop->scale : 0;
+    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
+                                     at->sentence ? (uint32_t)at->sentence[row] : 0);
+    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
 }
 
 /* feature(row, column, factor) for all of (rows, width): a thread a unit. */
@@ -4805,10 +4807,7 @@ TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, c
     });
 }
 
-TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
-{
-    return trf__ceil_div(rows * trf__units(width), TRF__CUDA_THREADS);
-}
+TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width) { return trf__tiles_of(rows * trf__units(width)); }
 
 // >>cuda-embed
 
@@ -4823,8 +4822,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now 
 
 TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS, TRF__OF_ACT(run, trf__gpu_embed), *j,
-                run->now);
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -4870,11 +4868,11 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
 {
     if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
     if (run->now && j->drop.threshold)
-        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__CUDA_THREADS,
-                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j, run->now);
-    trf__launch(run, "embed_gradient", j->groups.n, 128, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
+                    run->now);
+    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
     if (j->dtable)
-        trf__launch(run, "embed_gradient", j->positions, 128, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
+        trf__launch<128>(run, "embed_gradient", j->positions, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
 }
 
 #endif
@@ -4925,6 +4923,11 @@ typedef struct trf__column_sums_job {
 
 enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
 
+TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
+{
+    return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
+}
+
 /* As many slices as the room has for, of 64 rows at least. */
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows, int64_t columns, int first)
 {
@@ -4933,8 +4936,7 @@ TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int
     j.partial = trf__cuda_of(run)->sums;
     j.rows = rows; j.columns = columns; j.ld = columns;
     j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1, columns * outputs));
-    j.outputs = outputs;
-    j.first = first;
+    j.outputs = outputs; j.first = first;
     return j;
 }
 
@@ -4979,12 +4981,6 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
     });
 }
 
-TRF__FN void trf__cuda_add_slices(const trf__run *run, const char *what, const trf__column_sums_job *j)
-{
-    trf__launch(run, what, trf__ceil_div(j->columns * j->outputs, TRF__CUDA_THREADS), TRF__CUDA_THREADS,
-                trf__gpu_add_slices, *j);
-}
-
 /* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const trf__act *x,
                                    int64_t rows, int64_t columns, int first)
@@ -4993,11 +4989,9 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
     for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
         trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
         j.sums[0] = sum + c;
-        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c);
-        j.ld = columns;
-        trf__launch(run, what, j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
-                    TRF__OF_ACT(run, trf__gpu_column_sums), j);
-        trf__cuda_add_slices(run, what, &j);
+        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
+        trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
+        trf__launch(run, what, trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
     }
 }
 
@@ -5048,8 +5042,8 @@ template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf
 
 TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS,
-                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__OF_ACT(run, trf__gpu_activate), *j,
+                run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5064,7 +5058,7 @@ template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gra
 
 TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
 {
-    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width), TRF__CUDA_THREADS,
+    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
                 TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
 }
 
@@ -5128,21 +5122,14 @@ TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const f
 TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
 {
     uint32_t head = (uint32_t)h->head;
-    if (!now || !h->in->drop.threshold) return 0xFF;
     return trf__gpu_kept_of(now, &h->in->drop, (uint32_t)eight | head >> 12 << 17,
                             (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
-}
-
-/* What dropout makes of a weight that is kept. */
-TRF__DEVICE float trf__gpu_keep(const trf__gpu_head *h, const trf__now *now)
-{
-    return now && h->in->drop.threshold ? h->in->drop.scale : 1;
 }
 
 /* What it makes of the weight of one key for one query: scale or 0. */
 TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
 {
-    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_keep(h, now) : 0;
+    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop) : 0;
 }
 
 /* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
@@ -5314,15 +5301,17 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
     }
 }
 
-/* This lane's part of a result, row g (under 0) or g + 8 (1), to x from `at` on. */
+/* This lane's part of a result, times `factor` of each of its two rows, to the tile's rows of x. */
 template <int D>
-TRF__DEVICE void trf__mma_store(trf__act *x, int64_t at, const float out[D / 8][4], int under, float factor, int d)
+TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2], const trf__gpu_head *h,
+                                int64_t ld, int of_keys)
 {
-    for (int c = 0; c < D / 8; c++)
-        for (int e = 0; e < 2; e++) {
-            int column = c * 8 + (int)threadIdx.x % 4 * 2 + e;
-            if (column < d) trf__put<trf__bf16>(x, at + column, out[c][under * 2 + e] * factor);
-        }
+    for (int e = 0; e < D / 2; e++) {
+        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
+        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
+        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld + h->first + column;
+        if (row < h->n && column < h->in->d_head) trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
+    }
 }
 
 /* Over the four lanes that share a row. */
@@ -5366,24 +5355,23 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(t
                 for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
                 for (int j = 0; j < KEYS / 4; j++) {
                     float *e = &s[j / 2][i * 2 + j % 2];
-                    int column = t * 2 + j % 2;
+                    int column = t * 2 + j % 2, bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
                     *e = key + j / 2 * 8 + column < seen[i] ? trf__quick_exp((*e - higher) * h.scale) : 0;
                     sum[i] += *e;
-                    *e *= kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1 ? trf__gpu_keep(&h, now) : 0;
+                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
                 }
             }
             trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
         }
         for (int i = 0; i < 2; i++) {
             int64_t query = h.span->query + h.begin + row + i * 8;
-            sum[i] = trf__quad_sum(sum[i]);
-            if (h.begin + row + i * 8 >= h.n) continue;
-            trf__mma_store<D>(a.out, query * a.in.heads * a.in.d_head + h.first, out, i, sum[i] > 0 ? 1 / sum[i] : 0,
-                              (int)a.in.d_head);
-            if (!a.stats || t > 0) continue;
+            float all = trf__quad_sum(sum[i]);
+            sum[i] = all > 0 ? 1 / all : 0;
+            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
             a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
-            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum[i];
+            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
         }
+        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
     }
 }
 
@@ -5392,15 +5380,23 @@ TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
     return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
 }
-#define TRF__OF_WIDTH(d, kernel) ((d) <= 16 ? kernel<16> : (d) <= 32 ? kernel<32> : kernel<64>)
+#define TRF__OF_WIDTH(j, kernel) ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
+
+/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or fewer. */
+template <class J>
+TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
+                               void (*mma)(J, const trf__now *, int64_t), void (*plain)(J, const trf__now *, int64_t))
+{
+    int can = trf__mma_can(run, &j->in);
+    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS), heads = j->in.n_spans * j->in.heads;
+    if (can) trf__launch<TRF__MMA_THREADS>(run, what, heads * groups, mma, *j, run->now, groups);
+    else trf__launch(run, what, heads * groups, plain, *j, run->now, groups);
+}
 
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    int mma = trf__mma_can(run, &a->in);
-    int64_t groups = trf__ceil_div(a->in.most_queries, mma ? TRF__MMA_ROWS : TRF__CUDA_WARPS);
-    trf__launch(run, "attention", a->in.n_spans * a->in.heads * groups, mma ? TRF__MMA_THREADS : TRF__CUDA_THREADS,
-                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_attention) : TRF__OF_ACT(run, trf__gpu_attention), *a,
-                run->now, groups);
+    trf__launch_heads(run, "attention", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
+                      TRF__OF_ACT(run, trf__gpu_attention));
 }
 
 /* A block a query, a thread every 256th key. */
@@ -5428,8 +5424,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
 
 TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
 {
-    trf__launch(run, "attention_weights", a->in.most_queries, TRF__CUDA_THREADS,
-                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
+    trf__launch(run, "attention_weights", a->in.most_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5549,17 +5544,16 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__att
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
         int most = trf__gpu_most(&h), ldo = a.in.heads * (int)a.in.d_head;
         int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float dq[D / 8][4] = {}, delta[2] = { 0, 0 };
+        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
         uint32_t q[D / 16][4], dout[D / 16][4];
         if (h.begin >= h.n) continue;
         trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
         trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);       /* for delta = dout . out */
         for (int c = 0; c < D / 16; c++)
-            for (int i = 0; i < 8; i++) {
-                trf__bf16 x, y;
-                x.bits = (uint16_t)(q[c][i / 2] >> i % 2 * 16);
-                y.bits = (uint16_t)(dout[c][i / 2] >> i % 2 * 16);
-                delta[i / 2 % 2] = fmaf(trf__wide(x), trf__wide(y), delta[i / 2 % 2]);
+            for (int i = 0; i < 4; i++) {
+                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
+                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
+                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
             }
         delta[0] = trf__quad_sum(delta[0]);
         delta[1] = trf__quad_sum(delta[1]);
@@ -5580,15 +5574,12 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__att
                     float p = 0, factor = 0;
                     if (key + j * 8 + column < seen[e / 2])
                         p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
-                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_keep(&h, now);
+                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_scale(now, &a.in.drop);
                     s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
                 }
             trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
         }
-        for (int i = 0; i < 2; i++)
-            if (h.begin + row + i * 8 < h.n)
-                trf__mma_store<D>(a.dq, (h.span->query + h.begin + row + i * 8) * a.in.ldq + h.first, dq, i, 1,
-                                  (int)a.in.d_head);
+        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
     }
 }
 
@@ -5628,7 +5619,7 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, KEYS, 1);
         int n = h.span->n_query, first = 0;
-        float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+        float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
         uint32_t k[D / 16][4], v[D / 16][4];
         if (h.begin >= h.n) continue;
         if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);      /* the first that sees one of these */
@@ -5651,34 +5642,24 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
                     const trf__known *q = &known[column];
                     float p = 0, factor = 0;
                     if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale) * q->factor;
-                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_keep(&h, now);
+                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_scale(now, &a.in.drop);
                     s[j][e] = p * factor;
                     ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
                 }
             trf__mma_columns<D, QUERIES / 8>(dv, s, douts, n - first);
             trf__mma_columns<D, QUERIES / 8>(dk, ds, queries, n - first);
         }
-        for (int i = 0; i < 2; i++) {
-            int64_t at = (h.span->key + h.begin + row + i * 8) * a.in.ldk + h.first;
-            if (h.begin + row + i * 8 >= h.n) continue;
-            trf__mma_store<D>(a.dk, at, dk, i, 1, (int)a.in.d_head);
-            trf__mma_store<D>(a.dv, at, dv, i, 1, (int)a.in.d_head);
-        }
+        trf__mma_store<D>(a.dk, dk, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dv, dv, ones, &h, a.in.ldk, 1);
     }
 }
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    int mma = trf__mma_can(run, &a->in), rows = mma ? TRF__MMA_ROWS : TRF__CUDA_WARPS;
-    int threads = mma ? TRF__MMA_THREADS : TRF__CUDA_THREADS;
-    int64_t of_queries = trf__ceil_div(a->in.most_queries, rows), of_keys = trf__ceil_div(a->in.most_keys, rows);
-    int64_t heads = a->in.n_spans * a->in.heads;
-    trf__launch(run, "attention_gradient", heads * of_queries, threads,
-                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_dq) : TRF__OF_ACT(run, trf__gpu_attention_dq), *a,
-                run->now, of_queries);
-    trf__launch(run, "attention_gradient", heads * of_keys, threads,
-                mma ? TRF__OF_WIDTH(a->in.d_head, trf__gpu_mma_dkv) : TRF__OF_ACT(run, trf__gpu_attention_dkv), *a,
-                run->now, of_keys);
+    trf__launch_heads(run, "attention_gradient", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
+                      TRF__OF_ACT(run, trf__gpu_attention_dq));
+    trf__launch_heads(run, "attention_gradient", a, a->in.most_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
+                      TRF__OF_ACT(run, trf__gpu_attention_dkv));
 }
 
 #endif
@@ -5729,8 +5710,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
 
 TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
 {
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS,
-                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__OF_ACT(run, trf__gpu_add_norm), *j,
+                run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5799,13 +5780,11 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
 {
     if (n->gain) {
         trf__column_sums_job j = trf__sums_job(run, 2, n->rows, n->d, n->first);
-        j.sums[0] = n->dgain;
-        j.sums[1] = n->dbias;
-        trf__launch(run, "norm_gradient", j.slices * trf__ceil_div(j.columns, TRF__SUM_COLUMNS), TRF__CUDA_THREADS,
-                    TRF__OF_ACT(run, trf__gpu_norm_sums), *n, j);
-        trf__cuda_add_slices(run, "norm_gradient", &j);
+        j.sums[0] = n->dgain; j.sums[1] = n->dbias;
+        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), *n, j);
+        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
     }
-    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS), TRF__CUDA_THREADS,
+    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
                 TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
 }
 
@@ -5908,8 +5887,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
         trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__CUDA_THREADS, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit,
-                    row0, rows);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
@@ -5927,7 +5905,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         }
 #endif
     }
-    trf__launch(run, "cross_entropy", 1, TRF__CUDA_THREADS, trf__gpu_loss_sums, *l, run->now, hit);
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5974,8 +5952,8 @@ TRF__KERNEL void trf__gpu_verdict(trf__clip j)
 
 TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
 {
-    trf__launch(run, "clip", j->n_tiles, TRF__CUDA_THREADS, trf__gpu_squares, *j);
-    trf__launch(run, "clip", 1, TRF__CUDA_THREADS, trf__gpu_verdict, *j);
+    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
+    trf__launch(run, "clip", 1, trf__gpu_verdict, *j);
 }
 
 /* beta old + (1 - beta) x */
@@ -6016,92 +5994,116 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 
 TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 {
-    trf__launch(run, "adam", a->n_tiles, TRF__CUDA_THREADS, trf__gpu_adam, *a, run->now);
+    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
 }
 
 #endif
 
 // >>cuda-top       what search asks of a row of logits, and which rows its rows continue
 
-TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab)
+enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };   /* logits: a thread's, a block's */
+
+/* Rows are cut into slices, so that few rows of a large vocabulary are work for many blocks. */
+typedef struct trf__top_parts {
+    int64_t slices;
+    float *sums;                /* (rows, slices, 2) maximum, and sum of exponentials above it */
+    uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
+    float *logits;              /* (rows, vocab) */
+} trf__top_parts;
+
+TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n, trf__top_parts *p)
 {
-    return trf__bytes(rows, trf__bytes(vocab, sizeof(float)));
+    trf__cursor cursor = trf__cursor_at(room);
+    p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
+    p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
+    p->keys = (uint64_t *)trf__take(&cursor, rows, trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
+    p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
+    return cursor.used;
 }
 
-/* A token and its logit; better: a larger one, of equal ones the lower id. */
-typedef struct trf__gpu_token { float z; int32_t id; } trf__gpu_token;
-TRF__DEVICE int trf__gpu_better(trf__gpu_token a, trf__gpu_token b)
+TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
 {
-    return b.id < 0 ? a.id >= 0 : a.id >= 0 && (a.z > b.z || (a.z == b.z && a.id < b.id));
+    trf__top_parts parts;
+    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
 }
 
-/* The best over a block. */
-TRF__DEVICE trf__gpu_token trf__gpu_best(trf__gpu_token mine, trf__gpu_token *room)
+/* A logit and its id as a number that is the larger the better it is: the logit first, of equal ones the lower id.
+   A float's bits are in order once those of negative ones are turned over; -0 becomes 0. */
+TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
 {
-    for (int distance = 16; distance > 0; distance /= 2) {
-        trf__gpu_token other;
-        other.z = __shfl_xor_sync(0xFFFFFFFFu, mine.z, distance);
-        other.id = __shfl_xor_sync(0xFFFFFFFFu, mine.id, distance);
-        if (trf__gpu_better(other, mine)) mine = other;
-    }
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = mine;
-    __syncthreads();
-    mine = room[0];
-    for (int w = 1; w < TRF__CUDA_WARPS; w++) if (trf__gpu_better(room[w], mine)) mine = room[w];
-    __syncthreads();
-    return mine;
+    uint32_t u = trf__float_bits(z + 0.0f);
+    return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
 }
 
-/* A block a row: the best one, then the best that comes behind it, and so on. */
-TRF__KERNEL void trf__gpu_top(trf__top t)
+/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and so on. */
+TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    TRF__SHARED(trf__gpu_token, best, TRF__CUDA_WARPS);
-    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
-        const float *z = (const float *)t.room + row * t.vocab;
-        int32_t *ids = t.ids + row * t.n, only = t.only ? t.only[row] : TRF__ANY;
-        int32_t without = only == TRF__NOT_EOS ? t.eos : -1;
-        double *to = t.log_probabilities + row * t.n, lse;
-        float maximum = -FLT_MAX, sum = 0;
-        trf__gpu_token last;
-        int64_t c, i;
-        for (c = threadIdx.x; c < t.vocab; c += TRF__CUDA_THREADS) if (c != without) maximum = fmaxf(maximum, z[c]);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
+        int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
+        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
+        uint64_t keys[TRF__TOP_EACH];
+        for (int i = 0; i < TRF__TOP_EACH; i++) {
+            int64_t c = begin + i * TRF__CUDA_THREADS;
+            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
+            keys[i] = z[i] > -INFINITY && c != t.banned[0] && c != t.banned[1] ? trf__top_key(z[i], c) : 0;
+            maximum = fmaxf(maximum, z[i]);
+        }
         maximum = trf__block_max(maximum, room);
-        for (c = threadIdx.x; c < t.vocab; c += TRF__CUDA_THREADS) if (c != without) sum += expf(z[c] - maximum);
-        lse = (double)maximum + log((double)trf__block_sum(sum, room));
-        last.id = -1;
-        last.z = 0;
-        for (i = 0; i < t.n; i++) {
-            trf__gpu_token mine;
-            mine.id = -1;
-            mine.z = 0;
-            for (c = threadIdx.x; only < 0 && c < t.vocab && (i == 0 || last.id >= 0); c += TRF__CUDA_THREADS) {
-                trf__gpu_token token;
-                token.id = (int32_t)c;
-                token.z = z[c];
-                if (c == t.banned[0] || c == t.banned[1] || c == without || !(token.z > -INFINITY)) continue;
-                if ((i == 0 || trf__gpu_better(last, token)) && trf__gpu_better(token, mine)) mine = token;
-            }
-            if (only < 0) mine = trf__gpu_best(mine, best);
-            else if (i == 0) {
-                mine.id = only;
-                mine.z = z[only];
-            }
-            last = mine;
+        for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
+        sum = trf__block_sum(sum, room);
+        if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
+        for (int64_t k = 0; only < 0 && k < t.n; k++) {
+            uint64_t next = 0;
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
+            next = trf__block_max(next, best);
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
+            if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
+        }
+    }
+}
+
+/* A block a row: what its slices have found. */
+TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        const float *sums = p.sums + 2 * row * p.slices;
+        const uint64_t *keys = p.keys + row * p.slices * t.n;
+        int32_t only = t.only ? t.only[row] : TRF__ANY;
+        float maximum = -FLT_MAX, sum = 0;
+        uint64_t last = UINT64_MAX;
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS) maximum = fmaxf(maximum, sums[2 * s]);
+        maximum = trf__block_max(maximum, room);
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
+            sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
+        double lse = (double)maximum + log((double)trf__block_sum(sum, room));
+        for (int64_t i = 0; i < t.n; i++) {
+            uint64_t next = 0;
+            for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
+                if (keys[k] > next && keys[k] < last) next = keys[k];
+            last = trf__block_max(next, best);
+            int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            ids[i] = last.id;
-            to[i] = last.id < 0 ? -HUGE_VAL : (double)last.z - lse;
+            t.ids[row * t.n + i] = id;
+            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id] - lse;
         }
     }
 }
 
 TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 {
+    trf__top_parts parts;
     trf__linear z;
-    z.y = (trf__act *)t->room; z.x = t->x; z.w = t->w; z.b = t->bias;
+    trf__cuda_top_cut(t->room, t->rows, t->vocab, t->n, &parts);
+    z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     trf__cuda_project(run, "top", &z, 1);
-    trf__launch(run, "top", t->rows, TRF__CUDA_THREADS, trf__gpu_top, *t);
+    trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
+    trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
 }
 
 /* A block a row, a thread a token of its past. */
@@ -6114,7 +6116,7 @@ TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
 
 TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
 {
-    trf__launch(run, "ancestors", j->rows, 128, trf__gpu_ancestors, *j);
+    trf__launch<128>(run, "ancestors", j->rows, trf__gpu_ancestors, *j);
 }
 
 /* A block a row. */
@@ -6127,7 +6129,7 @@ template <class A> TRF__KERNEL void trf__gpu_remember(trf__remember j)
 
 TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
 {
-    trf__launch(run, "remember", j->rows, 128, TRF__OF_ACT(run, trf__gpu_remember), *j);
+    trf__launch<128>(run, "remember", j->rows, TRF__OF_ACT(run, trf__gpu_remember), *j);
 }
 
 // >>cuda-advance
@@ -6164,7 +6166,7 @@ TRF__KERNEL void trf__gpu_advance(trf__advance a)
 
 TRF__FN void trf__cuda_advance(const trf__run *run, const trf__advance *a)
 {
-    trf__launch(run, "advance", 1, TRF__CUDA_THREADS, trf__gpu_advance, *a);
+    trf__launch(run, "advance", 1, trf__gpu_advance, *a);
 }
 
 // >>cuda-state
@@ -6227,8 +6229,8 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
         if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
     if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess) return "a stream";
     if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
-    if (cublasLtMatmulPreferenceCreate(&cuda->preference)) return "cuBLASLt's preference";
-    if (cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+    if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                              sizeof workspace) ||
         cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
                                              sizeof sums)) return "cuBLASLt's preference";
@@ -9803,7 +9805,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_sentences, sizeof(trf__span));
-    h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab));
+    h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab,
+                                                               trf__most_candidates(s)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beam_memory = (char *)trf__take(&device, h->n_sentences, h->beam_bytes);

@@ -383,9 +383,9 @@ static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vo
 {
     return apart.cpu->loss_room(device, rows, vocab, d);
 }
-static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab)
+static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
-    return apart.cpu->top_room(device, rows, vocab);
+    return apart.cpu->top_room(device, rows, vocab, n);
 }
 static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int training)
 {

@@ -212,6 +212,9 @@ a GPU's left factor turned @@ cuda_ops @@ (from + i % 2 * 8 * (D + 8) + c * 16 +
 a GPU's delta of the first row for both @@ cuda_ops @@ dp[j][e] * factor - delta[e / 2]) @@ dp[j][e] * factor - delta[0])
 a GPU's dropout of weights by the key alone @@ cuda_ops @@ trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8)); @@ trf__gpu_kept(h, now, query, key / 8 + e % (KEYS / 8));
 a GPU's gradient of keys from too late a query @@ cuda_ops @@ first = h.begin - (h.n - n); @@ first = h.begin - (h.n - n) + 1;
+a GPU's best ones twice @@ cuda_ops @@ if (keys[i] == next) keys[i] = 0; @@ if (keys[i] == next) keys[i] = next;
+a GPU's equal logits by the higher id @@ cuda_ops @@ << 32 | (uint32_t)~id; @@ << 32 | (uint32_t)id;
+a GPU's slices with sums above their own maxima @@ cuda_ops @@ sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum); @@ sum += sums[2 * s + 1];
 a GPU's keys beyond the last @@ cuda_ops @@ if (h.begin + r < q->seen) p = @@ if (h.begin + r <= q->seen) p =
 16 bits cut, not rounded @@ cuda_ops @@ (u + 0x7FFF + (u >> 16 & 1)) >> 16); @@ u >> 16);
 the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ if (a.copy) trf__narrow( @@ if (0) trf__narrow(

@@ -515,25 +515,26 @@ static void test_adam(void **state)
     forget();
 }
 
-static void test_top(void **state)
+static void top_of(int32_t vocab, int64_t wide, int biased)
 {
-    enum { ROWS_OF_TOP = 9, VOCAB = 1003, WIDE = 33, WANTED = 8 };
+    enum { ROWS_OF_TOP = 9, WANTED = 8 };
     static const int32_t only[ROWS_OF_TOP] = { TRF__ANY, TRF__NOT_EOS, 5, TRF__ANY, 2, TRF__ANY, TRF__ANY, 900, 0 };
+    int32_t forced[ROWS_OF_TOP];
     struct thing *x, *t_only, *ids, *scores;
     double *want, *got;
     int32_t *want_ids, *got_ids;
     int r, i;
-    (void)state;
-    make_weights(VOCAB * WIDE + VOCAB);
-    x = acts(ROWS_OF_TOP * WIDE, 1); t_only = ints(only, ROWS_OF_TOP);
+    for (i = 0; i < ROWS_OF_TOP; i++) forced[i] = only[i] < vocab ? only[i] : vocab - 1;
+    make_weights(vocab * wide + vocab);
+    x = acts(ROWS_OF_TOP * wide, 1); t_only = ints(forced, ROWS_OF_TOP);
     ids = reals(ROWS_OF_TOP * WANTED, 0); scores = reals(2 * ROWS_OF_TOP * WANTED, 0);
     EVERYWHERE {
-        size_t bytes = ON->top_room(&runs[r].device, ROWS_OF_TOP, VOCAB);
+        size_t bytes = ON->top_room(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
         trf__top t;
         t.log_probabilities = (double *)(void *)scores->at[r]; t.ids = (int32_t *)(void *)ids->at[r]; t.room = room;
-        t.x = ACT(x); t.w = mat_on(r, 0); t.bias = bias_on(r, VOCAB * WIDE);
-        t.rows = ROWS_OF_TOP; t.vocab = VOCAB; t.d = WIDE; t.n = WANTED;
+        t.x = ACT(x); t.w = mat_on(r, 0); t.bias = biased ? bias_on(r, vocab * wide) : NULL;
+        t.rows = ROWS_OF_TOP; t.vocab = vocab; t.d = wide; t.n = WANTED;
         t.banned[0] = 0; t.banned[1] = -1; t.only = INT(t_only); t.eos = 2;
         ON->top(&runs[r], &t);
         assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
@@ -555,6 +556,18 @@ static void test_top(void **state)
     free(want);
     free(want_ids);
     forget();
+}
+
+/* One slice and several, the last of one logit; a width of 1 makes many equal logits, in one slice and in several. */
+static void test_top(void **state)
+{
+    static const int32_t vocabs[] = { 5, 1003, 4097 };
+    int v;
+    (void)state;
+    for (v = 0; v < 3; v++) {
+        top_of(vocabs[v], 33, 1);
+        top_of(vocabs[v], 1, 0);
+    }
 }
 
 int main(void)

@@ -2056,7 +2056,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     if (t->levels) for (i = 0; i < vocab * d; i++) w[i] = (trf_real)plain_below(t->levels);
     else if (t->only) b[j.eos] = 30;                /* the rest is far below it */
     j.ids = ids; j.log_probabilities = got; j.rows = rows; j.vocab = vocab; j.d = d; j.n = n;
-    j.room = plain_room(run->backend->top_room(&run->device, rows, vocab));
+    j.room = plain_room(run->backend->top_room(&run->device, rows, vocab, j.n));
     j.x = act(t->levels ? identity_of(rows) : plain_random(rows * D, 1));
     j.w = weight_of(run, w, vocab, d, t->packed);
     j.bias = t->levels ? NULL : b;
