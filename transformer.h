@@ -5126,7 +5126,7 @@ TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, 
                             (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
 }
 
-/* What it makes of the weight of one key for one query: scale or 0. */
+/* What dropout makes of the weight of one key for one query: scale or 0. */
 TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
 {
     return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop) : 0;

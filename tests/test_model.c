@@ -1081,13 +1081,16 @@ static void test_cancel_translating(void **state)
     search.hooks.user = &x;
     search.hooks.cancel = cancel_at;
     assert_int_equal(trf_translator_create(&t, l.model, &search, NULL), TRF_OK);
-    assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+    for (i = 0; i < 3; i++) {                   /* what can be recorded is, after the second time */
+        x.calls = 0;
+        assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+    }
     for (i = 0; i < 4; i++) {
         n[i] = trf_hypothesis_at(t, i, 0)->n;
         if (n[i]) memcpy(want[i], trf_hypothesis_at(t, i, 0)->ids, (size_t)n[i] * sizeof(int32_t));
     }
     calls = x.calls;
-    assert_true(calls > 4 + n[0]);              /* once per layer and per token */
+    assert_true(calls > (KIT_ASKS_ONCE ? n[0] : 4 + n[0]));     /* once per layer and per token */
     for (k = 1; k <= calls; k++) {
         x.calls = 0; x.at = k;
         assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_E_CANCELLED);
@@ -1203,7 +1206,7 @@ static int sum_over_two(void *user, trf_real *gradients, size_t count, void *str
 {
     rank_job *j = (rank_job *)user;
     j->all->parts[j->o.rank] = gradients;
-    if (stream) j->in_order = 0;
+    if ((stream != NULL) != KIT_HAS_STREAM) j->in_order = 0;
     meet(j->all, 1, count);
     apart_enter();
     memcpy(gradients, j->all->sum, count * sizeof *gradients);
