@@ -266,6 +266,12 @@ typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_dev
    No loss scaling is needed. The blocks (>>api-blocks) compute in float32 all the same. Stored in no file. */
 typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 } trf_precision;
 
+/* Which matrix product the CPU computes with. AUTO, the default: the built-in one where this code was compiled for
+   vectors of eight numbers or more (AVX2, AVX-512 in float), as it is the faster one there at every shape of a
+   transformer; CBLAS for more than 16 rows elsewhere. CBLAS: always for more than 16 rows; without one in the build
+   TRF_E_BACKEND. Stored in no file. */
+typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2 } trf_products;
+
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
    on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096;
@@ -279,6 +285,7 @@ typedef struct trf_device {
     int32_t threads;
     int32_t index;                  /* which of several GPUs, from 0 */
     trf_precision precision;
+    trf_products products;
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
@@ -1486,7 +1493,7 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
     trf__v16 r;
     trf__vec zero;
     TRF__ZERO(zero);
-#define X(i) r.part[i] = zero + x;
+#define X(i) r.part[i] = x - zero;      /* x for every x, so that nothing is subtracted; zero + x makes 0 of -0 */
     TRF__EACH(X)
 #undef X
     return r;
@@ -2060,12 +2067,13 @@ typedef struct trf__backend {
     int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
     int ahead;                          /* so many tokens of a search are asked for before the host looks */
     trf_status (*probe)(const trf_device *device, trf_error *err);      /* whether this machine has the device */
-    /* State. reserve: scratch for attention over up to `longest` keys of heads that wide; growing keeps the rest, on
-       failure nothing has changed. state_bytes: what both take. */
+    /* State. reserve: scratch for attention over up to `longest` keys of heads that wide, and for products with
+       weights of so many numbers (0: all are copied); growing keeps the rest, on failure nothing has changed.
+       state_bytes: what both take. */
     trf_status (*open)(trf__run *run, trf_error *err);
-    trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, trf_error *err);
+    trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err);
     void (*close)(trf__run *run);
-    size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head);
+    size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight);
     /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers. */
     void *(*alloc)(const trf__run *run, size_t bytes);
     void (*free)(const trf__run *run, void *memory, size_t bytes);
@@ -2568,8 +2576,9 @@ typedef struct trf__process {
 typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this; NULL: as they come */
+    trf_real *room;             /* where all threads pack a weight, or a part of it; behind it, in the same memory, */
     char *scratch;              /* threads * scratch_each bytes */
-    size_t scratch_each;
+    size_t scratch_each, room_bytes;
 } trf__cpu;
 
 TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
@@ -2632,15 +2641,17 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
     return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, 8), 16)));
 }
 
-// >>gemm           matrix products: CBLAS for large ones, our own for the rest
+// >>gemm           matrix products: our own, or CBLAS's
 //
-//   C (m, n) = A (m, k) B (k, n) [+ C]     A and B with any strides; inside, B in panels of sixteen columns
+//   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides; inside, B in panels of sixteen columns
 //
 // Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so the
 // built-in product gives a row the same bits whatever its neighbours, tiles and threads are. A panel holds
 // sixteen columns of B, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
-// sixteen rows of w transposed. A translator packs its weights once; elsewhere panels are packed
-// into scratch, TRF__DEEP rows of B at a time, and used for all rows of a tile.
+// sixteen rows of w transposed. A translator packs its weights once; a trainer packs them into a room that all
+// threads read, as they are met; what has its columns side by side is copied into a worker's scratch as it goes.
+// Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one at every shape
+// (tools/bench.md); the large ones go to CBLAS elsewhere.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
 
 #if defined(__clang__)
@@ -2658,7 +2669,10 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 #endif
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
-    TRF__DEEP = 256,                                /* depth of a packed panel: 16 KiB, half of a level-1 cache */
+    TRF__DEEP = 256,                                /* rows of B at a time: a panel has 16 KiB, half a level-1 cache */
+    TRF__TALL = 128,                                /* rows of C at a time whose A has its columns side by side */
+    TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
+    TRF__PACK_ROWS = 64,                            /* of it, in one tile */
     TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never asked, */
     TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
 };
@@ -2673,30 +2687,39 @@ TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
     return view;
 }
 
-/* C (m, n) = A (m, k) B (k, n), or += with `add`. Where B is in panels of sixteen columns its view is that of whole
-   panels: row t, columns 16 p .. 16 p + 15 at at + t * row + p * column, readable to a multiple of 16. */
-typedef struct trf__product { trf_real *c; int64_t ldc, m, n, k; trf__view a, b; int add; } trf__product;
+/* C (m, n) = A (m, k) B (k, n), or += with `add`; else each row begins with `bias`, if there is one. Where B is in
+   panels of sixteen columns its view is that of whole panels: row t, columns 16 p .. 16 p + 15 at
+   at + t * row + p * column, readable to a multiple of 16. */
+typedef struct trf__product {
+    trf_real *c;
+    int64_t ldc, m, n, k;
+    trf__view a, b;
+    const trf_real *bias;
+    int add;
+} trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k, trf__view a,
                                      trf__view b, int add)
 {
     trf__product p;
-    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.add = add;
+    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.bias = NULL; p.add = add;
     return p;
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
    columns. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, trf_real *c, \
-                               int64_t n_last) \
+TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *bias, \
+                               trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
     int64_t ldc = x->ldc; \
     int r, p, add = x->add; \
-    TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
-        sum[r][p] = add ? trf__load_n(c + r * ldc + 16 * p, p == P - 1 ? n_last : 16) : trf__set(0); \
+    TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) { \
+        const trf_real *first = add ? c + r * ldc + 16 * p : bias + 16 * p; \
+        sum[r][p] = add || bias ? trf__load_n(first, p == P - 1 ? n_last : 16) : trf__set(0); \
+    } \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
         TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
@@ -2713,27 +2736,31 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
-/* The product with B in panels. */
+/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A meet them. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i;
-    for (j = 0; j < p.n; ) {
-        int two = TRF__MM_PANELS == 2 && p.n - j > 16;
-        int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
-        const trf_real *b = p.b.at + j / 16 * p.b.column;
-        for (i = 0; i < p.m; i += TRF__MM_ROWS) {
-            const trf_real *a = p.a.at + i * p.a.row;
-            trf_real *c = p.c + i * p.ldc + j;
-            switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
+    int64_t j, i, k = p.k, done;
+    for (done = 0; done == 0 || done < k; done += TRF__DEEP) {
+        p.k = trf__min64(TRF__DEEP, k - done);
+        for (j = 0; j < p.n; ) {
+            int two = TRF__MM_PANELS == 2 && p.n - j > 16;
+            int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
+            const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias ? p.bias + j : NULL;
+            for (i = 0; i < p.m; i += TRF__MM_ROWS) {
+                const trf_real *a = p.a.at + i * p.a.row + done * p.a.column;
+                trf_real *c = p.c + i * p.ldc + j;
+                switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
 #define CASE(R) \
-            case R: trf__mm_##R##_1(&p, a, b, c, last); break; \
-            case R + 8: trf__mm_##R##_2(&p, a, b, c, last); break;
-            CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+                case R: trf__mm_##R##_1(&p, a, b, bias, c, last); break; \
+                case R + 8: trf__mm_##R##_2(&p, a, b, bias, c, last); break;
+                CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #undef CASE
-            default: break;
+                default: break;
+                }
             }
+            j += width;
         }
-        j += width;
+        p.add = 1;
     }
 }
 
@@ -2756,26 +2783,33 @@ TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, 
         trf__pack_panel(packed + j * in, trf__view_of(w + j * in, 1, in), in, trf__min64(16, out - j));
 }
 
-/* The built-in product with any B: packs into scratch as it goes. */
+enum { TRF__PITCH_A = TRF__TALL + 16,           /* no power of two: rows of A lie in different sets of a cache */
+       TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__PITCH_A) };   /* numbers of scratch that a worker's product needs */
+
+/* The built-in product with any B: packs into scratch as it goes, A too if its columns stand side by side. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p)
 {
-    int64_t j, t, q, wide = 16 * TRF__MM_PANELS;
-    if (p->k == 0 && !p->add) for (j = 0; j < p->m; j++) memset(p->c + j * p->ldc, 0, (size_t)p->n * sizeof *p->c);
-    for (t = 0; t < p->k; t += TRF__DEEP) {
+    int64_t i, j, t, q, wide = 16 * TRF__MM_PANELS;
+    trf_real *tall = scratch + TRF__DEEP * wide;
+    int turned = p->a.row == 1 && p->a.column != 1 && p->m <= TRF__TALL;
+    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
         trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
         trf__view panels = trf__view_of(scratch, 16, 16 * deep);
+        for (i = 0; turned && i < deep; i++)
+            memcpy(tall + i * TRF__PITCH_A, a.at + i * a.column, (size_t)p->m * sizeof *tall);
+        if (turned) a = trf__view_of(tall, 1, TRF__PITCH_A);
         for (j = 0; j < p->n; j += wide) {
             int64_t columns = trf__min64(wide, p->n - j);
             trf__view b = trf__view_of(p->b.at + t * p->b.row + j * p->b.column, p->b.row, p->b.column);
+            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, columns, deep, a, panels, p->add || t > 0);
+            part.bias = p->bias ? p->bias + j : NULL;
             for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
                 trf__pack_panel(scratch + q * deep, b, deep, columns - q);
-            trf__mm(trf__product_of(p->c + j, p->ldc, p->m, columns, deep, a, panels, p->add || t > 0));
+            trf__mm(part);
         }
     }
 }
-
-enum { TRF__GEMM_SCRATCH = TRF__DEEP * 32 };    /* numbers of scratch that a worker's product needs */
 
 #if !defined(TRF_NO_CBLAS)
 #if !defined(TRF_CBLAS_HEADER)
@@ -2789,6 +2823,17 @@ enum { TRF__GEMM_SCRATCH = TRF__DEEP * 32 };    /* numbers of scratch that a wor
 #endif
 #endif
 
+TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
+{
+    int64_t r, c;
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c += 16) {
+            trf_real *at = y + r * ld + c;
+            int64_t n = columns - c;
+            trf__store_n(at, trf__add(trf__load_n(at, n), trf__load_n(b + c, n)), n);
+        }
+}
+
 /* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with B as `packed` by
    trf__pack_weight or, if that is NULL, packing into the worker's scratch. */
 TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_real *packed, trf__product p)
@@ -2801,6 +2846,7 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
                   p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
                   p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
                   (trf_real)(p.add != 0), p.c, (int)p.ldc);
+        if (p.bias) trf__add_bias(p.c, p.bias, p.m, p.n, p.ldc);
         return;
     }
 #endif
@@ -2882,6 +2928,17 @@ TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape) { (voi
 TRF__FN int trf__cpu_asked(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
+
+/* Whether products go to our own rather than to CBLAS. */
+TRF__FN int trf__cpu_prefers_own(const trf_device *device)
+{
+#if defined(TRF_NO_CBLAS)
+    (void)device;
+    return 1;
+#else
+    return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2 : device->products == TRF_PRODUCTS_BUILT_IN;
+#endif
+}
 
 /* Packed panels pay where a few rows meet the same weights again and again: in translating. */
 TRF__FN size_t trf__cpu_copy_bytes(const trf_device *device, int64_t n_weights, int training)
@@ -3064,17 +3121,6 @@ TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradi
 // takes all rows; the products of several weights share one call, so that small ones keep every thread busy. Bias
 // gradients add partial sums of 64 rows, in order.
 
-TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
-{
-    int64_t r, c;
-    for (r = 0; r < rows; r++)
-        for (c = 0; c < columns; c += 16) {
-            trf_real *at = y + r * ld + c;
-            int64_t n = columns - c;
-            trf__store_n(at, trf__add(trf__load_n(at, n), trf__load_n(b + c, n)), n);
-        }
-}
-
 /* Columns of y in one tile. */
 TRF__FN int64_t trf__linear_columns(const trf__linear *j)
 {
@@ -3088,27 +3134,57 @@ TRF__FN int trf__linear_blas(const trf__run *run, const trf__linear *j)
     return trf__use_blas(run, j->rows) && !(j->w.copy && j->rows <= TRF__PACKED_ROWS);
 }
 
+/* What stands in the columns from `first` on, with their weights in panels, or NULL. */
+typedef struct trf__linear_job {
+    const trf__linear *j;
+    int64_t first, columns;
+    const trf_real *packed;
+} trf__linear_job;
+
 TRF__FN void trf__linear_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__linear *j = (const trf__linear *)job;
+    const trf__linear_job *part = (const trf__linear_job *)job;
+    const trf__linear *j = part->j;
     int64_t tile_rows = trf__tile_rows(j->rows), tile_columns = trf__linear_columns(j);
-    int64_t across = trf__ceil_div(j->out, tile_columns);
-    int64_t row = tile / across * tile_rows, column = tile % across * tile_columns;
-    int64_t rows = trf__min64(tile_rows, j->rows - row), columns = trf__min64(tile_columns, j->out - column);
-    trf_real *y = trf__to(j->y) + row * j->out + column;
-    trf__mat w = trf__mat_from(j->w, column, j->in);
-    trf__multiply(run, worker, trf__linear_blas(run, j), (const trf_real *)w.copy,
-                  trf__product_of(y, j->out, rows, columns, j->in,
-                                  trf__view_of(trf__from(j->x) + row * j->in, j->in, 1),
-                                  trf__view_of(w.plain, 1, j->in), 0));
-    if (j->b) trf__add_bias(y, j->b + column, rows, columns, j->out);
+    int64_t across = trf__ceil_div(part->columns, tile_columns);
+    int64_t row = tile / across * tile_rows, column = tile % across * tile_columns, at = part->first + column;
+    trf__product p = trf__product_of(trf__to(j->y) + row * j->out + at, j->out, trf__min64(tile_rows, j->rows - row),
+                                     trf__min64(tile_columns, part->columns - column), j->in,
+                                     trf__view_of(trf__from(j->x) + row * j->in, j->in, 1),
+                                     trf__view_of(trf__mat_from(j->w, at, j->in).plain, 1, j->in), 0);
+    p.bias = j->b ? j->b + at : NULL;
+    trf__multiply(run, worker, trf__linear_blas(run, j), part->packed ? part->packed + column * j->in : NULL, p);
 }
 
+TRF__FN void trf__linear_pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__linear_job *part = (const trf__linear_job *)job;
+    int64_t in = part->j->in, column = tile * TRF__PACK_ROWS;
+    (void)worker;
+    trf__pack_weight(trf__cpu_of(run)->room + column * in,
+                     trf__mat_from(part->j->w, part->first + column, in).plain,
+                     trf__min64(TRF__PACK_ROWS, part->columns - column), in);
+}
+
+/* Weights that nobody has packed are, as many columns at a time as there is room for. */
 TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
-    int64_t across = trf__ceil_div(j->out, trf__linear_columns(j));
-    trf__product_tiles(run, trf__linear_blas(run, j), trf__ceil_div(j->rows, trf__tile_rows(j->rows)) * across,
-                       trf__linear_tile, j);
+    trf__cpu *cpu = trf__cpu_of(run);
+    int64_t fits = (int64_t)(cpu->room_bytes / sizeof(trf_real)) / trf__max64(1, j->in) / 32 * 32;
+    int blas = trf__linear_blas(run, j), packs;
+    trf__linear_job part;
+    part.j = j;
+    part.packed = blas ? NULL : (const trf_real *)trf__mat_from(j->w, 0, j->in).copy;
+    packs = !blas && !part.packed && fits > 0;
+    part.columns = packs ? fits : j->out;
+    if (packs) part.packed = cpu->room;
+    for (part.first = 0; part.first < j->out; part.first += part.columns) {
+        part.columns = trf__min64(part.columns, j->out - part.first);
+        if (packs)
+            trf__tiles(run, trf__ceil_div(part.columns, TRF__PACK_ROWS), trf__linear_pack_tile, &part);
+        trf__product_tiles(run, blas, trf__ceil_div(j->rows, trf__tile_rows(j->rows)) *
+                           trf__ceil_div(part.columns, trf__linear_columns(j)), trf__linear_tile, &part);
+    }
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -3129,8 +3205,6 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
                        trf__linear_dx_tile, j);
 }
 
-enum { TRF__DW_BLOCK = 128 };
-
 /* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
 TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns, int64_t ld, int first)
 {
@@ -3145,7 +3219,24 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
         }
 }
 
-typedef struct trf__dw_job { const trf__linear_dw *products; int64_t first_tile[TRF__DW_MOST + 1]; } trf__dw_job;
+typedef struct trf__dw_job {
+    const trf__linear_dw *products;
+    int64_t first_tile[TRF__DW_MOST + 1], out, in;      /* out, in: of a tile */
+} trf__dw_job;
+
+/* Tiles of CBLAS are the same for any number of threads, as its bits depend on them. Ours have all columns, and as many
+   rows as leave three for each thread. */
+TRF__FN void trf__dw_cut(trf__dw_job *job, int n, int blas, int threads)
+{
+    int i;
+    job->in = blas ? TRF__TALL : (int64_t)1 << 40;
+    for (job->out = TRF__TALL; ; job->out /= 2) {
+        for (i = 0; i < n; i++)
+            job->first_tile[i + 1] = job->first_tile[i] + trf__ceil_div(job->products[i].out, job->out)
+                                                        * trf__ceil_div(job->products[i].in, job->in);
+        if (blas || job->first_tile[n] >= 3 * threads || job->out <= 32) return;
+    }
+}
 
 TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -3158,12 +3249,12 @@ TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *job, int64_t t
     p = &j->products[which];
     dy = trf__from(p->dy);
     tile -= j->first_tile[which];
-    across = trf__ceil_div(p->in, TRF__DW_BLOCK);
-    o = tile / across * TRF__DW_BLOCK;
-    i = tile % across * TRF__DW_BLOCK;
-    out = trf__min64(TRF__DW_BLOCK, p->out - o);
+    across = trf__ceil_div(p->in, j->in);
+    o = tile / across * j->out;
+    i = tile % across * j->in;
+    out = trf__min64(j->out, p->out - o);
     trf__multiply(run, worker, trf__use_blas(run, p->rows), NULL,
-                  trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(TRF__DW_BLOCK, p->in - i), p->rows,
+                  trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(j->in, p->in - i), p->rows,
                                   trf__view_of(dy + o, 1, p->out), trf__view_of(trf__from(p->x) + i, p->in, 1),
                                   !p->first));
     if (i == 0 && p->db) trf__column_sums(p->db + o, dy + o, p->rows, out, p->out, p->first);
@@ -3173,14 +3264,12 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
 {
     trf__dw_job job;
     int i, blas = 0;
+    if (n > TRF__DW_MOST) n = TRF__DW_MOST;
+    for (i = 0; i < n; i++) blas |= trf__use_blas(run, products[i].rows);
     job.products = products;
     job.first_tile[0] = 0;
-    for (i = 0; i < n && i < TRF__DW_MOST; i++) {
-        job.first_tile[i + 1] = job.first_tile[i] + trf__ceil_div(products[i].out, TRF__DW_BLOCK)
-                                                  * trf__ceil_div(products[i].in, TRF__DW_BLOCK);
-        blas |= trf__use_blas(run, products[i].rows);
-    }
-    trf__product_tiles(run, blas, job.first_tile[i], trf__linear_dw_tile, &job);
+    trf__dw_cut(&job, n, blas, trf__cpu_of(run)->threads);
+    trf__product_tiles(run, blas, job.first_tile[n], trf__linear_dw_tile, &job);
 }
 
 #endif
@@ -3766,25 +3855,26 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 // Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
 // is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
 
-enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = 512, TRF__LOSS_ROWS = 128 };
+enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = TRF__TALL, TRF__LOSS_ROWS = 128 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
-/* Cuts the room of a loss: the logits of one group, and for every row whether its target was the most likely token.
-   */
-TRF__FN size_t trf__loss_cut(void *room, int64_t rows, int64_t vocab, trf_real **logits, int32_t **hit)
+/* Cuts the room of a loss: the logits of one group, for every row whether its target was the most likely token, and
+   the weight in panels, for our own product. */
+TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
+                             trf_real **logits, int32_t **hit, trf_real **panels)
 {
     trf__cursor cursor = trf__cursor_at(room);
     *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    *panels = trf__cpu_prefers_own(device) ? trf__take_reals(&cursor, trf__round_up(vocab, 16), d) : NULL;
     return cursor.used;
 }
 
 TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
 {
-    trf_real *logits;
+    trf_real *logits, *panels;
     int32_t *hit;
-    (void)device; (void)d;
-    return trf__loss_cut(NULL, rows, vocab, &logits, &hit);
+    return trf__loss_cut(NULL, device, rows, vocab, d, &logits, &hit, &panels);
 }
 
 /* One group: rows row0 .. row0 + rows - 1. */
@@ -3860,10 +3950,11 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     int64_t first = tile * TRF__LOSS_ROWS, row = j->row0 + first, r;
     int64_t rows = trf__min64(TRF__LOSS_ROWS, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
-    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.copy,
-                  trf__product_of(z, j->ld, rows, l->vocab, l->d, trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
-                                  trf__view_of(j->w.plain, 1, l->d), 0));
-    if (l->bias) trf__add_bias(z, l->bias, rows, l->vocab, j->ld);
+    trf__product p = trf__product_of(z, j->ld, rows, l->vocab, l->d,
+                                     trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
+                                     trf__view_of(j->w.plain, 1, l->d), 0);
+    p.bias = l->bias;
+    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.copy, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
@@ -3934,11 +4025,17 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
+    trf_real *panels;
     job.l = l;
     job.w = trf__mat_from(l->w, 0, l->d);
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
-    trf__loss_cut(l->room, l->rows, l->vocab, &job.logits, &job.hit);
+    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &job.logits, &job.hit, &panels);
+    if (!job.blas && !job.w.copy && panels) {
+        trf__pack pack = { panels, job.w.plain, 0, l->vocab, l->d, 1 };
+        trf__cpu_pack(run, &pack);
+        job.w.copy = panels;
+    }
     /* once without rows too: `first` sets the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
@@ -4014,19 +4111,20 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 // >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
 //
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
-//   p = p - shrink p - rate * m / (sqrt(v_scale v + epsilon_in) + epsilon_out)
+//   p = p - shrink p - rate * m / (max(sqrt(v_scale v + epsilon_in), least_root) + epsilon_out)
 //
 // A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
 // becomes infinite: l2 p stops where its square would, and a weight stays as it is if the new one would be.
 
 typedef struct trf__adam_job {
     const trf__adam *a;
-    double rate, v_scale, epsilon_in, epsilon_out, l2, shrink;      /* as above */
+    double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
     double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
 } trf__adam_job;
 
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
-   1e-44 more, or the m of a gradient of 1e-23 would be divided by epsilon alone. */
+   1e-44 at least, or the m of a gradient of 1e-23 would be divided by epsilon alone. (The root is compared, not v:
+   with a number that small an addition takes a processor hundreds of cycles.) */
 TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
     double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
@@ -4041,7 +4139,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rat
     if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
     if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
     else j.epsilon_out = a->epsilon;
-    if (TRF__REAL_BYTES == 4) j.epsilon_in += 1e-44 * j.v_scale;
+    if (TRF__REAL_BYTES == 4) j.least_root = 1e-22 * sqrt(j.v_scale);
     if (a->optimizer == TRF_ADAM) j.l2 = a->weight_decay;
     else j.shrink = learning_rate * a->weight_decay;
     return j;
@@ -4065,6 +4163,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
     trf__v16 square = trf__mul(most, most);
     trf__v16 inside = trf__set((trf_real)j->epsilon_in), outside = trf__set((trf_real)j->epsilon_out);
+    trf__v16 least_root = trf__set((trf_real)j->least_root);
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)), shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
     (void)run; (void)worker;
     for (i = begin; i < begin + n; i += 16) {
@@ -4074,7 +4173,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
         trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
         m = trf__running_mean(m, g, a->beta1);
         v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);   /* trf__min: see trf__fma */
-        root = trf__sqrt(trf__fma(v, v_scale, inside));
+        root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
         moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
         p = trf__if_less(trf__sub(moved, moved), one, moved, p);    /* infinity - infinity is not less */
         trf__store_n(a->p + i, p, left);
@@ -4208,14 +4307,31 @@ TRF__FN void trf__cpu_advance(const trf__run *run, const trf__advance *a)
 
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
+#if defined(TRF_NO_CBLAS)
+    if (device->products == TRF_PRODUCTS_CBLAS)
+        return trf__fail(err, TRF_E_BACKEND, (int)device->products, "device.products",
+                         "this program was built without CBLAS: TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
+#endif
     if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, (int)device->precision, "device.precision",
                      "the CPU does not compute with 16 bits: TRF_PRECISION_BF16 is for CUDA");
 }
 
-TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
+TRF__FN size_t trf__room_bytes(int64_t weight)
 {
-    return trf__add_size(sizeof(trf__cpu), trf__bytes(trf__cpu_threads(device), trf__scratch_bytes(longest, d_head)));
+    return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
+}
+
+TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight)
+{
+    size_t scratch = trf__bytes(trf__cpu_threads(device), trf__scratch_bytes(longest, d_head));
+    return trf__add_size(sizeof(trf__cpu), trf__add_size(trf__room_bytes(weight), scratch));
+}
+
+/* Of the room and the scratch together. */
+TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t room)
+{
+    return trf__add_size(room, trf__bytes(cpu->threads, scratch_each));
 }
 
 TRF__FN void trf__cpu_close(trf__run *run)
@@ -4223,24 +4339,28 @@ TRF__FN void trf__cpu_close(trf__run *run)
     trf__cpu *cpu = trf__cpu_of(run);
     if (!cpu) return;
     run->process->close(cpu->threads, &cpu->gate);
-    trf__free(&run->hooks, cpu->scratch, trf__bytes(cpu->threads, cpu->scratch_each));
+    trf__free(&run->hooks, cpu->room, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->room_bytes));
     trf__free(&run->hooks, cpu, sizeof *cpu);
     run->state = NULL;
 }
 
-TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
+TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head);
-    char *scratch;
-    if (each <= cpu->scratch_each) return TRF_OK;
-    scratch = (char *)trf__alloc(&run->hooks, trf__bytes(cpu->threads, each));
-    if (!scratch)
-        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %d times %llu bytes of scratch",
-                         cpu->threads, (unsigned long long)each);
-    trf__free(&run->hooks, cpu->scratch, trf__bytes(cpu->threads, cpu->scratch_each));
-    cpu->scratch = scratch;
+    size_t each = trf__scratch_bytes(longest, d_head), room = trf__room_bytes(weight);
+    void *memory;
+    if (each < cpu->scratch_each) each = cpu->scratch_each;
+    if (room < cpu->room_bytes) room = cpu->room_bytes;
+    if (each == cpu->scratch_each && room == cpu->room_bytes) return TRF_OK;
+    memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, room));
+    if (!memory)
+        return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
+                         (unsigned long long)trf__cpu_bytes(cpu, each, room));
+    trf__free(&run->hooks, cpu->room, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->room_bytes));
+    cpu->room = (trf_real *)memory;
+    cpu->scratch = (char *)memory + room;
     cpu->scratch_each = each;
+    cpu->room_bytes = room;
     return TRF_OK;
 }
 
@@ -4251,6 +4371,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = trf__cpu_threads(&run->device);
+    cpu->blas = !trf__cpu_prefers_own(&run->device);
     status = run->process->open(cpu->threads, &run->hooks, &cpu->blas, &cpu->gate, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
@@ -5967,13 +6088,13 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
     TRF__SHARED(trf__adam_job, job, 1);
     const float most = (float)TRF__MOST_GRADIENT;
-    float rate, v_scale, inside, outside, scale1, scale2;
+    float rate, v_scale, inside, outside, least_root, scale1, scale2;
     if (a.verdict->skipped) return;
     if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, now->learning_rate);
     __syncthreads();
     rate = (float)-job->rate; v_scale = (float)job->v_scale;
     inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-    scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+    scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
         int decay = a.tiles[t].decay;
         float l2 = (float)(decay ? job->l2 : 0), shrink = (float)(decay ? -job->shrink : 0);
@@ -5982,7 +6103,8 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
             float m = trf__gpu_mean(a.m[i], g, a.beta1);
             float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
-            moved = fmaf(rate, m / (sqrtf(fmaf(v, v_scale, inside)) + outside), fmaf(shrink, p, p));
+            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
+            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
             if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
             a.p[i] = moved;
             if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
@@ -6189,13 +6311,13 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN size_t trf__cuda_state_bytes(const trf_device *, int64_t, int64_t)
+TRF__FN size_t trf__cuda_state_bytes(const trf_device *, int64_t, int64_t, int64_t)
 {
     return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
 }
 
 /* Nothing depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, trf_error *) { return TRF_OK; }
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *) { return TRF_OK; }
 
 TRF__FN void trf__cuda_close(trf__run *run)
 {
@@ -6658,15 +6780,16 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 }
 #endif
 
-/* Decides whether large products go to CBLAS, and makes it ready for `threads` callers. */
+/* Makes CBLAS ready for `threads` callers if large products shall go there (*blas), or says that they cannot. */
 TRF__FN trf_status trf__products_open(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate,
                                       trf_error *err)
 {
     (void)threads; (void)hooks; (void)err;
-    *blas = 0;
     *gate = NULL;
-#if !defined(TRF_NO_CBLAS)
-    *blas = 1;
+    if (!*blas) return TRF_OK;
+#if defined(TRF_NO_CBLAS)
+    *blas = 0;
+#else
 #if TRF__ASK_OPENBLAS
     if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;      /* another library: used as it is */
     *blas = trf__openblas_fits();
@@ -7445,6 +7568,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
     TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_BF16, err));
+    TRF__TRY(trf__check_range("device.products", (double)device->products, 0, TRF_PRODUCTS_BUILT_IN, err));
     if (backend) return backend->probe(device, err);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                      "this copy of transformer.h was built without device kind %d",
@@ -8402,6 +8526,13 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     return pass;
 }
 
+/* Numbers of the largest weight but the vocabulary's that the backend has no copy of. */
+TRF__FN int64_t trf__pass_weight(const trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    return pass->training ? (int64_t)c->d_model * trf__max64(3 * (int64_t)c->d_model, c->d_ff) : 0;
+}
+
 /* Bytes that trf__pass_open takes, on the host and on the device. */
 TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, const trf_train_options *o,
                                 const trf_device *device)
@@ -8411,7 +8542,8 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
     size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(2, trf__block_most(&pass)));
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
-    return trf__add_size(bytes, run.backend->state_bytes(device, limits->longest, c->d_model / c->n_heads));
+    return trf__add_size(bytes, run.backend->state_bytes(device, limits->longest, c->d_model / c->n_heads,
+                                                         trf__pass_weight(&pass)));
 }
 
 /* Row p of the sinusoidal table (trf_positions). */
@@ -8477,7 +8609,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     if (status == TRF_OK) trf__pass_layout(&size, bigger.arena);
     if (status == TRF_OK) status = trf__pass_table(&size, err);
     if (status == TRF_OK)
-        status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads, err);
+        status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads,
+                             trf__pass_weight(pass), err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
     on->free(run, size.arena, size.arena_bytes);
     on->free(run, size.device_block, size.block_bytes);
@@ -10575,7 +10708,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
 typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
-enum { TRF__GUESTS = 18 };
+enum { TRF__GUESTS = 18, TRF__CONTEXT_ROOM = 1 << 16 };    /* numbers of a weight that a context packs at a time */
 
 struct trf_context {
     trf__run run;
@@ -10622,7 +10755,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     c->run = trf__run_on(&of_reals, hooks);
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
-    status = c->run.backend->reserve(&c->run, 0, 1, err);
+    status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, err);
     if (status != TRF_OK) { trf_context_destroy(c); return status; }
     *context = c;
     return TRF_OK;
@@ -10992,7 +11125,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     TRF__TRY(trf__shape_check(v, "v", keys, d, err));
     a->ldq = a->ldk = d;
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
-    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, err);
+    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
 }
 
 TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
@@ -11084,7 +11217,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
     sub->d = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
     TRF__TRY(trf__shape_check(saved, "saved", saved_numbers, -1, err));
-    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, err);
+    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, 0, err);
 }
 
 /* Brings weights and spans, and lays `saved` out. */

@@ -637,7 +637,7 @@ static void own_memory_and_cancel(void **state)
     OK(trf_translate_batch(translator, &batch->source, &err));
     before = g.asked;
     assert_true(before > LONG);                         /* per decoded token */
-    for (at = 1; at <= before; at++) {
+    for (at = 1; at <= before; at += KIT_ASKS_ONCE ? 1 + before / 16 : 1) {
         g.asked = 0;
         g.quit_at = at;
         FAILS(TRF_E_CANCELLED, trf_translate_batch(translator, &batch->source, &err));

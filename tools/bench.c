@@ -1,18 +1,26 @@
-/* bench.c - training speed: real tokens (source + target) a second, as tools that measure PyTorch count them.
+/* bench.c - how fast this machine trains and translates, where the time goes, and what it cannot go below.
 
    build   make build/bench
-   run     build/bench [SIZE] [THREADS] [ORDER] [STEPS] [SOURCE TARGET]
-           SIZE tiny|small|base   ORDER bucketed|random   SOURCE, TARGET: text files, one sentence a line, words between blanks
-   prints  one line: median milliseconds a step, real tokens a second, the time of the step's matrix products alone
+   run     build/bench                                                  everything, about five minutes
+           build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
+           build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS]
+           SIZE tiny|small|base   ORDER bucketed|random   PRODUCTS auto|cblas|built-in (trf_products)
+           SOURCE, TARGET: text files, one sentence a line, words between blanks
+   prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
 
-   Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the projection, batches
-   of at most 2,048 tokens a side (longest pair times pairs). Without files sentences of 5 to 25 random words are made. */
+   Training: Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the projection,
+   batches of at most 2,048 tokens a side (longest pair times pairs); real tokens are source + target, EOS included. Without files
+   sentences of 5 to 25 random words are made. The floor is the time of the step's matrix products alone, with the step's own
+   shapes, by the better of CBLAS and the built-in product (attention's products are left out).
+   Translating: random weights, sources of 20 words, exactly 20 target words each; vocabulary 10,000 (tiny, small) or 32,000. */
 #define _POSIX_C_SOURCE 200809L
+#define TRF__TEST_BACKEND timed_backend
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
+#include <sys/resource.h>
 #include <time.h>
 
-enum { VOCAB = 10000, MOST = 100, WARM = 3 };
+enum { VOCAB = 10000, MOST = 100, WARM = 3, WORDS = 20 };
 
 static double seconds(void)
 {
@@ -32,6 +40,116 @@ static void die(const char *message)
     fprintf(stderr, "bench: %s\n", message);
     exit(1);
 }
+
+/* -----------------------------------------------------------------------------------------------
+   The CPU, each of whose ops is timed. While a step is kept, its products' shapes are too. */
+
+typedef enum op_name {
+#define X(name, type) OP_##name,
+    TRF__OPS(X)
+#undef X
+    OP_linear_dw, OPS
+} op_name;
+static const char *op_names[OPS] = {
+#define X(name, type) #name,
+    TRF__OPS(X)
+#undef X
+    "linear_dw" };
+typedef struct shape { op_name op; int64_t rows, out, in; } shape;
+enum { SHAPES = 4096 };
+static struct {
+    const trf__backend *cpu;
+    double time[OPS];
+    int64_t calls[OPS];
+    shape shapes[SHAPES];
+    int n_shapes, stopped;
+} timed;
+
+static void keep(op_name op, int64_t rows, int64_t out, int64_t in)
+{
+    shape s;
+    s.op = op; s.rows = rows; s.out = out; s.in = in;
+    if (timed.stopped) return;
+    if (timed.n_shapes == SHAPES) die("too many products in a step");
+    timed.shapes[timed.n_shapes++] = s;
+}
+static void keep_linear(const trf__linear *j) { keep(OP_linear, j->rows, j->out, j->in); }
+static void keep_linear_dx(const trf__linear_dx *j) { keep(OP_linear_dx, j->rows, j->out, j->in); }
+static void keep_cross_entropy(const trf__loss *j) { keep(OP_cross_entropy, j->rows, j->vocab, j->d); }
+
+static void timed_end(op_name op, double start)
+{
+    if (timed.stopped) return;
+    timed.time[op] += seconds() - start;
+    timed.calls[op]++;
+}
+#define X(name, type) \
+static void timed_##name(const trf__run *run, const type *job) \
+{ \
+    double start = seconds(); \
+    timed.cpu->name(run, job); \
+    timed_end(OP_##name, start); \
+    if (OP_##name == OP_linear) keep_linear((const trf__linear *)(const void *)job); \
+    if (OP_##name == OP_linear_dx) keep_linear_dx((const trf__linear_dx *)(const void *)job); \
+    if (OP_##name == OP_cross_entropy) keep_cross_entropy((const trf__loss *)(const void *)job); \
+}
+TRF__OPS(X)
+#undef X
+static void timed_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
+{
+    double start = seconds();
+    int i;
+    timed.cpu->linear_dw(run, products, n);
+    timed_end(OP_linear_dw, start);
+    for (i = 0; i < n; i++) keep(OP_linear_dw, products[i].rows, products[i].out, products[i].in);
+}
+
+static const trf__backend *timed_backend(const trf__backend *cpu)
+{
+    static trf__backend table;
+    if (!timed.cpu) {
+        timed.cpu = cpu;
+        table = *cpu;
+#define X(name, type) table.name = timed_##name;
+        TRF__OPS(X)
+#undef X
+        table.linear_dw = timed_linear_dw;
+    }
+    return &table;
+}
+
+static void timed_reset(void)
+{
+    memset(timed.time, 0, sizeof timed.time);
+    memset(timed.calls, 0, sizeof timed.calls);
+    timed.n_shapes = timed.stopped = 0;
+}
+
+/* Every op's share of `total` seconds, in which `steps` steps were made; what is left was spent between ops. */
+static void print_ops(double total, int64_t steps)
+{
+#if !defined(BENCH_BRIEF)
+    double rest = total;
+    int i, k, most;
+    char done[OPS] = {0};
+    for (k = 0; k < OPS; k++) {
+        for (most = -1, i = 0; i < OPS; i++)
+            if (!done[i] && timed.calls[i] && (most < 0 || timed.time[i] > timed.time[most])) most = i;
+        if (most < 0) break;
+        done[most] = 1;
+        rest -= timed.time[most];
+        if (timed.time[most] < 1e-3 * total) continue;
+        printf("    %-20s %9.3f ms %5.1f %%  %6.1f calls\n", op_names[most], 1e3 * timed.time[most] / (double)steps,
+               100 * timed.time[most] / total, (double)timed.calls[most] / (double)steps);
+    }
+    printf("    %-20s %9.3f ms %5.1f %%\n", "between ops", 1e3 * rest / (double)steps, 100 * rest / total);
+#else
+    (void)total; (void)steps; (void)op_names;
+#endif
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Training. */
 
 /* Words of one line as ids below VOCAB: a hash is enough to measure speed. Returns their number. */
 static int32_t line_ids(char *line, int32_t ids[MOST])
@@ -65,76 +183,97 @@ static void fill_corpus(trf_corpus *corpus, const char *source, const char *targ
     for (s = 0; s < 2; s++) if (f[s]) fclose(f[s]);
 }
 
-/* The three products of one weight (out, in): forward, input gradient, weight gradient. */
-static void products(const trf__run *run, trf__act *x, trf__act *y, trf_real *w, trf_real *g, int64_t rows, int64_t out, int64_t in)
+/* The vocabulary's three products, as many rows at a time as stay in a cache. */
+static void vocabulary_products(const trf__run *run, const shape *s, trf__act *x, trf__act *y, trf_real *w, trf_real *g)
 {
-    trf__linear_dw dw = trf__dw_of(g, NULL, y, x, rows, out, in, 1);
+    enum { ROWS = 128 };
     trf__mat m = {w, NULL, 0};
-    trf__project(run, y, x, m, NULL, rows, out, in);
-    trf__project_dx(run, x, y, m, rows, out, in, 0);
-    run->backend->linear_dw(run, &dw, 1);
-}
-
-/* Zeros of the device: `rows` of `columns` numbers, `bytes` each. */
-static void *zeros(const trf__run *run, int64_t rows, int64_t columns, size_t bytes)
-{
-    void *memory = trf__device_zeroed(run, trf__bytes(rows * columns, bytes));
-    if (!memory) die("no memory for the products");
-    return memory;
-}
-
-/* Seconds of nothing but the products of one step (attention's left out), through the same CBLAS, on single-threaded tiles. */
-static double products_alone(const trf_trainer *trainer, const trf_config *c, int64_t source, int64_t target)
-{
-    const trf__run *run = &trainer->pass.run;
-    int64_t d = c->d_model, f = c->d_ff, most = trf__max64(source, target), wide = trf__max64(3 * d, f), i;
-    int64_t weights = VOCAB * d + wide * wide;
-    size_t act = run->element, real = sizeof(trf_real);
-    trf__act *x = (trf__act *)zeros(run, most, wide, act), *y = (trf__act *)zeros(run, most, wide, act), *logits = (trf__act *)zeros(run, 128, VOCAB, act);
-    trf_real *w = (trf_real *)zeros(run, 1, weights, real), *g = (trf_real *)zeros(run, 1, weights, real);
-    double start = seconds();
-    trf__mat m = {w, NULL, 0};
-    for (i = 0; i < c->encoder_layers; i++) {
-        products(run, x, y, w, g, source, 3 * d, d); products(run, x, y, w, g, source, d, d); products(run, x, y, w, g, source, f, d); products(run, x, y, w, g, source, d, f);
-    }
-    for (i = 0; i < c->decoder_layers; i++) {
-        products(run, x, y, w, g, target, 3 * d, d); products(run, x, y, w, g, target, d, d); products(run, x, y, w, g, target, d, d); products(run, x, y, w, g, source, 2 * d, d);
-        products(run, x, y, w, g, target, d, d); products(run, x, y, w, g, target, f, d); products(run, x, y, w, g, target, d, f);
-    }
-    for (i = 0; i < target; i += 128) {
-        int64_t rows = trf__min64(128, target - i), v;
-        trf__linear_dw dw = trf__dw_of(g, NULL, logits, x, rows, VOCAB, d, i == 0);
-        for (v = 0; v < VOCAB; v += 2000) {         /* tiles for the threads: stripes of the vocabulary */
-            m.row = v;
-            trf__project(run, logits, x, m, NULL, rows, 2000, d);
-        }
-        m.row = 0;
-        trf__project_dx(run, x, logits, m, rows, VOCAB, d, 0);
+    int64_t i;
+    for (i = 0; i < s->rows; i += ROWS) {
+        int64_t rows = trf__min64(ROWS, s->rows - i);
+        trf__linear_dw dw = trf__dw_of(g, NULL, y, x, rows, s->out, s->in, 0);
+        trf__project(run, y, x, m, NULL, rows, s->out, s->in);
+        trf__project_dx(run, x, y, m, rows, s->out, s->in, 0);
         run->backend->linear_dw(run, &dw, 1);
     }
-    if (run->backend->sync(run, NULL)) die("the device has failed");
-    start = seconds() - start;
-    run->backend->free(run, x, trf__bytes(most * wide, act)); run->backend->free(run, y, trf__bytes(most * wide, act));
-    run->backend->free(run, w, trf__bytes(weights, real)); run->backend->free(run, g, trf__bytes(weights, real));
-    run->backend->free(run, logits, trf__bytes(128 * VOCAB, act));
-    return start;
 }
 
-int main(int argc, char **argv)
+/* Seconds of nothing but the products that have been kept, by one of the two. */
+static double products_alone(int threads, trf_products by, const shape *shapes, int n)
 {
-    const char *size = argc > 1 ? argv[1] : "tiny", *order = argc > 3 ? argv[3] : "bucketed";
-    int threads = argc > 2 ? atoi(argv[2]) : trf_device_default().threads, steps = argc > 4 ? atoi(argv[4]) : 12, i;
+    trf_device on = trf_device_default();
+    trf_hooks hooks;
+    trf__run run;
+    trf_error err;
+    int64_t most = 1, weights = 1, i;
+    trf__act *x, *y;
+    trf_real *w, *g;
+    double start, best = HUGE_VAL;
+    int again;
+    on.threads = threads;
+    on.products = by;
+    TRF__ZERO(hooks);
+    run = trf__run_on(&on, &hooks);
+    for (i = 0; i < n; i++) {
+        most = trf__max64(most, shapes[i].rows * trf__max64(shapes[i].in, shapes[i].op == OP_cross_entropy ? 0 : shapes[i].out));
+        most = trf__max64(most, 128 * shapes[i].out);
+        weights = trf__max64(weights, trf__round_up(shapes[i].in, 16) * trf__round_up(shapes[i].out, 16));
+    }
+    if (run.backend->open(&run, &err) || run.backend->reserve(&run, 0, 1, weights, &err)) die(err.message);
+    x = (trf__act *)trf__device_zeroed(&run, trf__bytes(most, sizeof(trf_real)));
+    y = (trf__act *)trf__device_zeroed(&run, trf__bytes(most, sizeof(trf_real)));
+    w = (trf_real *)trf__device_zeroed(&run, trf__bytes(weights, sizeof(trf_real)));
+    g = (trf_real *)trf__device_zeroed(&run, trf__bytes(weights, sizeof(trf_real)));
+    if (!x || !y || !w || !g) die("no memory for the products");
+    for (again = 0; again < 3; again++) {
+        start = seconds();
+        for (i = 0; i < n; i++) {
+            const shape *s = &shapes[i];
+            trf__mat m = {w, NULL, 0};
+            trf__linear_dw dw = trf__dw_of(g, NULL, y, x, s->rows, s->out, s->in, 1);
+            if (s->op == OP_linear) trf__project(&run, y, x, m, NULL, s->rows, s->out, s->in);
+            if (s->op == OP_linear_dx) trf__project_dx(&run, x, y, m, s->rows, s->out, s->in, 0);
+            if (s->op == OP_linear_dw) run.backend->linear_dw(&run, &dw, 1);
+            if (s->op == OP_cross_entropy) vocabulary_products(&run, s, x, y, w, g);
+        }
+        start = seconds() - start;
+        if (start < best) best = start;
+    }
+    run.backend->free(&run, x, trf__bytes(most, sizeof(trf_real)));
+    run.backend->free(&run, y, trf__bytes(most, sizeof(trf_real)));
+    run.backend->free(&run, w, trf__bytes(weights, sizeof(trf_real)));
+    run.backend->free(&run, g, trf__bytes(weights, sizeof(trf_real)));
+    run.backend->close(&run);
+    return best;
+}
+
+static trf_config config_of(const char *size, trf_products products)
+{
     trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
+    if (strcmp(size, "small") == 0) {
+        config.encoder_layers = config.decoder_layers = 3;
+        config.d_model = 256;
+        config.d_ff = 1024;
+    } else if (strcmp(size, "base") != 0 && strcmp(size, "tiny") != 0) die("SIZE is tiny, small or base");
+    config.device.products = products;
+    return config;
+}
+
+static void bench_training(const char *size, int threads, const char *order, int steps, trf_products products,
+                           const char *source, const char *target)
+{
+    static shape shapes[SHAPES];
+    trf_config config = config_of(size, products);
     trf_train_options training = trf_train_defaults();
     trf_corpus_options data = trf_corpus_defaults();
     trf_model *model;
     trf_trainer *trainer;
     trf_corpus *corpus;
     trf_error err;
-    double *times, total = 0, floor_time;
-    int64_t real = 0, source = 0, target = 0;
-    if (threads < 1 || steps < 1 || argc == 6) die("usage: bench [tiny|small|base] [THREADS] [bucketed|random] [STEPS] [SOURCE TARGET]");
-    if (strcmp(size, "small") == 0) { config.encoder_layers = config.decoder_layers = 3; config.d_model = 256; config.d_ff = 1024; }
+    struct rusage used;
+    double *times, total = 0, blas, own, middle = 0;
+    int64_t real = 0, tokens = 0;
+    int i, n_shapes = 0;
     config.source_vocab = config.target_vocab = VOCAB;
     config.tying = TRF_TIED_DECODER;
     training.threads = threads;
@@ -144,31 +283,125 @@ int main(int argc, char **argv)
     data.padded_budget = 1;
     data.buckets = strcmp(order, "random") != 0;
     if (trf_corpus_create(&corpus, &data, &err)) die(err.message);
-    fill_corpus(corpus, argc > 6 ? argv[5] : NULL, argc > 6 ? argv[6] : NULL);
+    fill_corpus(corpus, source, target);
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     times = (double *)calloc((size_t)steps, sizeof *times);
+    if (!times) die("no memory for the times");
     for (i = 0; i < steps + WARM; i++) {
         trf_batch batch;
         trf_step_report report;
         double start;
         if (trf_corpus_next(corpus, &batch, &err)) die(err.message);
+        if (i == WARM) timed_reset();
         start = seconds();
         if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
-        if (i < WARM) continue;
+        if (i < WARM) { timed.n_shapes = 0; continue; }
         times[i - WARM] = seconds() - start;
         total += times[i - WARM];
         real += report.source_tokens + report.target_tokens;
-        source += report.source_tokens;
-        target += report.target_tokens;
+        if (i - WARM == steps / 2) {            /* the step whose products are the floor */
+            memcpy(shapes, timed.shapes, (size_t)timed.n_shapes * sizeof *shapes);
+            n_shapes = timed.n_shapes;
+            middle = times[i - WARM];
+            tokens = report.source_tokens + report.target_tokens;
+        }
+        timed.n_shapes = 0;
     }
-    products_alone(trainer, &config, source / steps, target / steps);
-    floor_time = products_alone(trainer, &config, source / steps, target / steps);
+    getrusage(RUSAGE_SELF, &used);
+    timed.stopped = 1;
+    blas = products_alone(threads, TRF_PRODUCTS_CBLAS, shapes, n_shapes);
+    own = products_alone(threads, TRF_PRODUCTS_BUILT_IN, shapes, n_shapes);
     qsort(times, (size_t)steps, sizeof *times, by_value);
-    printf("%s, %d threads, %s: median %.1f ms/step, %.0f real tokens/s, products alone %.1f ms (step / products %.2f)\n", size, threads, order,
-           1e3 * times[steps / 2], (double)real / total, 1e3 * floor_time, total / steps / floor_time);
+    printf("train %s, %d threads, %s: %.0f real tokens/s, median %.1f ms/step, fastest %.1f\n", size, threads, order,
+           (double)real / total, 1e3 * times[steps / 2], 1e3 * times[0]);
+    printf("    a step of %d tokens %.1f ms, its products through CBLAS %.1f (step / products %.2f), built-in %.1f (%.2f); step / floor %.2f\n",
+           (int)tokens, 1e3 * middle, 1e3 * blas, middle / blas, 1e3 * own, middle / own, middle / (blas < own ? blas : own));
+    printf("    planned memory %.1f MB, most that the process had so far %.1f MB\n",
+           1e-6 * (double)(trf_model_memory(&config) + trf_trainer_memory(&config, &training)), 1.024e-3 * (double)used.ru_maxrss);
+    print_ops(total, steps);
     free(times);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     trf_corpus_destroy(corpus);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Translating. */
+
+static void bench_translating(const char *size, int threads, int beam, int batch, trf_products products)
+{
+    trf_config config = config_of(size, products);
+    trf_search search = trf_search_defaults();
+    trf_model *model;
+    trf_translator *translator;
+    trf_sequences sources;
+    trf_error err;
+    int32_t *ids = (int32_t *)malloc(sizeof *ids * (size_t)batch * WORDS), *lengths = (int32_t *)malloc(sizeof *lengths * (size_t)batch);
+    double best = HUGE_VAL, total = 0, start;
+    int i, again, calls = 0;
+    if (!ids || !lengths) die("no memory for the sources");
+    config.source_vocab = config.target_vocab = strcmp(size, "base") == 0 ? 32000 : VOCAB;
+    search.threads = threads;
+    search.beam = beam;
+    search.min_length = WORDS;
+    search.max_length_a = 0;
+    search.max_length_b = WORDS;
+    search.max_sentences = batch;
+    for (i = 0; i < batch * WORDS; i++) ids[i] = 4 + rand() % (config.source_vocab - 4);
+    for (i = 0; i < batch; i++) lengths[i] = WORDS;
+    sources.count = batch; sources.ids = ids; sources.lengths = lengths;
+    if (trf_model_create(&model, &config, &err) || trf_translator_create(&translator, model, &search, &err)) die(err.message);
+    if (trf_translate_batch(translator, &sources, &err)) die(err.message);
+    if (trf_hypothesis_at(translator, 0, 0)->n != WORDS) die("an answer has another length");
+    timed_reset();
+    for (again = 0; again < 4 || (total < 2 && again < 200); again++) {
+        start = seconds();
+        if (trf_translate_batch(translator, &sources, &err)) die(err.message);
+        start = seconds() - start;
+        timed.n_shapes = 0;
+        total += start;
+        calls++;
+        if (start < best) best = start;
+    }
+    printf("translate %s, %d threads, beam %d, batch %d: %.0f target tokens/s\n", size, threads, beam, batch, batch * WORDS / best);
+    print_ops(total, (int64_t)calls * WORDS);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    free(ids);
+    free(lengths);
+}
+
+static trf_products products_of(const char *name)
+{
+    if (strcmp(name, "cblas") == 0) return TRF_PRODUCTS_CBLAS;
+    if (strcmp(name, "built-in") == 0) return TRF_PRODUCTS_BUILT_IN;
+    if (strcmp(name, "auto") != 0) die("PRODUCTS is auto, cblas or built-in");
+    return TRF_PRODUCTS_AUTO;
+}
+
+static int number(const char *text)
+{
+    int n = atoi(text);
+    if (n < 1) die("numbers of threads, steps, beams and sentences are 1 or more");
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    static const int points[3][2] = { {1, 1}, {4, 1}, {4, 32} };
+    int all = trf_device_default().threads, i;
+    if (argc >= 4 && argc != 7 + 1 && strcmp(argv[1], "train") == 0)
+        bench_training(argv[2], number(argv[3]), argc > 4 ? argv[4] : "bucketed", argc > 5 ? number(argv[5]) : 12,
+                       products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
+    else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
+        bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"));
+    else if (argc == 1) {
+        bench_training("tiny", all, "bucketed", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
+        bench_training("tiny", all, "random", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
+        bench_training("small", all, "bucketed", 10, TRF_PRODUCTS_AUTO, NULL, NULL);
+        bench_training("base", all, "bucketed", 4, TRF_PRODUCTS_AUTO, NULL, NULL);
+        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
+        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
+    } else die("usage: bench [train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET] | translate SIZE THREADS BEAM BATCH [PRODUCTS]]");
     return 0;
 }
