@@ -2092,7 +2092,7 @@ typedef struct trf__backend {
     /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, in
        proportion to its size; 0 if it wants none. */
     size_t (*element)(const trf_device *device);
-    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d);
+    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied);
     size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t n);
     size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
 #define X(name, type) void (*name)(const trf__run *run, const type *job);
@@ -2643,11 +2643,11 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 
 // >>gemm           matrix products: our own, or CBLAS's
 //
-//   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides; inside, B in panels of sixteen columns
+//   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides
 //
 // Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so the
-// built-in product gives a row the same bits whatever its neighbours, tiles and threads are. A panel holds
-// sixteen columns of B, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
+// built-in product gives a row the same bits whatever its neighbours, tiles and threads are. It reads B in panels:
+// sixteen columns, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
 // sixteen rows of w transposed. A translator packs its weights once; a trainer packs them into a room that all
 // threads read, as they are met; what has its columns side by side is copied into a worker's scratch as it goes.
 // Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one at every shape
@@ -2669,10 +2669,11 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 #endif
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
-    TRF__DEEP = 256,                                /* rows of B at a time: a panel has 16 KiB, half a level-1 cache */
-    TRF__TALL = 128,                                /* rows of C at a time whose A has its columns side by side */
+    TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a level-1 cache */
+    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
+    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns side by side */
     TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
-    TRF__PACK_ROWS = 64,                            /* of it, in one tile */
+    TRF__PACK = 16,                                 /* rows or columns of it, in one tile */
     TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never asked, */
     TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
 };
@@ -2694,6 +2695,7 @@ typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
+    int64_t strip;              /* 0, or A is packed: the distance of strips of TRF__STRIP rows (>>gemm) */
     const trf_real *bias;
     int add;
 } trf__product;
@@ -2702,7 +2704,7 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
                                      trf__view b, int add)
 {
     trf__product p;
-    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.bias = NULL; p.add = add;
+    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.strip = 0; p.bias = NULL; p.add = add;
     return p;
 }
 
@@ -2736,6 +2738,12 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
+/* Where row i of A begins. */
+TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
+{
+    return p->strip ? i / TRF__STRIP * p->strip + i % TRF__STRIP : i * p->a.row;
+}
+
 /* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A meet them. */
 TRF__FN void trf__mm(trf__product p)
 {
@@ -2747,7 +2755,7 @@ TRF__FN void trf__mm(trf__product p)
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
-                const trf_real *a = p.a.at + i * p.a.row + done * p.a.column;
+                const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 trf_real *c = p.c + i * p.ldc + j;
                 switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
 #define CASE(R) \
@@ -2783,29 +2791,50 @@ TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, 
         trf__pack_panel(packed + j * in, trf__view_of(w + j * in, 1, in), in, trf__min64(16, out - j));
 }
 
-enum { TRF__PITCH_A = TRF__TALL + 16,           /* no power of two: rows of A lie in different sets of a cache */
-       TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__PITCH_A) };   /* numbers of scratch that a worker's product needs */
+/* Numbers of scratch that a worker's product needs: for panels of B, and for strips of A, sixteen numbers apart. */
+enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
+       TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__STRIPS * TRF__STRIP) + 16 * TRF__STRIPS };
 
-/* The built-in product with any B: packs into scratch as it goes, A too if its columns stand side by side. */
-TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p)
+/* Whether neighbouring rows of A stand side by side: they are packed, TRF__TALL at most. */
+TRF__FN int trf__turned(const trf__product *p) { return p->a.row == 1 && p->a.column != 1; }
+
+/* Rows of A that stand side by side into strips: TRF__STRIP numbers of each of `deep` columns, one after another.
+   What is read and written beyond a strip is overwritten by its next column. last: behind these columns A ends. */
+TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep, int last)
 {
-    int64_t i, j, t, q, wide = 16 * TRF__MM_PANELS;
-    trf_real *tall = scratch + TRF__DEEP * wide;
-    int turned = p->a.row == 1 && p->a.column != 1 && p->m <= TRF__TALL;
+    int64_t i, t, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
+    for (t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
+        trf_real *strip = to;
+        for (i = 0; t < deep - careful && i < p->m; i += TRF__STRIP, strip += further)
+            trf__store(strip, trf__load(a.at + i));
+        for (; i < p->m; i += TRF__STRIP, strip += further) trf__store(strip, trf__load_n(a.at + i, p->m - i));
+    }
+}
+
+/* The built-in product where something is to be packed into scratch as it goes: A if it is turned, and B, unless it
+   is in panels already. */
+TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
+{
+    int64_t j, t, q, columns, wide = in_panels ? p->n : 16 * TRF__MM_PANELS;
+    trf_real *tall = scratch + TRF__DEEP * 32;
     for (t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
         trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
-        trf__view panels = trf__view_of(scratch, 16, 16 * deep);
-        for (i = 0; turned && i < deep; i++)
-            memcpy(tall + i * TRF__PITCH_A, a.at + i * a.column, (size_t)p->m * sizeof *tall);
-        if (turned) a = trf__view_of(tall, 1, TRF__PITCH_A);
-        for (j = 0; j < p->n; j += wide) {
-            int64_t columns = trf__min64(wide, p->n - j);
-            trf__view b = trf__view_of(p->b.at + t * p->b.row + j * p->b.column, p->b.row, p->b.column);
-            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, columns, deep, a, panels, p->add || t > 0);
+        trf__view b = trf__view_of(p->b.at + t * p->b.row, p->b.row, p->b.column);
+        if (trf__turned(p)) {
+            trf__pack_strips(tall, p, a, deep, t + deep == p->k);
+            a = trf__view_of(tall, 1, TRF__STRIP);
+        }
+        for (j = 0; j < p->n; j += columns) {
+            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add || t > 0);
+            part.n = columns = trf__min64(wide, p->n - j);
+            part.strip = trf__turned(p) ? TRF__STRIP * deep + 16 : 0;
             part.bias = p->bias ? p->bias + j : NULL;
-            for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
-                trf__pack_panel(scratch + q * deep, b, deep, columns - q);
+            if (!in_panels) {
+                for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
+                    trf__pack_panel(scratch + q * deep, b, deep, columns - q);
+                part.b = trf__view_of(scratch, 16, 16 * deep);
+            }
             trf__mm(part);
         }
     }
@@ -2851,9 +2880,9 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     }
 #endif
     (void)blas;
-    if (!packed) { trf__mm_packing(trf__scratch(run, worker), &p); return; }
-    p.b = trf__view_of(packed, 16, 16 * p.k);
-    trf__mm(p);
+    if (packed) p.b = trf__view_of(packed, 16, 16 * p.k);
+    if (packed && !trf__turned(&p)) trf__mm(p);
+    else trf__mm_packing(trf__scratch(run, worker), &p, packed != NULL);
 }
 
 /* Row r and following of a weight, as row 0. */
@@ -2870,6 +2899,92 @@ TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows)
 {
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
+}
+
+/* A part of an op's product that B's panels in the room suffice for, and how it is cut into tiles of C. */
+typedef struct trf__product_job {
+    trf__product p;
+    const trf_real *packed;     /* B in panels, or NULL */
+    int64_t rows, columns;      /* of a tile */
+    int blas;
+} trf__product_job;
+
+/* Tiles of CBLAS depend on the product alone, as its bits depend on them; ours on the threads too: two tiles for each
+   at least, where A is turned no taller than can be packed. */
+TRF__FN void trf__product_cut(trf__product_job *j, int threads)
+{
+    int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
+    j->rows = trf__tile_rows(j->p.m);
+    j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512 : trf__round_up(trf__max64(1, j->p.n), 16);
+    if (!trf__turned(&j->p)) return;
+    j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
+    if (j->blas) return;
+    j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))), TRF__STRIP);
+    j->columns = trf__round_up(j->p.n, 16);
+}
+
+TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__product_job *j = (const trf__product_job *)job;
+    int64_t across = trf__ceil_div(j->p.n, j->columns);
+    int64_t row = tile / across * j->rows, column = tile % across * j->columns;
+    trf__product p = j->p;
+    p.c += row * p.ldc + column;
+    p.m = trf__min64(j->rows, p.m - row);
+    p.n = trf__min64(j->columns, p.n - column);
+    p.a.at += row * p.a.row;
+    p.b.at += column * p.b.column;
+    if (p.bias) p.bias += column;
+    trf__multiply(run, worker, j->blas, j->packed ? j->packed + column * p.k : NULL, p);
+}
+
+/* Some panels of all rows of B, or, where its columns stand side by side, all panels of some rows. */
+TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__product *p = &((const trf__product_job *)job)->p;
+    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, deep = by_rows ? TRF__PACK : p->k;
+    int64_t column = by_rows ? 0 : tile * TRF__PACK, end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
+    (void)worker;
+    deep = trf__min64(deep, p->k - row);
+    for (; column < end; column += 16)
+        trf__pack_panel(trf__cpu_of(run)->room + column * p->k + 16 * row,
+                        trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row, p->b.column), deep,
+                        p->n - column);
+}
+
+/* An op's whole product on all threads. B in panels: packed; else, if it is not for CBLAS, they are made in the room,
+   for as much of it at a time as fits. */
+TRF__FN void trf__product_all(const trf__run *run, int blas, const trf_real *packed, const trf__product *whole)
+{
+    const trf__cpu *cpu = trf__cpu_of(run);
+    int64_t room = (int64_t)(cpu->room_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n, t, j;
+    int packs = !blas && !packed && room >= TRF__DEEP * 32 && deep > 0 && wide > 0;
+    trf__product_job part;
+    if (packs) {
+        int64_t fits = room / trf__min64(trf__round_up(wide, 32), 512) / TRF__DEEP * TRF__DEEP;
+        deep = trf__min64(deep, trf__max64(TRF__DEEP, fits));
+        wide = trf__min64(wide, room / deep / 32 * 32);
+    }
+    for (j = 0; j < whole->n; j += wide)
+        for (t = 0; t == 0 || t < whole->k; t += deep) {
+            part.p = *whole;
+            part.p.c += j;
+            part.p.n = trf__min64(wide, whole->n - j);
+            part.p.k = trf__min64(deep, whole->k - t);
+            part.p.a.at += t * whole->a.column;
+            part.p.b.at += t * whole->b.row + j * whole->b.column;
+            part.p.bias = t == 0 && whole->bias ? whole->bias + j : NULL;
+            part.p.add = whole->add || t > 0;
+            part.packed = packs ? cpu->room : packed;
+            part.blas = blas;
+            trf__product_cut(&part, cpu->threads);
+            if (packs)
+                trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n, TRF__PACK), trf__room_tile,
+                           &part);
+            trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) * trf__ceil_div(part.p.n, part.columns),
+                               trf__product_tile, &part);
+            if (deep == 0) break;
+        }
 }
 
 TRF__INLINE const trf_real *trf__from(const trf__act *a) { return (const trf_real *)(const void *)a; }
@@ -3117,92 +3232,26 @@ TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradi
 //   y = x w^T + b      x: (rows, in)   w: (out, in)   b: (out) or NULL   y: (rows, out)
 //   dx = dy w [+ dx]      dw += dy^T x      db += sum over rows of dy
 //
-// Forward and dx are cut by rows (few rows: by columns of y). dw is cut into blocks of the weight, each of which
-// takes all rows; the products of several weights share one call, so that small ones keep every thread busy. Bias
-// gradients add partial sums of 64 rows, in order.
+// Bias gradients add partial sums of 64 rows, in order.
 
-/* Columns of y in one tile. */
-TRF__FN int64_t trf__linear_columns(const trf__linear *j)
-{
-    int64_t most = j->rows <= TRF__SKINNY ? 128 : j->rows <= 256 ? 512 : INT64_MAX;
-    return trf__min64(trf__round_up(j->out, 16), most);
-}
-
-/* A few rows meet packed weights faster by our own product. */
-TRF__FN int trf__linear_blas(const trf__run *run, const trf__linear *j)
-{
-    return trf__use_blas(run, j->rows) && !(j->w.copy && j->rows <= TRF__PACKED_ROWS);
-}
-
-/* What stands in the columns from `first` on, with their weights in panels, or NULL. */
-typedef struct trf__linear_job {
-    const trf__linear *j;
-    int64_t first, columns;
-    const trf_real *packed;
-} trf__linear_job;
-
-TRF__FN void trf__linear_tile(const trf__run *run, const void *job, int64_t tile, int worker)
-{
-    const trf__linear_job *part = (const trf__linear_job *)job;
-    const trf__linear *j = part->j;
-    int64_t tile_rows = trf__tile_rows(j->rows), tile_columns = trf__linear_columns(j);
-    int64_t across = trf__ceil_div(part->columns, tile_columns);
-    int64_t row = tile / across * tile_rows, column = tile % across * tile_columns, at = part->first + column;
-    trf__product p = trf__product_of(trf__to(j->y) + row * j->out + at, j->out, trf__min64(tile_rows, j->rows - row),
-                                     trf__min64(tile_columns, part->columns - column), j->in,
-                                     trf__view_of(trf__from(j->x) + row * j->in, j->in, 1),
-                                     trf__view_of(trf__mat_from(j->w, at, j->in).plain, 1, j->in), 0);
-    p.bias = j->b ? j->b + at : NULL;
-    trf__multiply(run, worker, trf__linear_blas(run, j), part->packed ? part->packed + column * j->in : NULL, p);
-}
-
-TRF__FN void trf__linear_pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
-{
-    const trf__linear_job *part = (const trf__linear_job *)job;
-    int64_t in = part->j->in, column = tile * TRF__PACK_ROWS;
-    (void)worker;
-    trf__pack_weight(trf__cpu_of(run)->room + column * in,
-                     trf__mat_from(part->j->w, part->first + column, in).plain,
-                     trf__min64(TRF__PACK_ROWS, part->columns - column), in);
-}
-
-/* Weights that nobody has packed are, as many columns at a time as there is room for. */
 TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
-    trf__cpu *cpu = trf__cpu_of(run);
-    int64_t fits = (int64_t)(cpu->room_bytes / sizeof(trf_real)) / trf__max64(1, j->in) / 32 * 32;
-    int blas = trf__linear_blas(run, j), packs;
-    trf__linear_job part;
-    part.j = j;
-    part.packed = blas ? NULL : (const trf_real *)trf__mat_from(j->w, 0, j->in).copy;
-    packs = !blas && !part.packed && fits > 0;
-    part.columns = packs ? fits : j->out;
-    if (packs) part.packed = cpu->room;
-    for (part.first = 0; part.first < j->out; part.first += part.columns) {
-        part.columns = trf__min64(part.columns, j->out - part.first);
-        if (packs)
-            trf__tiles(run, trf__ceil_div(part.columns, TRF__PACK_ROWS), trf__linear_pack_tile, &part);
-        trf__product_tiles(run, blas, trf__ceil_div(j->rows, trf__tile_rows(j->rows)) *
-                           trf__ceil_div(part.columns, trf__linear_columns(j)), trf__linear_tile, &part);
-    }
+    trf__mat w = trf__mat_from(j->w, 0, j->in);
+    trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
+                                     trf__view_of(trf__from(j->x), j->in, 1), trf__view_of(w.plain, 1, j->in), 0);
+    int blas = trf__use_blas(run, j->rows) && !(w.copy && j->rows <= TRF__PACKED_ROWS);
+    p.bias = j->b;
+    trf__product_all(run, blas, (const trf_real *)w.copy, &p);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__FN void trf__linear_dx_tile(const trf__run *run, const void *job, int64_t tile, int worker)
-{
-    const trf__linear_dx *j = (const trf__linear_dx *)job;
-    int64_t tile_rows = trf__tile_rows(j->rows), row = tile * tile_rows;
-    trf__multiply(run, worker, trf__use_blas(run, j->rows), NULL,
-                  trf__product_of(trf__to(j->dx) + row * j->in, j->in, trf__min64(tile_rows, j->rows - row), j->in,
-                                  j->out, trf__view_of(trf__from(j->dy) + row * j->out, j->out, 1),
-                                  trf__view_of(trf__mat_from(j->w, 0, j->in).plain, j->in, 1), j->add));
-}
-
 TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
-    trf__product_tiles(run, trf__use_blas(run, j->rows), trf__ceil_div(j->rows, trf__tile_rows(j->rows)),
-                       trf__linear_dx_tile, j);
+    trf__product p = trf__product_of(trf__to(j->dx), j->in, j->rows, j->in, j->out,
+                                     trf__view_of(trf__from(j->dy), j->out, 1),
+                                     trf__view_of(trf__mat_from(j->w, 0, j->in).plain, j->in, 1), j->add);
+    trf__product_all(run, trf__use_blas(run, j->rows), NULL, &p);
 }
 
 /* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
@@ -3219,57 +3268,40 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
         }
 }
 
+/* Gradients of a weight (out, in) and its bias; rows of dy stand ld apart. */
 typedef struct trf__dw_job {
-    const trf__linear_dw *products;
-    int64_t first_tile[TRF__DW_MOST + 1], out, in;      /* out, in: of a tile */
+    trf_real *dw, *db;
+    const trf_real *dy, *x;
+    int64_t rows, out, in, ld;
+    int first;
 } trf__dw_job;
 
-/* Tiles of CBLAS are the same for any number of threads, as its bits depend on them. Ours have all columns, and as many
-   rows as leave three for each thread. */
-TRF__FN void trf__dw_cut(trf__dw_job *job, int n, int blas, int threads)
-{
-    int i;
-    job->in = blas ? TRF__TALL : (int64_t)1 << 40;
-    for (job->out = TRF__TALL; ; job->out /= 2) {
-        for (i = 0; i < n; i++)
-            job->first_tile[i + 1] = job->first_tile[i] + trf__ceil_div(job->products[i].out, job->out)
-                                                        * trf__ceil_div(job->products[i].in, job->in);
-        if (blas || job->first_tile[n] >= 3 * threads || job->out <= 32) return;
-    }
-}
+enum { TRF__SUMS_TILE = 64 };
 
-TRF__FN void trf__linear_dw_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__sums_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__dw_job *j = (const trf__dw_job *)job;
-    const trf__linear_dw *p;
-    const trf_real *dy;
-    int64_t across, o, i, out;
-    int which = 0;
-    while (tile >= j->first_tile[which + 1]) which++;
-    p = &j->products[which];
-    dy = trf__from(p->dy);
-    tile -= j->first_tile[which];
-    across = trf__ceil_div(p->in, j->in);
-    o = tile / across * j->out;
-    i = tile % across * j->in;
-    out = trf__min64(j->out, p->out - o);
-    trf__multiply(run, worker, trf__use_blas(run, p->rows), NULL,
-                  trf__product_of(p->dw + o * p->in + i, p->in, out, trf__min64(j->in, p->in - i), p->rows,
-                                  trf__view_of(dy + o, 1, p->out), trf__view_of(trf__from(p->x) + i, p->in, 1),
-                                  !p->first));
-    if (i == 0 && p->db) trf__column_sums(p->db + o, dy + o, p->rows, out, p->out, p->first);
+    int64_t c = tile * TRF__SUMS_TILE;
+    (void)run; (void)worker;
+    trf__column_sums(j->db + c, j->dy + c, j->rows, trf__min64(TRF__SUMS_TILE, j->out - c), j->ld, j->first);
+}
+
+TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
+{
+    trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows, trf__view_of(j->dy, 1, j->ld),
+                                     trf__view_of(j->x, j->in, 1), !j->first);
+    if (j->dw) trf__product_all(run, trf__use_blas(run, j->rows), NULL, &p);
+    if (j->db) trf__tiles(run, trf__ceil_div(j->out, TRF__SUMS_TILE), trf__sums_tile, j);
 }
 
 TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
-    trf__dw_job job;
-    int i, blas = 0;
-    if (n > TRF__DW_MOST) n = TRF__DW_MOST;
-    for (i = 0; i < n; i++) blas |= trf__use_blas(run, products[i].rows);
-    job.products = products;
-    job.first_tile[0] = 0;
-    trf__dw_cut(&job, n, blas, trf__cpu_of(run)->threads);
-    trf__product_tiles(run, blas, job.first_tile[n], trf__linear_dw_tile, &job);
+    int i;
+    for (i = 0; i < n; i++) {
+        const trf__linear_dw *p = &products[i];
+        trf__dw_job j = { p->dw, p->db, trf__from(p->dy), trf__from(p->x), p->rows, p->out, p->in, p->out, p->first };
+        trf__dw_all(run, &j);
+    }
 }
 
 #endif
@@ -3853,28 +3885,29 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //   dx = dz w     dw += dz^T x     db += sum of dz
 //
 // Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
-// is cut by rows (project, softmax, dx), phase two by blocks of the vocabulary (dw, db).
+// is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
 
-enum { TRF__LOSS_GROUP = 512, TRF__LOSS_VOCAB = TRF__TALL, TRF__LOSS_ROWS = 128 };
+enum { TRF__LOSS_GROUP = 512, TRF__LOSS_ROWS = 128 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
 /* Cuts the room of a loss: the logits of one group, for every row whether its target was the most likely token, and
    the weight in panels, for our own product. */
-TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
+TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied,
                              trf_real **logits, int32_t **hit, trf_real **panels)
 {
     trf__cursor cursor = trf__cursor_at(room);
     *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
-    *panels = trf__cpu_prefers_own(device) ? trf__take_reals(&cursor, trf__round_up(vocab, 16), d) : NULL;
+    *panels = NULL;
+    if (!copied && trf__cpu_prefers_own(device)) *panels = trf__take_reals(&cursor, trf__round_up(vocab, 16), d);
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
+TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
 {
     trf_real *logits, *panels;
     int32_t *hit;
-    return trf__loss_cut(NULL, device, rows, vocab, d, &logits, &hit, &panels);
+    return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
 }
 
 /* One group: rows row0 .. row0 + rows - 1. */
@@ -3966,19 +3999,6 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__FN void trf__loss_vocab_tile(const trf__run *run, const void *job, int64_t tile, int worker)
-{
-    const trf__loss_job *j = (const trf__loss_job *)job;
-    const trf__loss *l = j->l;
-    int64_t v = tile * TRF__LOSS_VOCAB, n = trf__min64(TRF__LOSS_VOCAB, l->vocab - v);
-    int first = l->first && j->row0 == 0;
-    if (l->dw)
-        trf__multiply(run, worker, j->blas, NULL,
-                      trf__product_of(l->dw + v * l->d, l->d, n, l->d, j->rows, trf__view_of(j->logits + v, 1, j->ld),
-                                      trf__view_of(trf__from(l->x) + j->row0 * l->d, l->d, 1), !first));
-    if (l->db) trf__column_sums(l->db + v, j->logits + v, j->rows, n, j->ld, first);
-}
-
 /* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
 TRF__BOTH void trf__slot_add(trf_real *slots, int slot, double x)
 {
@@ -4030,7 +4050,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.w = trf__mat_from(l->w, 0, l->d);
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
-    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &job.logits, &job.hit, &panels);
+    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.copy != NULL, &job.logits, &job.hit, &panels);
     if (!job.blas && !job.w.copy && panels) {
         trf__pack pack = { panels, job.w.plain, 0, l->vocab, l->d, 1 };
         trf__cpu_pack(run, &pack);
@@ -4041,8 +4061,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
 #if !defined(TRF_NO_TRAIN)
-        if (l->dx && (l->dw || l->db))
-            trf__product_tiles(run, job.blas, trf__ceil_div(l->vocab, TRF__LOSS_VOCAB), trf__loss_vocab_tile, &job);
+        if (l->dx) {
+            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d, job.rows, l->vocab, l->d,
+                               job.ld, l->first && job.row0 == 0 };
+            trf__dw_all(run, &dw);
+        }
 #endif
     }
     trf__loss_sums(l, run->now, job.hit);
@@ -4123,8 +4146,8 @@ typedef struct trf__adam_job {
 } trf__adam_job;
 
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
-   1e-44 at least, or the m of a gradient of 1e-23 would be divided by epsilon alone. (The root is compared, not v:
-   with a number that small an addition takes a processor hundreds of cycles.) */
+   1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23 would be divided by epsilon
+   alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
 TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
 {
     double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
@@ -4139,7 +4162,7 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rat
     if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
     if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
     else j.epsilon_out = a->epsilon;
-    if (TRF__REAL_BYTES == 4) j.least_root = 1e-22 * sqrt(j.v_scale);
+    if (TRF__REAL_BYTES == 4) j.least_root = 3.2e-22 * sqrt(j.v_scale);
     if (a->optimizer == TRF_ADAM) j.l2 = a->weight_decay;
     else j.shrink = learning_rate * a->weight_decay;
     return j;
@@ -5931,7 +5954,7 @@ TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t 
     return cursor.used;
 }
 
-TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
+TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
 {
     trf__act *logits;
     int32_t *hit;
@@ -6108,8 +6131,7 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
             a.p[i] = moved;
             if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
-            a.m[i] = m;
-            a.v[i] = v;
+            a.m[i] = m; a.v[i] = v;
         }
     }
 }
@@ -8384,7 +8406,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->loss_room = NULL;
     if (trf__has_target(c))
         pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
-                                                                             c->target_vocab, d));
+                                                                             c->target_vocab, d, !pass->training));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
@@ -8526,11 +8548,13 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     return pass;
 }
 
-/* Numbers of the largest weight but the vocabulary's that the backend has no copy of. */
-TRF__FN int64_t trf__pass_weight(const trf__pass *pass)
+/* Numbers of the largest second factor of a product in training: a weight, or what it is multiplied by. */
+TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits)
 {
     const trf_config *c = pass->config;
-    return pass->training ? (int64_t)c->d_model * trf__max64(3 * (int64_t)c->d_model, c->d_ff) : 0;
+    int64_t rows = trf__max64(limits->source_rows, limits->target_rows), d = c->d_model;
+    int64_t deep = trf__max64(rows, trf__max64(3 * d, c->d_ff));
+    return pass->training ? trf__times(deep, trf__max64(d, c->d_ff)) : 0;
 }
 
 /* Bytes that trf__pass_open takes, on the host and on the device. */
@@ -8543,7 +8567,7 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
     return trf__add_size(bytes, run.backend->state_bytes(device, limits->longest, c->d_model / c->n_heads,
-                                                         trf__pass_weight(&pass)));
+                                                         trf__pass_widest(&pass, limits)));
 }
 
 /* Row p of the sinusoidal table (trf_positions). */
@@ -8610,7 +8634,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     if (status == TRF_OK) status = trf__pass_table(&size, err);
     if (status == TRF_OK)
         status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads,
-                             trf__pass_weight(pass), err);
+                             trf__pass_widest(pass, limits), err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
     on->free(run, size.arena, size.arena_bytes);
     on->free(run, size.device_block, size.block_bytes);
@@ -10442,7 +10466,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__hypotheses h;
     trf__limits have, grown, need;
     trf__round round;
-    size_t fixed, growing = 0, cache, ids;
+    size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
     if (!config || trf__config_check(config, NULL) || trf__search_check(search, NULL)) return 0;
     eos = trf__has_source(config) ? config->source_eos : 1;
@@ -10466,7 +10490,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
-    if (memcmp(&have, &grown, sizeof have)) growing = trf__pass_memory(config, &have, NULL, &device);
+    if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only if it grows */
+        state = run.backend->state_bytes(&device, have.longest, config->d_model / config->n_heads, 0);
+        growing = trf__pass_memory(config, &have, NULL, &device);
+        if (state == run.backend->state_bytes(&device, grown.longest, config->d_model / config->n_heads, 0))
+            growing -= state;
+    }
     TRF__ZERO(h);
     h.n_sentences = low;
     h.length = round.longest + 1;
@@ -11472,7 +11501,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d, 0));
     return cursor.used;
 }
 

@@ -361,14 +361,14 @@ static trf_status apart_sync(const trf__run *run, trf_error *err)
 /* State and sizes are the CPU's. */
 static trf_status apart_probe(const trf_device *device, trf_error *err) { return apart.cpu->probe(device, err); }
 static trf_status apart_open(trf__run *run, trf_error *err) { return apart.cpu->open(run, err); }
-static trf_status apart_reserve(trf__run *run, int64_t longest, int64_t d_head, trf_error *err)
+static trf_status apart_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err)
 {
-    return apart.cpu->reserve(run, longest, d_head, err);
+    return apart.cpu->reserve(run, longest, d_head, weight, err);
 }
 static void apart_close(trf__run *run) { apart.cpu->close(run); }
-static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64_t d_head)
+static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight)
 {
-    return apart.cpu->state_bytes(device, longest, d_head);
+    return apart.cpu->state_bytes(device, longest, d_head, weight);
 }
 static void *apart_stream(const trf__run *run) { return apart.cpu->stream(run); }
 static int64_t apart_fill(const trf__run *run, int64_t n)
@@ -379,9 +379,9 @@ static int64_t apart_fill(const trf__run *run, int64_t n)
 static int apart_replay(const trf__run *run, const trf__shape *shape) { return apart.cpu->replay(run, shape); }
 static int apart_asked(const trf__run *run, int whole) { return apart.cpu->asked(run, whole); }
 static size_t apart_element(const trf_device *device) { return apart.cpu->element(device); }
-static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d)
+static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
 {
-    return apart.cpu->loss_room(device, rows, vocab, d);
+    return apart.cpu->loss_room(device, rows, vocab, d, copied);
 }
 static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {

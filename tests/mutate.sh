@@ -16,9 +16,13 @@ OMP_WAIT_POLICY=passive
 export OMP_WAIT_POLICY
 
 cat >"$work/table" <<'END'
-bias forgotten @@ ops blocks model @@ if (j->b) trf__add_bias( @@ if (0) trf__add_bias(
-bias gradient forgotten @@ ops blocks model @@ if (i == 0 && p->db) trf__column_sums( @@ if (0) trf__column_sums(
-weight gradient set, not added @@ ops blocks model @@ panels, p->add || t > 0)); @@ panels, t > 0));
+bias forgotten @@ ops blocks model @@ sum[r][p] = add || bias ? trf__load_n( @@ sum[r][p] = add ? trf__load_n(
+bias forgotten beside CBLAS @@ ops @@ if (p.bias) trf__add_bias( @@ if (0) trf__add_bias(
+bias gradient forgotten @@ ops blocks model @@ if (j->db) trf__tiles(run, trf__ceil_div(j->out @@ if (0) trf__tiles(run, trf__ceil_div(j->out
+weight gradient set, not added @@ ops blocks model @@ deep, a, b, p->add || t > 0); @@ deep, a, b, t > 0);
+a piece of a product sets, not adds @@ ops @@ part.p.add = whole->add || t > 0; @@ part.p.add = whole->add;
+rows of a strip one off @@ ops blocks model @@ + i % TRF__STRIP : i * p->a.row; @@ + (i + 1) % TRF__STRIP : i * p->a.row;
+rows of the room over each other @@ ops model @@ room + column * p->k + 16 * row, @@ room + column * p->k,
 CBLAS sets, does not add @@ ops blocks model @@ (trf_real)(p.add != 0), p.c @@ 0, p.c
 OpenBLAS keeps its own threads @@ host @@ if (o->number != 1) openblas_set_num_threads(1); @@ (void)0;
 OpenBLAS's thread number not given back @@ host @@ && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number); @@ && openblas_get_num_threads() == 0) openblas_set_num_threads(o->number);
@@ -67,12 +71,12 @@ embedding gradient unscaled @@ ops blocks model @@ sum = trf__fma(trf__load_n(dy
 a group loses its last row @@ ops blocks model @@ for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) @@ for (i = j->groups.first[k]; i + 1 < j->groups.first[k + 1]; i++)
 ids are grouped by their lower 12 bits @@ ops @@ ids[rows[i]] != ids[rows[i - 1]]) first[k++] @@ (ids[rows[i]] & 4095) != (ids[rows[i - 1]] & 4095)) first[k++]
 a row without a list of positions stands at 0 @@ ops @@ return at->position ? at->position[row] : row; } @@ return at->position ? at->position[row] : 0 * row; }
-the first weight gradient is added @@ ops model @@                                   !p->first)); @@                                   1));
+the first weight gradient is added @@ ops model @@ trf__view_of(j->x, j->in, 1), !j->first); @@ trf__view_of(j->x, j->in, 1), 1);
 the first bias gradient is added @@ ops model @@ if (first) memset(sum, 0, @@ if (0) memset(sum, 0,
 the first gain gradient is added @@ ops model @@ all_gain = j->first ? trf__set(0) : @@ all_gain = 0 ? trf__set(0) :
 the first embedding gradient is added @@ ops model @@ if (j->first) trf__zero_columns( @@ if (0) trf__zero_columns(
 the first gradient of positions is added @@ ops model golden @@ if (j->first_table) trf__zero_columns( @@ if (0) trf__zero_columns(
-every group of a loss is the first @@ ops @@ int first = l->first && j->row0 == 0; @@ int first = l->first;
+every group of a loss is the first @@ ops @@ job.ld, l->first && job.row0 == 0 }; @@ job.ld, l->first };
 a loss without rows leaves its gradients @@ ops @@ job.row0 < l->rows || job.row0 == 0; @@ job.row0 < l->rows;
 the first sums are added @@ ops model @@ if (l->first) memset(l->slots, 0, @@ if (0) memset(l->slots, 0,
 sums of the last micro-batch alone @@ ops model @@ if (l->first) memset(l->slots, 0, @@ memset(l->slots, 0,
@@ -114,7 +118,7 @@ norm of the sum, not of the mean @@ ops model golden @@ v->norm = sqrt(sum) / v-
 a mean begins at the wrong side @@ model @@ if (beta < 0.5) return trf__fma( @@ if (0) return trf__fma(
 coupled decay goes beyond all squares @@ model @@ trf__min(trf__max(trf__mul(l2, p), least), most) @@ trf__mul(l2, p)
 the gradient's scale in one factor @@ model @@ first = scale < 1e-20 ? 1e-20 : 1; @@ first = 1;
-a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.epsilon_in += @@ if (0) j.epsilon_in +=
+a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.least_root = @@ if (0) j.least_root =
 an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, moved, p); @@ p = moved; (void)one;
 root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
 bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;

@@ -674,7 +674,7 @@ static void test_layer_norm_errors(void **state)
 enum { COUNT = 3 };
 static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0};
 static const int32_t long_lengths[COUNT] = {40, 0, 21};
-static const int32_t growing_lengths[COUNT] = {90, 2, 50};     /* more keys than the scratch of a new context has room for */
+static const int32_t growing_lengths[COUNT] = {500, 2, 50};     /* more keys than the scratch of a new context has room for */
 
 static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads, trf_mask mask)
 {
@@ -837,7 +837,7 @@ static void test_attention_errors(void **state)
 {
     trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL);
     job j = attention_job(&s, 6), back = attention_backward_job(&j);
-    job wide = attention_job(&s, 256), wide_back = attention_backward_job(&wide);   /* asks for more scratch, too */
+    job wide = attention_job(&s, 1024), wide_back = attention_backward_job(&wide);   /* asks for more scratch, too */
     (void)state;
     refuses_bent_tensors(&j, "attention");
     refuses_bent_tensors(&back, "attention backward");

@@ -35,7 +35,7 @@ static void open_all(void)
         device.kind = r == CPU ? TRF_DEVICE_CPU : TRF_DEVICE_CUDA;
         device.precision = r == NARROW ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
         runs[r] = trf__run_on(&device, &none);
-        if (runs[r].backend->open(&runs[r], &err) || runs[r].backend->reserve(&runs[r], 256, 160, &err))
+        if (runs[r].backend->open(&runs[r], &err) || runs[r].backend->reserve(&runs[r], 256, 160, 1 << 14, &err))
             fail_msg("%s: %s", places[r], err.message);
     }
 }
@@ -441,7 +441,7 @@ static void test_cross_entropy(void **state)
         slots = reals(TRF__SLOTS, 0); t_targets = ints(targets, rows);
         row_loss = reals(2 * rows, 0); row_nll = reals(2 * rows, 0);
         EVERYWHERE {
-            size_t bytes = ON->loss_room(&runs[r].device, rows, vocab, d);
+            size_t bytes = ON->loss_room(&runs[r].device, rows, vocab, d, 0);
             void *room = ON->alloc(&runs[r], bytes), *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
             trf__loss l;
             memset(&l, 0, sizeof l);

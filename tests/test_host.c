@@ -68,6 +68,13 @@ static const char *self;        /* the path of this program */
 
 enum { VOCAB = 60, WIDTH = 128 };
 
+/* What this file is about is CBLAS. */
+#if defined(TRF_NO_CBLAS)
+#define HOW TRF_PRODUCTS_BUILT_IN
+#else
+#define HOW TRF_PRODUCTS_CBLAS
+#endif
+
 static trf_model *new_model(int width)
 {
     trf_config c = trf_config_tiny();
@@ -78,6 +85,7 @@ static trf_model *new_model(int width)
     c.source_vocab = c.target_vocab = VOCAB;
     c.max_length = 32;
     c.device.threads = 1;
+    c.device.products = HOW;
     OK(trf_model_create(&model, &c, &err));
     return model;
 }
@@ -235,6 +243,7 @@ static void child_wide(void)
     MUST(training(256, 2) == one);
     slowly = 1;
     device.threads = 256;
+    device.products = HOW;
     OK(trf_context_create(&context, &device, NULL, &err));
     for (i = 0; i < ROWS * WIDE + WIDE * WIDE; i++) room[i] = (trf_real)(i % 7) - 3;
     x = trf_tensor_of(room, 2, ROWS, WIDE, 1);
@@ -527,6 +536,7 @@ static void test_other_builds(void **state)
             trf_hooks hooks;
             int said = 0;
             device.threads = 1;
+            device.products = HOW;
             TRF__ZERO(hooks);
             hooks.log = count_message;
             hooks.user = &said;

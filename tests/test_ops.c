@@ -68,7 +68,7 @@ static void op_ends(const trf__run *run, const char *name)
 #define ASIDE(run, name, ...) \
     do { int was = sharing; sharing = 0; (run)->backend->name(run, __VA_ARGS__); sharing = was; } while (0)
 
-enum { LONGEST = 80, WIDEST_HEAD = 32, SOURCE_TOKENS = 12345678 };
+enum { LONGEST = 80, WIDEST_HEAD = 32, ROOM = 10000, SOURCE_TOKENS = 12345678 };
 
 /* What every run follows that follows anything: seed, step, learning rate. */
 static trf__now now;
@@ -80,11 +80,12 @@ static trf__run run_of(int threads, int blas)
     trf_hooks none;
     trf__run run;
     TRF__ZERO(none);
+    TRF__ZERO(device);
     device.kind = TRF_DEVICE_CPU; device.threads = threads;
+    device.products = blas ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_BUILT_IN;
     run = trf__run_on(&device, &none);
     assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
-    assert_int_equal(run.backend->reserve(&run, LONGEST, WIDEST_HEAD, NULL), TRF_OK);
-    if (!blas) trf__cpu_of(&run)->blas = 0;
+    assert_int_equal(run.backend->reserve(&run, LONGEST, WIDEST_HEAD, ROOM, NULL), TRF_OK);
     begin_step();
     now.source_tokens = SOURCE_TOKENS;
     run.now = &now;
@@ -641,7 +642,7 @@ static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turn
         trf__view view = trf__view_of(a, p.a_row, p.a_step), panels_view = trf__view_of(packed, 16, 16 * k);
         trf__product any = trf__product_of(c, ldc, m, n, k, view, trf__view_of(b, p.b_row, p.b_column), add);
         if (!add) for (i = 0; i < m * ldc; i++) if (i % ldc < n) c[i] = d[i] = (trf_real)NAN;
-        trf__mm_packing(scratch, &any);
+        trf__mm_packing(scratch, &any, 0);
         trf__mm(trf__product_of(d, ldc, m, n, k, view, panels_view, add));
         /* cut into panels of 256 or not: the same bits */
         assert_memory_equal(c, d, (size_t)(m * ldc) * sizeof *c);
@@ -707,6 +708,54 @@ static void test_products_of_weights(void **state)
             check_product(&p, y, in + 5, before, "dw + dy^T x");
             end_run(&run);
         }
+}
+
+/* An op's product on threads, from panels that are made in rooms of several sizes, some of which hold it in pieces:
+   the numbers, and the same bits for all of them. */
+static void whole_product(int64_t m, int64_t n, int64_t k, int a_turned, int b_turned)
+{
+    static const int64_t rooms[] = {0, 8192, 20000, TRF__ROOM};
+    int mark = plain_used, add, q, threads;
+    int64_t ldc = n + 1, i;
+    trf_real *a = plain_random(m * k, 1), *b = plain_random(k * n, 1), *bias = plain_random(n, 1);
+    product_case p;
+    p.m = m; p.n = n; p.k = k; p.a = a; p.b = b;
+    p.a_row = a_turned ? 1 : k; p.a_step = a_turned ? m : 1;
+    p.b_row = b_turned ? 1 : n; p.b_column = b_turned ? k : 1;
+    for (add = 0; add < 2; add++) {
+        trf_real *before = plain_random(m * ldc, 1), *first = NULL;
+        for (i = 0; !add && i < m * ldc; i++) if (i % ldc < n) before[i] = bias[i % ldc];
+        for (q = 0; q < 4; q++)
+            for (threads = 1; threads < 4; threads += 2) {
+                trf_real *c = plain_copy(before, m * ldc);
+                trf__run run = run_of(threads, 0);
+                trf__product whole = trf__product_of(c, ldc, m, n, k, trf__view_of(a, p.a_row, p.a_step),
+                                                     trf__view_of(b, p.b_row, p.b_column), add);
+                whole.bias = add ? NULL : bias;
+                for (i = 0; !add && i < m * ldc; i++) if (i % ldc < n) c[i] = (trf_real)NAN;
+                run.backend->close(&run);
+                assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+                assert_int_equal(run.backend->reserve(&run, 1, 1, rooms[q], NULL), TRF_OK);
+                trf__product_all(&run, 0, NULL, &whole);
+                end_run(&run);
+                if (first) assert_memory_equal(c, first, (size_t)(m * ldc) * sizeof *c);
+                else first = c;
+            }
+        check_product(&p, first, ldc, before, "trf__product_all");
+    }
+    plain_release(mark);
+}
+
+static void test_whole_products(void **state)
+{
+    static const int64_t shapes[][3] = {{1, 1, 1}, {5, 40, 0}, {33, 70, 20}, {130, 17, 300}, {250, 100, 65},
+                                        {13, 300, 600}, {121, 33, 257}, {64, 513, 40}};
+    size_t i;
+    int turns;
+    (void)state;
+    for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (turns = 0; turns < 4; turns++)
+            whole_product(shapes[i][0], shapes[i][1], shapes[i][2], turns & 1, turns >> 1);
 }
 
 static void test_blas_for_many_rows_only(void **state)
@@ -890,14 +939,14 @@ static void test_built_in_product_has_one_order(void **state)
     OP(&run, linear, &j);
     for (r = 0; r < ROWS; r += 7)
         for (o = 0; o < OUT; o += 16) {
-            trf__v16 sum = trf__set(0);
             int l, columns = (int)trf__min64(16, OUT - o);
+            trf__v16 sum = trf__load_n(b + o, columns);
             for (i = 0; i < IN; i++) {
                 for (l = 0; l < 16; l++) lane[l] = l < columns ? w[(o + l) * IN + i] : 0;
                 sum = trf__fma(trf__set(x[r * IN + i]), trf__load(lane), sum);
             }
             lanes(lane, sum);
-            for (l = 0; l < columns; l++) assert_true(y[r * OUT + o + l] == lane[l] + b[o + l]);
+            for (l = 0; l < columns; l++) assert_true(y[r * OUT + o + l] == lane[l]);
         }
     j = linear_of(again, x, packed, b, ROWS, OUT, IN);
     OP(&run, linear, &j);
@@ -1629,7 +1678,7 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     l.rows = rows; l.d = d;
     l.row_loss = (double *)plain_room((size_t)rows * sizeof(double));
     l.row_nll = (double *)plain_room((size_t)rows * sizeof(double));
-    l.room = plain_room(run->backend->loss_room(&run->device, rows, vocab, d));
+    l.room = plain_room(run->backend->loss_room(&run->device, rows, vocab, d, 0));
     return l;
 }
 
@@ -2392,17 +2441,18 @@ static void test_state_verbs(void **state)
     assert_int_equal(memory.live, 0);
     memory.fail_at = 0;
     assert_int_equal(run.backend->open(&run, &err), TRF_OK);
-    assert_int_equal(run.backend->reserve(&run, 10, 8, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&device, 10, 8));
+    assert_int_equal(run.backend->reserve(&run, 10, 8, 0, &err), TRF_OK);
+    assert_int_equal(memory.live, run.backend->state_bytes(&device, 10, 8, 0));
     before = *trf__cpu_of(&run);
     memory.fail_at = memory.calls + 1;
-    assert_int_equal(run.backend->reserve(&run, 2000, 64, &err), TRF_E_NOMEM);
+    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_E_NOMEM);
     assert_memory_equal(run.state, &before, sizeof before);
     memory.fail_at = 0;
-    assert_int_equal(run.backend->reserve(&run, 2, 1, &err), TRF_OK);
+    assert_int_equal(run.backend->reserve(&run, 2, 1, 0, &err), TRF_OK);
     assert_memory_equal(run.state, &before, sizeof before);
-    assert_int_equal(run.backend->reserve(&run, 2000, 64, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&device, 2000, 64));
+    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_OK);
+    assert_int_equal(run.backend->reserve(&run, 1, 1, 5000, &err), TRF_OK);
+    assert_int_equal(memory.live, run.backend->state_bytes(&device, 2000, 64, 5000));
     assert_true(trf__cpu_of(&run)->threads == before.threads && trf__cpu_of(&run)->gate == before.gate);
     end_run(&run);
     assert_int_equal(memory.live, 0);
@@ -2515,7 +2565,9 @@ static void test_workers_have_their_own_scratch(void **state)
 #if defined(_OPENMP)
     {
         trf__run run = run_of(3, 0);
+        size_t room = trf__cpu_of(&run)->room_bytes;
         sharing = watching = 1;
+        trf__cpu_of(&run)->room_bytes = 0;          /* so that every product packs for itself */
         check_linear(&run, 200, 45, 33, 0, 1, 0);
         check_linear_dx(&run, 200, 45, 33, 0);
         check_linear_dw(&run, shared_dw, 3);
@@ -2523,6 +2575,7 @@ static void test_workers_have_their_own_scratch(void **state)
         check_attention_weights(&run, 100, 77, 0, 0);
         check_cross_entropy(&run, &shared_loss);
         sharing = watching = 0;
+        trf__cpu_of(&run)->room_bytes = room;
         end_run(&run);
     }
 #else
@@ -2565,7 +2618,7 @@ int main(void)
         TEST(test_philox_vectors), TEST(test_random64_is_philox), TEST(test_drop_follows_its_formula),
         TEST(test_drop_numbers), TEST(test_drop_rate), TEST(test_drop_does_not_see_the_batch), TEST(test_lanes),
         TEST(test_lanes_and_nan), TEST(test_ends_of_rows), TEST(test_sums_follow_one_tree), TEST(test_exp),
-        TEST(test_erf), TEST(test_sqrt), TEST(test_ln), TEST(test_products), TEST(test_products_of_weights),
+        TEST(test_erf), TEST(test_sqrt), TEST(test_ln), TEST(test_products), TEST(test_products_of_weights), TEST(test_whole_products),
         TEST(test_blas_for_many_rows_only), TEST(test_linear), TEST(test_built_in_product_has_one_order),
         TEST(test_pack), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list),
         TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),

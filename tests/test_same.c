@@ -151,12 +151,12 @@ static void test_threads(void **state)
     if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
     assert_true(tiles_of(function) >= 3);
     AT_LEAST_THREE(trf__embed_tile) AT_LEAST_THREE(trf__embed_drop_tile) AT_LEAST_THREE(trf__embed_gradient_tile)
-    AT_LEAST_THREE(trf__linear_tile) AT_LEAST_THREE(trf__linear_dx_tile) AT_LEAST_THREE(trf__linear_dw_tile)
+    AT_LEAST_THREE(trf__product_tile) AT_LEAST_THREE(trf__room_tile) AT_LEAST_THREE(trf__sums_tile)
     AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__activate_gradient_tile)
     AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_gradient_tile)
     AT_LEAST_THREE(trf__attention_weights_tile)
     AT_LEAST_THREE(trf__add_norm_tile) AT_LEAST_THREE(trf__norm_gradient_tile) AT_LEAST_THREE(trf__norm_gain_tile)
-    AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__loss_vocab_tile) AT_LEAST_THREE(trf__clip_tile)
+    AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__clip_tile)
     AT_LEAST_THREE(trf__adam_tile) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__pack_tile)
 }
 
