@@ -1468,6 +1468,24 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
 #endif
 
+/* Four numbers whose places change, and sixteen bits a lane: for compilers that know both. */
+#if TRF__VECTOR_BYTES > TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
+#define TRF__SHUFFLES 1
+typedef trf_real trf__quad __attribute__((vector_size(4 * TRF__REAL_BYTES)));
+typedef trf__int trf__quad_int __attribute__((vector_size(4 * TRF__REAL_BYTES)));
+typedef uint16_t trf__bits_in_memory __attribute__((vector_size(2 * TRF__VECTOR_BYTES / TRF__REAL_BYTES), aligned(2),
+                                                    may_alias));
+#if defined(__clang__)
+#define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (trf__quad_int){i, j, k, l})
+#endif
+TRF__INLINE trf__quad trf__quad_at(const trf_real *p) { trf__quad q; memcpy(&q, p, sizeof q); return q; }
+TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q); }
+#else
+#define TRF__SHUFFLES 0
+#endif
+
 #define TRF__WIDE 16
 
 typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
@@ -1576,6 +1594,46 @@ TRF__INLINE trf_real trf__max_lane(trf__v16 a)
     trf__store(x, a);
     for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) if (x[i] < x[i + half]) x[i] = x[i + half];
     return x[0];
+}
+
+/* to[c][r] = from[r][c]: four rows of four. */
+TRF__INLINE void trf__turn4(trf_real *to, int64_t ldt, const trf_real *const from[4])
+{
+#if TRF__SHUFFLES
+    trf__quad a = trf__quad_at(from[0]), b = trf__quad_at(from[1]), c = trf__quad_at(from[2]), d = trf__quad_at(from[3]);
+    trf__quad ab = TRF__SHUFFLE(a, b, 0, 4, 1, 5), cd = TRF__SHUFFLE(c, d, 0, 4, 1, 5);
+    trf__quad_to(to, TRF__SHUFFLE(ab, cd, 0, 1, 4, 5));
+    trf__quad_to(to + ldt, TRF__SHUFFLE(ab, cd, 2, 3, 6, 7));
+    ab = TRF__SHUFFLE(a, b, 2, 6, 3, 7);
+    cd = TRF__SHUFFLE(c, d, 2, 6, 3, 7);
+    trf__quad_to(to + 2 * ldt, TRF__SHUFFLE(ab, cd, 0, 1, 4, 5));
+    trf__quad_to(to + 3 * ldt, TRF__SHUFFLE(ab, cd, 2, 3, 6, 7));
+#else
+    int i, k;
+    for (i = 0; i < 4; i++) for (k = 0; k < 4; k++) to[i * ldt + k] = from[k][i];
+#endif
+}
+
+/* `scale` where the bits of a lane reach the threshold, else 0. */
+TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_real scale)
+{
+#if TRF__SHUFFLES
+    trf__v16 r;
+    trf__vec zero, value;
+    TRF__ZERO(zero);
+    value = scale - zero;
+#define X(i) { \
+        trf__ivec wide = __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], trf__ivec); \
+        r.part[i] = TRF__SELECT((trf__ivec)(wide < (trf__int)threshold), zero, value); }
+    TRF__EACH(X)
+#undef X
+    return r;
+#else
+    trf_real factor[TRF__WIDE];
+    int i;
+    for (i = 0; i < TRF__WIDE; i++) factor[i] = bits[i] >= threshold ? scale : 0;
+    return trf__load(factor);
+#endif
 }
 
 /* 1 where lane < n, else 0: the mask of a row's end. */
@@ -2775,8 +2833,14 @@ TRF__FN void trf__mm(trf__product p)
 /* `deep` rows of one panel of B into (deep, 16); missing columns are 0. */
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
-    int64_t t, j;
-    for (t = 0; t < deep; t++) {
+    int64_t t = 0, j;
+    for (; columns >= 16 && b.row == 1 && t + 4 <= deep; t += 4)
+        for (j = 0; j < 16; j += 4) {
+            const trf_real *at = b.at + t + j * b.column;
+            const trf_real *from[4] = { at, at + b.column, at + 2 * b.column, at + 3 * b.column };
+            trf__turn4(panel + 16 * t + j, 16, from);
+        }
+    for (; t < deep; t++) {
         const trf_real *from = b.at + t * b.row;
         if (columns >= 16 && b.column == 1) { trf__store(panel + 16 * t, trf__load(from)); continue; }
         for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
@@ -3117,9 +3181,9 @@ TRF__INLINE uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 /* The factors of features 16 * chunk .. + 15: scale or 0. */
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
-    trf_real factor[TRF__WIDE], scale = mask->drop->scale;
+    uint16_t bits[TRF__WIDE];
     const uint32_t *words;
-    uint32_t shift = chunk & 1 ? 16 : 0, threshold = mask->drop->threshold;
+    uint32_t shift = chunk & 1 ? 16 : 0;
     int i;
     if (chunk >> 3 != mask->group) {
         uint32_t counter[2][TRF__WIDE];
@@ -3132,8 +3196,8 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
                       trf__site_key(mask->now, mask->drop), mask->words);
     }
     words = mask->words[chunk >> 1 & 3];
-    for (i = 0; i < TRF__WIDE; i++) factor[i] = (words[i] >> shift & 0xFFFF) >= threshold ? scale : 0;
-    return trf__load(factor);
+    for (i = 0; i < TRF__WIDE; i++) bits[i] = (uint16_t)(words[i] >> shift & 0xFFFF);
+    return trf__kept(bits, mask->drop->threshold, mask->drop->scale);
 }
 
 // >>embed          paper 3.4, 3.5
@@ -3259,8 +3323,8 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
 {
     int64_t r, c, r0;
     if (first) memset(sum, 0, (size_t)columns * sizeof *sum);
-    for (c = 0; c < columns; c += 16)
-        for (r0 = 0; r0 < rows; r0 += 64) {
+    for (r0 = 0; r0 < rows; r0 += 64)
+        for (c = 0; c < columns; c += 16) {
             trf__v16 partial = trf__set(0);
             for (r = r0; r < trf__min64(rows, r0 + 64); r++)
                 partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
@@ -3478,10 +3542,16 @@ TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
 TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
 {
-    int64_t i, c, d = h->in->d_head;
-    for (i = 0; i < m16; i++) {
-        const trf_real *from = i < h->span->n_key ? trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first : NULL;
-        for (c = 0; c < d; c++) to[c * m16 + i] = from ? from[c] : 0;
+    int64_t i, c, d = h->in->d_head, k;
+    for (i = 0; i < m16; i += 4) {
+        const trf_real *from[4] = { NULL, NULL, NULL, NULL };
+        for (k = 0; k < 4 && i + k < h->span->n_key; k++)
+            from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->first;
+        for (c = 0; k == 4 && c + 4 <= d; c += 4) {
+            const trf_real *at[4] = { from[0] + c, from[1] + c, from[2] + c, from[3] + c };
+            trf__turn4(to + c * m16 + i, m16, at);
+        }
+        for (; c < d; c++) for (k = 0; k < 4; k++) to[c * m16 + i + k] = from[k] ? from[k][c] : 0;
     }
 }
 
@@ -3577,13 +3647,9 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
 /* One row of weights (or of their gradient) times its mask. */
 TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row, int64_t n)
 {
-    trf_real factor[TRF__WIDE];
     int64_t c;
-    int i;
-    for (c = 0; c < n; c += 16) {
-        for (i = 0; i < TRF__WIDE; i++) factor[i] = bits[c + i] >= drop->threshold ? drop->scale : 0;
-        trf__store(row + c, trf__mul(trf__load(row + c), trf__load(factor)));
-    }
+    for (c = 0; c < n; c += 16)
+        trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold, drop->scale)));
 }
 
 TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)

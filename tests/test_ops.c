@@ -36,7 +36,8 @@ static void tile_begins(int worker)
     }
 }
 
-/* With `watching`, an op that needs scratch is asked whether each worker took its own, and nobody another's. */
+/* With `watching`, an op that needs scratch is asked whether workers took it, and nobody another's. (A worker may have
+   had only tiles that need none.) */
 static int watching;
 enum { UNTOUCHED = 0xEE };
 
@@ -50,15 +51,17 @@ static void op_begins(const trf__run *run)
 static void op_ends(const trf__run *run, const char *name)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    int worker;
+    int worker, took = 0;
     if (sharing && (tiles_begun < 3 || (workers_seen & (workers_seen - 1)) == 0))
         fail_msg("%s: %d tiles, workers %x: the work was not shared", name, tiles_begun, workers_seen);
     for (worker = 0; watching && worker < cpu->threads; worker++) {
         const unsigned char *room = (const unsigned char *)trf__scratch(run, worker);
         size_t i, used = 0;
         for (i = 0; i < cpu->scratch_each; i++) used += room[i] != UNTOUCHED;
-        if ((used > 0) != (workers_seen >> worker & 1)) fail_msg("%s: scratch of worker %d", name, worker);
+        if (used > 0 && !(workers_seen >> worker & 1)) fail_msg("%s: scratch of worker %d", name, worker);
+        took += used > 0;
     }
+    if (watching && took == 0) fail_msg("%s: nobody took scratch", name);
 }
 
 /* Calls an op of the table. */
