@@ -1478,7 +1478,7 @@ typedef uint16_t trf__bits_in_memory __attribute__((vector_size(2 * TRF__VECTOR_
 #if defined(__clang__)
 #define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #else
-#define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (trf__quad_int){i, j, k, l})
+#define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, __extension__(trf__quad_int){i, j, k, l})
 #endif
 TRF__INLINE trf__quad trf__quad_at(const trf_real *p) { trf__quad q; memcpy(&q, p, sizeof q); return q; }
 TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q); }
@@ -1578,29 +1578,44 @@ TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y
 }
 
 /* Sum and maximum over the lanes: lane i with lane i + 8, then + 4, + 2, + 1. */
-TRF__INLINE trf_real trf__sum(trf__v16 a)
+#if TRF__SHUFFLES
+TRF__INLINE trf__quad trf__both_sum(trf__quad a, trf__quad b) { return a + b; }
+TRF__INLINE trf__quad trf__both_max(trf__quad a, trf__quad b)
 {
-    trf_real x[TRF__WIDE];
-    int half, i;
-    trf__store(x, a);
-    for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) x[i] += x[i + half];
-    return x[0];
+    trf__quad_int less = (trf__quad_int)(a < b);
+    return (trf__quad)((less & (trf__quad_int)b) | (~less & (trf__quad_int)a));
 }
-
-TRF__INLINE trf_real trf__max_lane(trf__v16 a)
-{
-    trf_real x[TRF__WIDE];
-    int half, i;
-    trf__store(x, a);
-    for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) if (x[i] < x[i + half]) x[i] = x[i + half];
-    return x[0];
+#define TRF__OVER_LANES(name, both, scalar) \
+TRF__INLINE trf_real name(trf__v16 a) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    trf__quad q; \
+    trf__store(x, a); \
+    q = both(both(trf__quad_at(x), trf__quad_at(x + 8)), both(trf__quad_at(x + 4), trf__quad_at(x + 12))); \
+    q = both(q, TRF__SHUFFLE(q, q, 2, 3, 0, 1)); \
+    q = both(q, TRF__SHUFFLE(q, q, 1, 0, 3, 2)); \
+    return q[0]; \
 }
+#else
+#define TRF__OVER_LANES(name, both, scalar) \
+TRF__INLINE trf_real name(trf__v16 a) \
+{ \
+    trf_real x[TRF__WIDE]; \
+    int half, i; \
+    trf__store(x, a); \
+    for (half = 8; half > 0; half /= 2) for (i = 0; i < half; i++) scalar; \
+    return x[0]; \
+}
+#endif
+TRF__OVER_LANES(trf__sum, trf__both_sum, x[i] += x[i + half])
+TRF__OVER_LANES(trf__max_lane, trf__both_max, if (x[i] < x[i + half]) x[i] = x[i + half])
 
 /* to[c][r] = from[r][c]: four rows of four. */
 TRF__INLINE void trf__turn4(trf_real *to, int64_t ldt, const trf_real *const from[4])
 {
 #if TRF__SHUFFLES
-    trf__quad a = trf__quad_at(from[0]), b = trf__quad_at(from[1]), c = trf__quad_at(from[2]), d = trf__quad_at(from[3]);
+    trf__quad a = trf__quad_at(from[0]), b = trf__quad_at(from[1]);
+    trf__quad c = trf__quad_at(from[2]), d = trf__quad_at(from[3]);
     trf__quad ab = TRF__SHUFFLE(a, b, 0, 4, 1, 5), cd = TRF__SHUFFLE(c, d, 0, 4, 1, 5);
     trf__quad_to(to, TRF__SHUFFLE(ab, cd, 0, 1, 4, 5));
     trf__quad_to(to + ldt, TRF__SHUFFLE(ab, cd, 2, 3, 6, 7));
@@ -3006,10 +3021,10 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
 TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product *p = &((const trf__product_job *)job)->p;
-    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, deep = by_rows ? TRF__PACK : p->k;
-    int64_t column = by_rows ? 0 : tile * TRF__PACK, end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
+    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, column = by_rows ? 0 : tile * TRF__PACK;
+    int64_t deep = by_rows ? trf__min64(TRF__PACK, p->k - row) : p->k;
+    int64_t end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
     (void)worker;
-    deep = trf__min64(deep, p->k - row);
     for (; column < end; column += 16)
         trf__pack_panel(trf__cpu_of(run)->room + column * p->k + 16 * row,
                         trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row, p->b.column), deep,
@@ -3478,7 +3493,7 @@ enum { TRF__QUERIES = 32 };
 
 typedef struct trf__attention_room {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, where those are no whole panels */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) what decides over dropout */
@@ -3563,11 +3578,24 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
         for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-TRF__FN void trf__keys_padded(trf_real *to, const trf__act *x, const trf__head *h, int64_t d16)
+/* Rows as panels: where they are, if whole panels lie there, else in the room. */
+TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n, int64_t d,
+                                      int64_t d16)
+{
+    if (d == d16) return trf__view_of(x, ld, 16);
+    trf__rows_padded(room, x, ld, n, d, d16);
+    return trf__view_of(room, d16, 16);
+}
+
+TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const trf__head *h, int64_t d16)
 {
     int64_t i, d = h->in->d_head;
+    const trf_real *from = trf__from(x) + h->first;
+    if (!h->key_rows)
+        return trf__rows_as_panels(room, from + h->span->key * h->in->ldk, h->in->ldk, h->span->n_key, d, d16);
     for (i = 0; i < h->span->n_key; i++)
-        trf__rows_padded(to + i * d16, trf__from(x) + trf__key_row(h, i) * h->in->ldk + h->first, 0, 1, d, d16);
+        trf__rows_padded(room + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
+    return trf__view_of(room, d16, 16);
 }
 
 /* Keys that query i of the span sees. */
@@ -3659,10 +3687,11 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     trf__attention_room room;
+    trf__view values;
     trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
     trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
-    trf__keys_padded(room.v, a->in.v, &h, room.d16);
+    values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0), seen = trf__keys_seen(&h, i0 + n - 1);
         int64_t seen16 = trf__round_up(seen, 16);
@@ -3673,7 +3702,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
                 trf__drop_weights(&a->in.drop, room.bits + i * seen16, room.s + i * room.m16, seen16);
         }
         trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(room.s, room.m16, 1),
-                                trf__view_of(room.v, room.d16, 16), 0));
+                                values, 0));
     }
 }
 
@@ -3750,24 +3779,24 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
     trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key * ldk + h.first;
     trf__attention_room room;
+    trf__view keys;
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
     trf__zero_rows(dk, ldk, span->n_key, d);
     trf__zero_rows(dv, ldk, span->n_key, d);
     trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
     trf__keys_transposed(room.vt, a->in.v, &h, room.m16);
-    trf__keys_padded(room.k, a->in.k, &h, room.d16);
+    keys = trf__keys_as_panels(room.k, a->in.k, &h, room.d16);
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(&h, i0 + n - 1);
+        trf__view queries = trf__rows_as_panels(room.q, trf__from(a->in.q) + query * ldq + h.first, ldq, n, d,
+                                                room.d16);
+        trf__view douts = trf__rows_as_panels(room.dout, trf__from(a->dout) + query * ldo + h.first, ldo, n, d,
+                                              room.d16);
         trf__attention_rows_gradient(run, a, &h, &room, i0, n);
-        trf__rows_padded(room.q, trf__from(a->in.q) + query * ldq + h.first, ldq, n, d, room.d16);
-        trf__rows_padded(room.dout, trf__from(a->dout) + query * ldo + h.first, ldo, n, d, room.d16);
-        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1),
-                                trf__view_of(room.k, room.d16, 16), 0));
-        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16),
-                                trf__view_of(room.q, room.d16, 16), 1));
-        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16),
-                                trf__view_of(room.dout, room.d16, 16), 1));
+        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1), keys, 0));
+        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16), queries, 1));
+        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16), douts, 1));
     }
 }
 
@@ -4282,70 +4311,143 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 // >>top            what search asks of a row of logits
 //
 //   z = x w^T + b; log-softmax of each row, and its n best tokens, best first, equal ones by lowest id
+//
+// Logits exist for TRF__TOP_ROWS rows and a slice of the vocabulary at a time, in a cache. What a slice leaves behind
+// is its maximum, its sum of exponentials and its n best; then the slices of a row are put together, in their order.
+
+enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024 };
+
+typedef struct trf__top_job {
+    const trf__top *t;
+    int64_t slices, rows, columns;      /* rows, columns: of the logits that exist */
+    trf_real *z;                        /* (threads, rows, columns) */
+    trf_real *sums;                     /* (rows, slices, 2) */
+    trf_real *floor;                    /* (threads, rows) what a worker knows to be too low for the n best of a row */
+    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; -1: no more */
+    int32_t *ids;
+    int blas;
+} trf__top_job;
+
+TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t n,
+                            trf__top_job *j)
+{
+    trf__cursor cursor = trf__cursor_at(room);
+    j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);
+    j->rows = trf__min64(rows, TRF__TOP_ROWS);
+    j->columns = trf__min64(trf__round_up(vocab, 16), TRF__TOP_COLUMNS);
+    j->z = trf__take_reals(&cursor, trf__cpu_threads(device) * j->rows, j->columns);
+    j->sums = trf__take_reals(&cursor, rows, 2 * j->slices);
+    j->floor = trf__take_reals(&cursor, trf__cpu_threads(device), rows);
+    j->best = trf__take_reals(&cursor, rows, j->slices * n);
+    j->ids = (int32_t *)trf__take(&cursor, rows, trf__bytes(j->slices, trf__bytes(n, sizeof(int32_t))));
+    return cursor.used;
+}
 
 TRF__FN size_t trf__cpu_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
-    (void)device; (void)n;
-    return trf__bytes(rows, trf__bytes(vocab, sizeof(trf_real)));
+    trf__top_job job;
+    return trf__top_cut(NULL, device, rows, vocab, n, &job);
 }
 
-/* Logarithm of the sum of a row's exponentials, in which id `without`, if not negative, does not count: two sums with
-   their own maxima, as what a subtraction leaves may be rounding. */
-TRF__FN double trf__top_log_sum(const trf_real *z, int64_t n, int64_t without)
+/* Puts a token into a sorted list of n, of which `found` are there; returns how many now. Among equals the earlier
+   one stays in front. */
+TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found, trf_real value,
+                                    int32_t id)
 {
-    trf_real m[2], most, sum = trf__log_sum(z, without < 0 ? n : without, &m[0]), behind;
-    trf__v16 both;
-    if (without < 0) return (double)m[0] + trf__ln((double)sum);
-    behind = trf__log_sum(z + without + 1, n - without - 1, &m[1]);
-    most = m[0] > m[1] ? m[0] : m[1];
-    both = trf__mul(trf__set(behind), trf__exp(trf__set(m[1] - most)));
-    both = trf__fma(trf__set(sum), trf__exp(trf__set(m[0] - most)), both);
-    return (double)most + trf__ln((double)trf__sum(trf__mul(both, trf__first(1))));
+    int64_t i = found < n ? found : n - 1;
+    if (found == n && !(value > best[i])) return found;
+    for (; i > 0 && value > best[i - 1]; i--) { best[i] = best[i - 1]; ids[i] = ids[i - 1]; }
+    best[i] = value;
+    ids[i] = id;
+    return found < n ? found + 1 : n;
 }
 
+/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at; the floor rises to
+   the last of n that have been found. */
+TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column, int64_t columns,
+                            trf_real *floor)
+{
+    const trf__top *t = j->t;
+    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
+    int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
+    int32_t *ids = j->ids + at * t->n;
+    trf_real *best = j->best + at * t->n;
+    if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
+    j->sums[2 * at + 1] = trf__log_sum(z, columns, &j->sums[2 * at]);
+    for (i = 0; i < t->n; i++) ids[i] = -1;
+    if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
+    for (c = 0; only < 0 && c < columns; c += 16) {
+        if (c + 16 <= columns && trf__max_lane(trf__load(z + c)) < *floor) continue;
+        for (i = c; i < trf__min64(columns, c + 16); i++) {
+            int32_t id = (int32_t)(column + i);
+            if (id != t->banned[0] && id != t->banned[1] && id != without && z[i] > -(trf_real)HUGE_VAL)
+                found = trf__top_insert(best, ids, t->n, found, z[i], id);
+        }
+        if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
+    }
+}
+
+/* Tiles of one slice follow each other: they read the same weights. */
+TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__top_job *j = (const trf__top_job *)job;
+    const trf__top *t = j->t;
+    int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
+    int64_t column = tile / blocks * TRF__TOP_COLUMNS, columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
+    trf_real *z = j->z + worker * j->rows * j->columns;
+    trf__mat w = trf__mat_from(t->w, column, t->d);
+    trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns, t->d,
+                                     trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
+                                     trf__view_of(w.plain, 1, t->d), 0);
+    p.bias = t->bias ? t->bias + column : NULL;
+    trf__multiply(run, worker, j->blas, (const trf_real *)w.copy, p);
+    for (r = 0; r < p.m; r++)
+        trf__top_slice(j, row + r, z + r * j->columns, column, columns, &j->floor[worker * t->rows + row + r]);
+}
+
+/* A row's slices together: the logarithm of the sum of all exponentials, and the best of the best. */
 TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
 {
-    const trf__top *t = (const trf__top *)job;
-    const trf_real *z = (const trf_real *)t->room + row * t->vocab;
-    int32_t *ids = t->ids + row * t->n;
-    double *best = t->log_probabilities + row * t->n;
-    int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
-    double lse = trf__top_log_sum(z, t->vocab, without);
-    int64_t c, i, found = 0;
+    const trf__top_job *j = (const trf__top_job *)job;
+    const trf__top *t = j->t;
+    const trf_real *sums = j->sums + row * j->slices * 2;
+    trf_real *best = j->best + row * j->slices * t->n;
+    int32_t *ids = j->ids + row * j->slices * t->n;
+    double *to = t->log_probabilities + row * t->n, lse;
+    trf_real most = sums[0], below[TRF__WIDE], part[TRF__WIDE];
+    trf__v16 sum = trf__set(0);
+    int64_t i, k, s, found = 0;
     (void)run; (void)worker;
-    for (i = 0; i < t->n; i++) { ids[i] = -1; best[i] = -HUGE_VAL; }
-    if (only >= 0) {
-        ids[0] = only;
-        best[0] = (double)z[ids[0]] - lse;
-        return;
-    }
-    for (c = 0; c < t->vocab; c++) {        /* until the end, `best` holds logits */
-        double value;
-        if (found == t->n) {                /* full: skip sixteen at a time that cannot enter */
-            trf_real worst = (trf_real)best[t->n - 1];
-            while (c + 16 <= t->vocab && !(trf__max_lane(trf__load(z + c)) > worst)) c += 16;
-            if (c >= t->vocab) break;
+    for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
+    for (s = 0; s < j->slices; s += TRF__WIDE) {
+        for (i = 0; i < TRF__WIDE; i++) {
+            below[i] = s + i < j->slices ? sums[2 * (s + i)] - most : 0;
+            part[i] = s + i < j->slices ? sums[2 * (s + i) + 1] : 0;
         }
-        value = (double)z[c];
-        if (c == t->banned[0] || c == t->banned[1] || c == without || !(value > best[t->n - 1])) continue;
-        i = found < t->n ? found++ : t->n - 1;
-        for (; i > 0 && value > best[i - 1]; i--) { best[i] = best[i - 1]; ids[i] = ids[i - 1]; }
-        best[i] = value;
-        ids[i] = (int32_t)c;
+        sum = trf__fma(trf__exp(trf__load(below)), trf__load(part), sum);
     }
-    for (i = 0; i < found; i++) best[i] -= lse;
+    lse = (double)most + trf__ln((double)trf__sum(sum));
+    /* the first slice's list is the one that the others' tokens go into */
+    while (found < t->n && ids[found] >= 0) found++;
+    for (k = t->n; k < j->slices * t->n; k++)
+        if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
+    for (i = 0; i < t->n; i++) {
+        t->ids[row * t->n + i] = i < found ? ids[i] : -1;
+        to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
+    }
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
-    trf__linear projection;
-    projection.y = (trf__act *)t->room;
-    projection.x = t->x;
-    projection.w = t->w;
-    projection.b = t->bias;
-    projection.rows = t->rows; projection.out = t->vocab; projection.in = t->d;
-    trf__cpu_linear(run, &projection);
-    trf__tiles(run, t->rows, trf__top_tile, t);
+    trf__top_job job;
+    int64_t i;
+    trf__top_cut(t->room, &run->device, t->rows, t->vocab, t->n, &job);
+    job.t = t;
+    for (i = 0; i < trf__cpu_threads(&run->device) * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
+    job.blas = trf__use_blas(run, t->rows) && !(t->w.copy && t->rows <= TRF__PACKED_ROWS);
+    if (t->rows == 0) return;
+    trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices, trf__top_slice_tile, &job);
+    trf__tiles(run, t->rows, trf__top_tile, &job);
 }
 
 // >>ancestors

@@ -2187,7 +2187,8 @@ static void test_nonfinite_logits_are_seen(void **state)
             assert_false(trf__is_finite(l.row_nll[0]));
             assert_false(trf__is_finite((double)dx));
             TRF__ZERO(t);
-            t.ids = ids; t.log_probabilities = best; t.room = plain_empty(V); t.x = l.x; t.w = l.w;
+            t.ids = ids; t.log_probabilities = best; t.x = l.x; t.w = l.w;
+            t.room = plain_room(run.backend->top_room(&run.device, 1, V, 4));
             t.rows = t.d = 1; t.vocab = V; t.n = 4; t.banned[0] = t.banned[1] = -1;
             OP(&run, top, &t);
             for (i = 0; i < 4; i++) assert_false(trf__is_finite(best[i]));
