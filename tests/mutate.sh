@@ -97,9 +97,10 @@ cache of the wrong parent @@ usage model @@ : before + trf__beam_parents(beam)[j
 ancestors of the row itself @@ ops usage @@ memcpy(to, j->from + j->parents[r] * j->stride, @@ memcpy(to, j->from + r * j->stride,
 answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
 BOS may be said @@ usage @@ top.banned[0] = c->pad; top.banned[1] = c->bos; @@ top.banned[0] = c->pad; top.banned[1] = -1;
-only one id can be banned @@ ops usage @@ c == t->banned[0] || c == t->banned[1] || @@ c == t->banned[0] ||
-a forced id need not be the one @@ ops usage @@     if (only >= 0) { @@     if (0) {
-log-softmax forgotten @@ ops usage @@ for (i = 0; i < found; i++) best[i] -= lse; @@ (void)lse;
+only one id can be banned @@ ops usage @@ id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
+a forced id need not be the one @@ ops usage @@ if (only >= column && only < column + columns) { @@ if (0) {
+log-softmax forgotten @@ ops usage @@ (double)best[i] - lse : -HUGE_VAL; @@ (double)best[i] : -HUGE_VAL;
+a floor too high @@ ops search @@ best[t->n - 1] > *floor) *floor = best[t->n - 1]; @@ best[0] > *floor) *floor = best[0];
 targets do not end with EOS @@ definitions model @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos; @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - 1]) @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - (k < x->lengths[i])])
 sources without EOS @@ definitions golden @@ int32_t i, k, extra = stack->decoder ? 1 : c->source_eos; @@ int32_t i, k, extra = stack->decoder;

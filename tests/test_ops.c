@@ -2145,12 +2145,12 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
 
 static void test_top(void **state)
 {
-    static const int64_t vocabs[] = {3, 15, 16, 17, 64, 211};
+    static const int64_t vocabs[] = {3, 15, 16, 17, 64, 211, 2 * TRF__TOP_COLUMNS + 1};      /* one slice, and three */
     trf__run run = run_of(1, 1);
     top_case t;
     int i;
     (void)state;
-    for (i = 0; i < 6; i++)
+    for (i = 0; i < 7; i++)
         for (t.banned = 0; t.banned < 3; t.banned++)
             for (t.only = 0; t.only < 2; t.only++) {
                 t.vocab = vocabs[i]; t.packed = i % 2;
@@ -2158,7 +2158,7 @@ static void test_top(void **state)
                 t.n = 1; t.levels = 0; check_top(&run, &t);
                 t.n = 8; check_top(&run, &t);
                 t.n = 5; t.levels = 3; check_top(&run, &t);
-                t.n = t.vocab + 2; t.levels = 4; check_top(&run, &t);
+                t.n = trf__min64(t.vocab, 300) + 2; t.levels = 4; check_top(&run, &t);
             }
     end_run(&run);
 }
@@ -2471,7 +2471,7 @@ static const attention_case shared_attention = {2, 20, 1, 1, 4, {{40, 40}, {7, 7
 static const norm_case shared_norm = {200, 50, 0, 1, 1, 1, 1, 0, 0.1, 1e-5};
 static const int64_t shared_dw[][3] = {{100, 130, 40}, {70, 20, 300}, {33, 5, 5}};
 static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0};
-static const top_case shared_top = {40, 100, 6, 0, 1, 0, 0};
+static const top_case shared_top = {200, 100, 6, 0, 1, 0, 0};
 
 static uint64_t sample_embed(const trf__run *run) { return check_embed(run, 200, 50, 1, 0.1, 0); }
 static uint64_t sample_embed_gradient(const trf__run *run) { return check_embed(run, 100, 150, 1, 0.2, 3); }
