@@ -9,6 +9,7 @@ BLAS     = -lopenblas
 LDLIBS   = $(BLAS) -lm
 PREFIX   = /usr/local
 CUDA     = /usr/local/cuda
+PYTHON   = python3
 ARCH     = sm_90
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
@@ -73,7 +74,7 @@ help:
 	@echo 'make check      besides, every way to build it, with every compiler that is here: nine; what CI runs'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
-	@echo 'make bench      training speed of this machine'
+	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
 	@echo 'make clean      removes $(BUILD)/'
@@ -81,6 +82,9 @@ help:
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
+
+bench-peers: $(BUILD)/bench
+	$(PYTHON) tools/bench_peers.py $(BUILD)/bench
 
 mutate:
 	sh tests/mutate.sh
@@ -132,4 +136,4 @@ install: $(BUILD)/trf
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all cuda demo test check check-cuda registers help bench mutate install clean
+.PHONY: all cuda demo test check check-cuda registers help bench bench-peers mutate install clean

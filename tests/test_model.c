@@ -1241,6 +1241,40 @@ static void *rank_main(void *argument)
     return NULL;
 }
 
+/* Training by CBLAS and by the built-in product: the same but for rounding. */
+static void test_products(void **state)
+{
+    static kit_pairs data;
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_batch batch = kit_fill(&data, 12, 3, 8, VOCAB, 50);     /* more rows than the built-in product always takes */
+    double losses[2][5];
+    int by, step;
+    (void)state;
+    for (by = 0; by < 2; by++) {
+        trf_status status;
+        trf_error err;
+        trf_model *model = NULL;
+        lab l;
+        c.device.products = by ? TRF_PRODUCTS_BUILT_IN : TRF_PRODUCTS_CBLAS;
+        status = trf_model_create(&model, &c, &err);
+        trf_model_destroy(model);
+        if (status != TRF_OK) {                 /* a build without CBLAS says so */
+            assert_int_equal(status, TRF_E_BACKEND);
+            assert_string_equal(err.what, "device.products");
+            return;
+        }
+        l = lab_open(&c, &o);
+        for (step = 0; step < 5; step++) {
+            trf_step_report report;
+            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+            losses[by][step] = report.loss;
+        }
+        lab_close(&l);
+    }
+    for (step = 0; step < 5; step++) assert_near(losses[1][step], losses[0][step], 20 * CLOSE * losses[0][step]);
+}
+
 static void test_two_ranks(void **state)
 {
     enum { PAIRS = 7, FIRST = 3 };
@@ -1536,6 +1570,8 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_embedding_init, embedding_init, 4);
     BAD_INT(source_eos, 2);
     BAD_CHOICE(trf_decoder_start, decoder_start, 4);
+    BAD_CONFIG(device.products, (trf_products)3);
+    BAD_CONFIG(device.products, (trf_products)-1);
     BAD_CONFIG(device.threads, 0);
     BAD_CONFIG(device.threads, -1);
     BAD_CONFIG(device.threads, INT32_MAX);
@@ -2274,6 +2310,7 @@ int main(void)
         cmocka_unit_test(test_cancel_translating),
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_products),
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_reduce_hook),
         cmocka_unit_test(test_contract),

@@ -1,0 +1,157 @@
+"""bench_peers.py - bench.c beside PyTorch (training) and CTranslate2 (translating), alternating, as a table of ratios.
+
+usage: bench_peers.py BENCH [ROUNDS] [SOURCE TARGET]      BENCH: build/bench   SOURCE, TARGET: parallel text, or made here
+needs: torch, ctranslate2, numpy (measured with 2.15, 4.8.5). `make bench-peers PYTHON=python3` runs it.
+
+Every figure is the median over ROUNDS (default 3) turns, in each of which one system runs after the other; machines drift, so only
+the ratios mean something. The same work for both: training with vocabulary 10,000, target embedding tied to the projection, label
+smoothing 0.1, clipping 1.0, dropout 0.1, Adam (0.9, 0.98, 1e-9), batches of at most 2,048 tokens a side (longest pair times pairs),
+real tokens counted; PyTorch with fused Adam, denormals flushed, batches by length. Translating random weights, 20 tokens in, exactly
+20 out, vocabulary 10,000 (tiny) or 32,000 (base), float32.
+"""
+import math, os, random, re, statistics, subprocess, sys, tempfile, time
+
+SIZES = {"tiny": (128, 4, 256, 4), "small": (256, 3, 1024, 4), "base": (512, 6, 2048, 8)}
+STEPS, WARM, LIMIT, V = {"tiny": 12, "small": 8, "base": 3}, 2, 2048, 10000
+
+
+def made_text(folder):
+    """Two files of 29,000 lines of 5 to 25 words, as bench.c makes them."""
+    generator = random.Random(1)
+    paths = [os.path.join(folder, name) for name in ("source", "target")]
+    for path in paths:
+        with open(path, "w") as f:
+            for _ in range(29000):
+                f.write(" ".join(f"w{generator.randrange(V)}" for _ in range(generator.randint(5, 25))) + "\n")
+    return paths
+
+
+def torch_training(size, threads, order, source, target):
+    import torch, torch.nn as nn, torch.nn.functional as F
+    torch.set_num_threads(threads); torch.manual_seed(0); random.seed(0); torch.set_flush_denormal(True)
+    d, layers, ff, heads = SIZES[size]
+    steps, vocabulary = STEPS[size], {}
+    ids = lambda line: [4 + vocabulary.setdefault(w, len(vocabulary)) % (V - 4) for w in line.split()]
+    pairs = [(ids(a), ids(b)) for a, b in zip(open(source, encoding="utf-8"), open(target, encoding="utf-8"))]
+    pairs = [p for p in pairs if 0 < len(p[0]) < 100 and 0 < len(p[1]) < 100]
+    random.shuffle(pairs)
+    if order == "bucketed":
+        pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
+    batches, batch, longest = [], [], 0
+    for p in pairs:
+        n = max(longest, len(p[0]) + 1, len(p[1]) + 1)
+        if batch and n * (len(batch) + 1) > LIMIT:
+            batches.append(batch); batch, n = [], max(len(p[0]) + 1, len(p[1]) + 1)
+        batch.append(p); longest = n
+    random.shuffle(batches)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.source, self.target = nn.Embedding(V, d), nn.Embedding(V, d)
+            self.transformer = nn.Transformer(d, heads, layers, layers, ff, 0.1, batch_first=True)
+            self.generator = nn.Linear(d, V); self.generator.weight = self.target.weight
+            position = torch.arange(200)[:, None]; rate = torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
+            table = torch.zeros(200, d); table[:, 0::2] = torch.sin(position * rate); table[:, 1::2] = torch.cos(position * rate)
+            self.register_buffer("table", table); self.dropout = nn.Dropout(0.1)
+
+        def embed(self, embedding, x):
+            return self.dropout(embedding(x) * math.sqrt(d) + self.table[:x.shape[1]])
+
+        def forward(self, source, target):
+            causal = torch.triu(torch.ones(target.shape[1], target.shape[1], dtype=torch.bool), 1)
+            x = self.transformer(self.embed(self.source, source), self.embed(self.target, target), tgt_mask=causal, tgt_is_causal=True,
+                                 src_key_padding_mask=source == 0, tgt_key_padding_mask=target == 0, memory_key_padding_mask=source == 0)
+            return self.generator(x)
+
+    def padded(sequences):
+        n = max(map(len, sequences))
+        return torch.tensor([s + [0] * (n - len(s)) for s in sequences])
+
+    model = Model().train()
+    optimizer = torch.optim.Adam(model.parameters(), 5e-4, (0.9, 0.98), 1e-9, fused=True)
+    total, real = 0, 0
+    for i, batch in enumerate(batches[:steps + WARM]):
+        x = padded([s + [3] for s, _ in batch])
+        reads, wants = padded([[2] + t for _, t in batch]), padded([t + [3] for _, t in batch])
+        start = time.perf_counter()
+        loss = F.cross_entropy(model(x, reads).reshape(-1, V), wants.reshape(-1), ignore_index=0, label_smoothing=0.1)
+        optimizer.zero_grad(set_to_none=True); loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
+        if i >= WARM:
+            total += time.perf_counter() - start
+            real += sum(len(s) + 1 + len(t) + 1 for s, t in batch)
+    return real / total
+
+
+def ct2_translating(size, threads, beam, batch):
+    import numpy as np, ctranslate2
+    from ctranslate2.specs import transformer_spec
+    d, n, ff, h = SIZES[size]
+    v, generator = 32000 if size == "base" else V, np.random.default_rng(0)
+    spec = transformer_spec.TransformerSpec.from_config((n, n), h, pre_norm=False)
+    numbers = lambda *shape: (generator.standard_normal(shape) * 0.05).astype(np.float32)
+
+    def linear(l, out, into): l.weight = numbers(out, into); l.bias = numbers(out)
+    def norm(l): l.gamma = np.ones(d, np.float32); l.beta = np.zeros(d, np.float32)
+
+    spec.encoder.embeddings[0].weight = numbers(v, d); spec.decoder.embeddings.weight = numbers(v, d)
+    spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = True
+    linear(spec.decoder.projection, v, d)
+    for stack in (spec.encoder, spec.decoder):
+        if hasattr(stack, "layer_norm"): norm(stack.layer_norm)
+        for l in stack.layer:
+            linear(l.self_attention.linear[0], 3 * d, d); linear(l.self_attention.linear[1], d, d); norm(l.self_attention.layer_norm)
+            linear(l.ffn.linear_0, ff, d); linear(l.ffn.linear_1, d, ff); norm(l.ffn.layer_norm)
+            if stack is spec.decoder:
+                for i, out in enumerate((d, 2 * d, d)): linear(l.attention.linear[i], out, d)
+                norm(l.attention.layer_norm)
+    words = ["<blank>", "<s>", "</s>", "<unk>"] + [f"w{i}" for i in range(v - 4)]
+    spec.register_source_vocabulary(words); spec.register_target_vocabulary(words)
+    spec.validate(); spec.optimize("float32")
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        translator = ctranslate2.Translator(folder, compute_type="float32", inter_threads=1, intra_threads=threads)
+        random.seed(1)
+        sources = [[f"w{random.randrange(v - 4)}" for _ in range(20)] for _ in range(batch)]
+        run = lambda: translator.translate_batch(sources, beam_size=beam, max_decoding_length=20, min_decoding_length=20, max_batch_size=batch)
+        run(); best = math.inf
+        for _ in range(4):
+            start = time.perf_counter(); answers = run(); best = min(best, time.perf_counter() - start)
+    return sum(len(a.hypotheses[0]) for a in answers) / best
+
+
+def alone(*arguments):
+    """One of the two above in a process of its own."""
+    out = subprocess.run([sys.executable, __file__, "--alone", *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+    return float(out.split()[-1])
+
+
+def ours(bench, *arguments):
+    out = subprocess.run([bench, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+    return float(re.search(r": ([0-9.]+) (?:real|target) tokens/s", out).group(1))
+
+
+def main():
+    if sys.argv[1] == "--alone":
+        kind, *rest = sys.argv[2:]
+        if kind == "torch": print(torch_training(rest[0], int(rest[1]), *rest[2:]))
+        else: print(ct2_translating(rest[0], *map(int, rest[1:])))
+        return
+    bench, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = sys.argv[3:5] if len(sys.argv) > 4 else made_text(folder)
+        lines = [("training " + size, order, 2, ("train", size, 2, order, STEPS[size], "auto", source, target), ("torch", size, 2, order, source, target))
+                 for size, order in (("tiny", "bucketed"), ("tiny", "random"), ("small", "bucketed"), ("base", "bucketed"))]
+        lines += [("translating " + size, f"beam {beam}, batch {batch}", threads, ("translate", size, threads, beam, batch), ("ct2", size, threads, beam, batch))
+                  for size in ("tiny", "base") for beam, batch, threads in ((1, 1, 1), (4, 1, 1), (4, 32, 1), (4, 32, 2))]
+        cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown CPU")
+        print(f"{cpu}; medians of {rounds} turns; tokens/s\n{'':20} {'':18} threads {'ours':>9} {'theirs':>9}  ratio (least .. most)")
+        for name, how, threads, mine, theirs in lines:
+            pairs = [(ours(bench, *mine), alone(*theirs)) for _ in range(rounds)]
+            ratios = sorted(a / b for a, b in pairs)
+            print(f"{name:20} {how:18} {threads:7} {statistics.median(a for a, _ in pairs):9.0f} {statistics.median(b for _, b in pairs):9.0f}"
+                  f"  {statistics.median(ratios):5.2f} ({ratios[0]:.2f} .. {ratios[-1]:.2f})", flush=True)
+
+
+main()
