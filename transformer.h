@@ -3680,6 +3680,31 @@ TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_
         trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold, drop->scale)));
 }
 
+TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
+{
+    trf__v16 sum = trf__set(0);
+    int64_t c;
+    for (c = 0; c < n; c += 16) sum = trf__fma(trf__load_n(a + c, n - c), trf__load_n(b + c, n - c), sum);
+    return trf__sum(sum);
+}
+
+/* One query against keys that lie anywhere: nothing is packed. s: room for m16 numbers. */
+TRF__FN void trf__attention_of_one(const trf__head *h, trf_real *s, int64_t m16, trf_real *out)
+{
+    const trf_real *q = trf__from(h->in->q) + h->span->query * h->in->ldq + h->first;
+    const trf_real *k = trf__from(h->in->k) + h->first, *v = trf__from(h->in->v) + h->first;
+    int64_t i, c, d = h->in->d_head, ld = h->in->ldk;
+    trf_real stats[2];
+    for (i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
+    trf__softmax_row(s, i, m16, h->scale, NULL, stats);
+    for (c = 0; c < d; c += 16) {
+        trf__v16 sum = trf__set(0);
+        for (i = 0; i < h->span->n_key; i++)
+            sum = trf__fma(trf__set(s[i]), trf__load_n(v + h->key_rows[i] * ld + c, d - c), sum);
+        trf__store_n(out + c, sum, d - c);
+    }
+}
+
 TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__attention *a = (const trf__attention *)job;
@@ -3690,6 +3715,10 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     trf__view values;
     trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
+    if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
+        trf__attention_of_one(&h, room.s, room.m16, out);
+        return;
+    }
     trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
     values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
@@ -3739,14 +3768,6 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
     int64_t c;
     for (c = 0; c < m16; c += 16)
         trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)), factor));
-}
-
-TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
-{
-    trf__v16 sum = trf__set(0);
-    int64_t c;
-    for (c = 0; c < n; c += 16) sum = trf__fma(trf__load_n(a + c, n - c), trf__load_n(b + c, n - c), sum);
-    return trf__sum(sum);
 }
 
 /* Queries i0 .. i0 + n - 1: room->ds becomes dS, room->s becomes D. */

@@ -39,6 +39,7 @@ product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < col
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))
 attention scale @@ ops blocks golden @@ h.scale = (trf_real)(1 / sqrt((double)in->d_head)); @@ h.scale = (trf_real)(1 / (double)in->d_head);
+one query without its last numbers @@ search model @@ s[i] = trf__dot(q, k + h->key_rows[i] * ld, d); @@ s[i] = trf__dot(q, k + h->key_rows[i] * ld, d - 1);
 causal mask off by one @@ ops blocks definitions @@ (int64_t)h->span->n_key - h->span->n_query + i + 1 : @@ (int64_t)h->span->n_key - h->span->n_query + i + 2 :
 softmax gradient without its mean @@ ops blocks model @@ trf__sub(trf__load(ds + c), mean)), factor)); @@ trf__load(ds + c)), factor));
 gradient of keys from the weights @@ ops blocks model @@ (dk, ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, ldk, seen, d, n, trf__view_of(room.s,
