@@ -4343,7 +4343,7 @@ typedef struct trf__top_job {
     int64_t slices, rows, columns;      /* rows, columns: of the logits that exist */
     trf_real *z;                        /* (threads, rows, columns) */
     trf_real *sums;                     /* (rows, slices, 2) */
-    trf_real *floor;                    /* (threads, rows) what a worker knows to be too low for the n best of a row */
+    trf_real *floor;                    /* (threads, rows) below it no token is among the n best, as a worker knows */
     trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; -1: no more */
     int32_t *ids;
     int blas;
@@ -4383,8 +4383,8 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
     return found < n ? found + 1 : n;
 }
 
-/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at; the floor rises to
-   the last of n that have been found. */
+/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at; the floor rises
+   to the last of n that have been found. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column, int64_t columns,
                             trf_real *floor)
 {
