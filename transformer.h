@@ -1469,7 +1469,7 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #endif
 
 /* Four numbers whose places change, and sixteen bits a lane: for compilers that know both. */
-#if TRF__VECTOR_BYTES > TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
+#if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
 #define TRF__SHUFFLES 1
 typedef trf_real trf__quad __attribute__((vector_size(4 * TRF__REAL_BYTES)));
 typedef trf__int trf__quad_int __attribute__((vector_size(4 * TRF__REAL_BYTES)));
