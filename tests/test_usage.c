@@ -633,8 +633,10 @@ static void own_memory_and_cancel(void **state)
         FAILS(TRF_E_CANCELLED, trf_train_step(trainer, batch, &report, &err));
         assert_true(hash_state(trainer) == hash);
     }
-    g.asked = g.quit_at = 0;
-    OK(trf_translate_batch(translator, &batch->source, &err));
+    for (i = 0; i < 3; i++) {                           /* what can be recorded is, after the second time */
+        g.asked = g.quit_at = 0;
+        OK(trf_translate_batch(translator, &batch->source, &err));
+    }
     before = g.asked;
     assert_true(before > LONG);                         /* per decoded token */
     for (at = 1; at <= before; at += KIT_ASKS_ONCE ? 1 + before / 16 : 1) {
@@ -1725,6 +1727,7 @@ static void finished_sentences_leave(void **state)
     int32_t ids[10] = {7, 4, 5, 6, 7, 8, 9, 10, 11, 4}, lengths[2] = {1, 9}, i, k, steps[2];
     trf_sequences x = sequences_of(ids, lengths, 2);
     (void)state;
+    if (KIT_ASKS_ONCE) skip();                          /* a GPU that plays ops again does not call them */
     OK(trf_translate_batch(translator, &x, &err));      /* memory, and with it the ops, is settled now */
     true_ops = translator->pass.run.backend;
     spy = *true_ops;
