@@ -668,8 +668,9 @@ typedef struct trf_search {
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
     int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
-                                   would pass 2^31; the rest in turns (memory: trf_translator_memory); default 32 */
-    int32_t max_tokens;         /* and source tokens at a time; default 4096 */
+                                   would pass 2^31; the longest come first, and the place of one that is done goes to
+                                   the next (memory: trf_translator_memory); default 32 */
+    int32_t max_tokens;         /* and source tokens, each counted as long as the longest; default 4096 */
     int32_t threads;            /* as in trf_device */
     trf_hooks hooks;
 } trf_search;
@@ -1951,14 +1952,15 @@ typedef struct trf__span { int32_t query, n_query, key, n_key, sentence; } trf__
 
 /* What both directions of attention read. q: (queries, heads * d_head), k and v: (keys, heads * d_head), with these
    distances between rows. Key i of span s is row key + i, or, with key_rows (the ancestors of a beam in the cache),
-   row key_rows[s * key_stride + i]. causal: query i sees n_key - n_query + i + 1 keys. */
+   row key_rows[s * key_stride + i]. causal: query i sees n_key - n_query + i + 1 keys. With `area` k and v are what
+   `remember` has stored in areas of so many rows, v behind k. */
 typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
     int64_t ldq, ldk;                   /* ldk is that of k and v */
     const trf__span *spans;
     int64_t n_spans, most_queries, most_keys;   /* most: of any span */
     const int32_t *key_rows;            /* or NULL */
-    int64_t key_stride;
+    int64_t key_stride, area;
     int heads, d_head, causal;
     trf__drop drop;                     /* on the weights */
 } trf__attention_in;
@@ -2089,30 +2091,35 @@ typedef struct trf__ancestors {
     int64_t rows, stride;
 } trf__ancestors;
 
-/* cache[slots[r]] = fresh[r], of `width` numbers each; slot -1: row r is nobody's. */
+/* cache[slots[r]] = fresh[r], of `width` numbers each, keys and values; slot -1: row r is nobody's. area: 0, or a
+   multiple of 16; what is remembered for many tokens comes in areas of so many slots, and within one the backend may
+   store it as its attention will read it. */
 typedef struct trf__remember {
     trf__act *cache;
     const trf__act *fresh;
     const int32_t *slots;
-    int64_t rows, width;
+    int64_t rows, width, area;
 } trf__remember;
 
-/* Where a round of searches is: rows and sentences that live, tokens they have read, candidates they want. */
+/* Where a round of searches is: rows and sentences that live, the column of the cache that their token goes into, and
+   candidates they want. */
 typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress;
 
 /* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token are lined up, first
-   those that live, then empty ones up to `rows`. first: nothing has been read yet, all sentences begin. */
+   those that live, then empty ones up to `rows`. Or `begin` sentences that arrive begin, behind those that live. */
 typedef struct trf__advance {
-    struct trf__beam *beams;
-    int32_t *live, *starts;             /* per live sentence: which one, and its first row */
-    const trf__span *sources;           /* per sentence: its rows of the encoder */
+    struct trf__beam *beams;            /* per place */
+    trf__span *sources;                 /* per place: rows of the encoder */
+    int32_t *live, *starts;             /* per live sentence: its place, and its first row */
     trf__progress *progress;
+    const struct trf__arrival *arrivals;
     const double *log_probabilities;    /* (rows, wanted) what `top` has found, and its ids */
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
     trf__span *self, *cross;            /* per row; per live sentence, NULL without sources */
-    int64_t wanted, rows, n_cross, n_rows;      /* n_cross: places in cross; n_rows: slots per token in the cache */
-    int32_t start, first;               /* start: the id that is read first */
+    int64_t wanted, rows, n_cross;      /* n_cross: how many there are in cross */
+    int64_t n_rows, columns;            /* of the cache: slots of a token; tokens, whose oldest one is replaced */
+    int32_t start, begin;               /* start: the id that is read first */
 } trf__advance;
 
 /* Makes the copy of the parameter (out, in) at `offset` of an arena of weights, if it wants one of such; the copies
@@ -2572,38 +2579,59 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
 
 // >>line-up        what each row reads next, after every sentence has chosen: see >>translate
 
-/* Sentence number k of the live ones chooses, or, at first, begins. */
-TRF__BOTH void trf__advance_sentence(const trf__advance *a, int32_t k)
+/* A sentence that begins, and the place it takes. */
+typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
+
+/* Sentence number k of the live ones chooses, or begins. Returns its place. */
+TRF__BOTH int32_t trf__advance_sentence(const trf__advance *a, int32_t k)
 {
-    trf__beam *beam = &a->beams[a->live[k]];
-    int64_t at = a->starts[k] * a->wanted;
-    if (a->first) trf__beam_open(beam);
-    else trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted, trf__beam_wanted(beam).count);
+    const trf__arrival *arrival = a->arrivals + (k - a->progress->n_live);
+    int32_t place = a->begin ? arrival->place : a->live[k];
+    trf__beam *beam = &a->beams[place];
+    int64_t at = a->begin ? 0 : a->starts[k] * a->wanted;
+    if (a->begin) {
+        *beam = arrival->beam;
+        a->sources[place] = arrival->source;
+        trf__beam_open(beam);
+    } else trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted,
+                             trf__beam_wanted(beam).count);
+    return place;
 }
 
-/* It is live sentence number `place` from now on, and its rows are `row` ..; they were `before` ... `at` tokens have
-   been read. */
-TRF__BOTH void trf__advance_rows(const trf__advance *a, int32_t sentence, int32_t place, int32_t row, int32_t before,
+/* The sentence of this place is live sentence number k from now on, and its rows are `row` ..; they were `before` ...
+   Their token goes into column `at` of the cache. */
+TRF__BOTH void trf__advance_rows(const trf__advance *a, int32_t place, int32_t k, int32_t row, int32_t before,
                                  int32_t at)
 {
-    const trf__beam *beam = &a->beams[sentence];
+    const trf__beam *beam = &a->beams[place];
     int32_t forced = trf__beam_wanted(beam).forced, j;
-    a->live[place] = sentence;
-    a->starts[place] = row;
+    a->live[k] = place;
+    a->starts[k] = row;
     if (a->cross) {
-        a->cross[place] = a->sources[sentence];
-        a->cross[place].query = row;
-        a->cross[place].n_query = beam->live;
+        a->cross[k] = a->sources[place];
+        a->cross[k].query = row;
+        a->cross[k].n_query = beam->live;
     }
     for (j = 0; j < beam->live; j++) {
-        trf__span span = { row + j, 1, 0, at + 1, 0 };
+        trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
         a->self[row + j] = span;
-        a->ids[row + j] = a->first ? a->start : trf__beam_tokens(beam)[j];
-        a->parents[row + j] = a->first ? 0 : before + trf__beam_parents(beam)[j];
-        a->position[row + j] = at;
+        a->ids[row + j] = a->begin ? a->start : trf__beam_tokens(beam)[j];
+        a->parents[row + j] = a->begin ? 0 : before + trf__beam_parents(beam)[j];
+        a->position[row + j] = beam->n;
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
     }
+}
+
+/* How it stands before a token is chosen, or sentences begin: none is lined up, or all that live. */
+TRF__BOTH trf__progress trf__advance_from(const trf__advance *a)
+{
+    trf__progress now = *a->progress;
+    if (a->begin) return now;
+    now.rows = now.n_live = 0;
+    now.wanted = 1;
+    now.at = now.at + 1 < a->columns ? now.at + 1 : 0;
+    return now;
 }
 
 /* Row r is nobody's: it reads nothing, sees nothing and is not kept. */
@@ -2727,6 +2755,11 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 // (tools/bench.md); the large ones go to CBLAS elsewhere.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
 
+#if TRF__GNU
+#define TRF__PREFETCH(p) __builtin_prefetch(p)
+#else
+#define TRF__PREFETCH(p) (void)(p)
+#endif
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
 #elif TRF__GNU && !defined(__CUDACC__)      /* nvcc does not know it */
@@ -2782,10 +2815,10 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. */
+   columns. Meanwhile the panels at `next` come into the cache. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *bias, \
-                               trf_real *c, int64_t n_last) \
+TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
+                               const trf_real *bias, trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
@@ -2798,6 +2831,7 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
         TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
+        TRF__UNROLL for (p = 0; p < P; p++) TRF__PREFETCH(next + p * b_panel + t * b_step); \
         TRF__UNROLL for (r = 0; r < R; r++) { \
             trf__v16 value = trf__set(a[r * a_row + t * a_step]); \
             TRF__UNROLL for (p = 0; p < P; p++) sum[r][p] = trf__fma(value, column[p], sum[r][p]); \
@@ -2817,23 +2851,25 @@ TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
     return p->strip ? i / TRF__STRIP * p->strip + i % TRF__STRIP : i * p->a.row;
 }
 
-/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A meet them. */
+/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A meet them; if those
+   are few, each panel is read once, from its beginning to its end. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i, k = p.k, done;
-    for (done = 0; done == 0 || done < k; done += TRF__DEEP) {
-        p.k = trf__min64(TRF__DEEP, k - done);
+    int64_t j, i, k = p.k, done, deep = p.m > TRF__MM_ROWS ? TRF__DEEP : trf__max64(1, k);
+    for (done = 0; done == 0 || done < k; done += deep) {
+        p.k = trf__min64(deep, k - done);
         for (j = 0; j < p.n; ) {
             int two = TRF__MM_PANELS == 2 && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
+                const trf_real *next = i == 0 && j + width < p.n ? b + trf__ceil_div(width, 16) * p.b.column : b;
                 trf_real *c = p.c + i * p.ldc + j;
                 switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
 #define CASE(R) \
-                case R: trf__mm_##R##_1(&p, a, b, bias, c, last); break; \
-                case R + 8: trf__mm_##R##_2(&p, a, b, bias, c, last); break;
+                case R: trf__mm_##R##_1(&p, a, b, next, bias, c, last); break; \
+                case R + 8: trf__mm_##R##_2(&p, a, b, next, bias, c, last); break;
                 CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #undef CASE
                 default: break;
@@ -3555,7 +3591,7 @@ TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
 }
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
-TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
+TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
 {
     int64_t i, c, d = h->in->d_head, k;
     for (i = 0; i < m16; i += 4) {
@@ -3568,6 +3604,7 @@ TRF__FN void trf__keys_transposed(trf_real *to, const trf__act *x, const trf__he
         }
         for (; c < d; c++) for (k = 0; k < 4; k++) to[c * m16 + i + k] = from[k] ? from[k][c] : 0;
     }
+    return trf__view_of(to, m16, 16);
 }
 
 /* n rows of x, this head's columns, padded with zeros to d16. */
@@ -3632,14 +3669,15 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* Rows i0 .. i0 + n - 1 of P into room->s. known, kept: the op's statistics, to follow or to fill; or NULL. */
-TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_room *room, const trf_real *known,
-                                 trf_real *kept, int64_t i0, int64_t n)
+/* Rows i0 .. i0 + n - 1 of P into room->s; keys: turned. known, kept: the op's statistics, to follow or to fill; or
+   NULL. */
+TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_room *room, trf__view keys,
+                                 const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
     int64_t i, query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
-    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head, trf__view_of(q, h->in->ldq, 1),
-                            trf__view_of(room->kt, room->m16, 16), 0));
+    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head, trf__view_of(q, h->in->ldq, 1), keys,
+                            0));
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
@@ -3711,20 +3749,26 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     trf__head h = trf__head_of(&a->in, tile);
     int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
+    const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_room room;
-    trf__view values;
+    trf__view keys, values;
     trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
         trf__attention_of_one(&h, room.s, room.m16, out);
         return;
     }
-    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
-    values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
+    if (a->in.area) {
+        keys = trf__view_of(stored + h.first * a->in.area, a->in.area, 16);
+        values = trf__rows_as_panels(room.v, stored + ldo * a->in.area + h.first, ldo, h.span->n_key, d, room.d16);
+    } else {
+        keys = trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
+        values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
+    }
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0), seen = trf__keys_seen(&h, i0 + n - 1);
         int64_t seen16 = trf__round_up(seen, 16);
-        trf__attention_rows(&h, &room, NULL, a->stats, i0, n);
+        trf__attention_rows(&h, &room, keys, NULL, a->stats, i0, n);
         if (trf__dropping(run, &a->in.drop)) {
             trf__attention_bits(run, &h, room.bits, i0, n, seen16 / 8);
             for (i = 0; i < n; i++)
@@ -3747,8 +3791,7 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
     int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key, n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
     trf__attention_room room;
     trf__attention_cut(&room, trf__scratch(run, worker), m, a->in.d_head);
-    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
-    trf__attention_rows(&h, &room, NULL, NULL, i0, n);
+    trf__attention_rows(&h, &room, trf__keys_transposed(room.kt, a->in.k, &h, room.m16), NULL, NULL, i0, n);
     for (i = 0; i < n; i++)
         memcpy(a->weights + (i0 + i) * m, room.s + i * room.m16, (size_t)m * sizeof *a->weights);
 }
@@ -3779,7 +3822,7 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
     int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
-    trf__attention_rows(h, room, a->stats, NULL, i0, n);
+    trf__attention_rows(h, room, trf__view_of(room->kt, room->m16, 16), a->stats, NULL, i0, n);
     trf__mm(trf__product_of(room->ds, room->m16, n, room->m16, d, trf__view_of(dout, ldo, 1),
                             trf__view_of(room->vt, room->m16, 16), 0));
     if (dropping) trf__attention_bits(run, h, room->bits, i0, n, seen16 / 8);
@@ -4036,15 +4079,22 @@ typedef struct trf__loss_job {
     int32_t *hit;
 } trf__loss_job;
 
-/* Maximum of n numbers, and the sum of exp(z - maximum). */
-TRF__FN trf_real trf__log_sum(const trf_real *z, int64_t n, trf_real *maximum)
+TRF__FN trf_real trf__most_of(const trf_real *z, int64_t n)
 {
-    trf__v16 top = trf__set(-(trf_real)FLT_MAX), sum = trf__set(0), m;
+    trf__v16 top = trf__set(-(trf_real)FLT_MAX);
+    trf_real most;
+    int64_t c;
+    for (c = 0; c + 16 <= n; c += 16) top = trf__max(top, trf__load(z + c));
+    most = trf__max_lane(top);
+    for (; c < n; c++) if (most < z[c]) most = z[c];
+    return most;
+}
+
+/* The sum of exp(z - maximum). */
+TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 sum = trf__set(0), m = trf__set(maximum);
     int64_t c, whole = n / 16 * 16;
-    for (c = 0; c < whole; c += 16) top = trf__max(top, trf__load(z + c));
-    *maximum = trf__max_lane(top);
-    for (; c < n; c++) if (*maximum < z[c]) *maximum = z[c];
-    m = trf__set(*maximum);
     for (c = 0; c < whole; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
     if (whole < n) {    /* behind the end stand zeros, which may be far above the maximum */
         trf__v16 below = trf__min(trf__sub(trf__load_n(z + whole, n - whole), m), trf__set(0));
@@ -4067,7 +4117,8 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
         memset(z, 0, (size_t)n * sizeof *z);
         return;
     }
-    sum = trf__log_sum(z, n, &maximum);
+    maximum = trf__most_of(z, n);
+    sum = trf__exp_sum(z, n, maximum);
     log_sum = trf__ln((double)sum);
     off = trf__set((trf_real)TRF__SMALL);
     m = trf__set(-maximum * (trf_real)TRF__SMALL);
@@ -4336,7 +4387,7 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 // Logits exist for TRF__TOP_ROWS rows and a slice of the vocabulary at a time, in a cache. What a slice leaves behind
 // is its maximum, its sum of exponentials and its n best; then the slices of a row are put together, in their order.
 
-enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024 };
+enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_FEW = 32 };
 
 typedef struct trf__top_job {
     const trf__top *t;
@@ -4383,8 +4434,8 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
     return found < n ? found + 1 : n;
 }
 
-/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at; the floor rises
-   to the last of n that have been found. */
+/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at, TRF__TOP_FEW at a
+   time; the floor rises to the last of n that have been found. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column, int64_t columns,
                             trf_real *floor)
 {
@@ -4392,15 +4443,19 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
     int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
     int32_t *ids = j->ids + at * t->n;
-    trf_real *best = j->best + at * t->n;
+    trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_FEW];
     if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
-    j->sums[2 * at + 1] = trf__log_sum(z, columns, &j->sums[2 * at]);
+    for (c = 0; c < columns; c += TRF__TOP_FEW)
+        most[c / TRF__TOP_FEW] = trf__most_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
+    j->sums[2 * at] = trf__most_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
+    j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
-    for (c = 0; only < 0 && c < columns; c += 16) {
-        if (c + 16 <= columns && trf__max_lane(trf__load(z + c)) < *floor) continue;
-        for (i = c; i < trf__min64(columns, c + 16); i++) {
+    for (c = 0; only < 0 && c < columns; c += TRF__TOP_FEW) {
+        if (most[c / TRF__TOP_FEW] < *floor) continue;
+        for (i = c; i < trf__min64(columns, c + TRF__TOP_FEW); i++) {
             int32_t id = (int32_t)(column + i);
+            if (z[i] < *floor) continue;
             if (id != t->banned[0] && id != t->banned[1] && id != without && z[i] > -(trf_real)HUGE_VAL)
                 found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
@@ -4484,30 +4539,38 @@ TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
     }
 }
 
+/* In an area keys are turned, as attention multiplies by them, and values follow: (width / 2, area), then
+   (area, width / 2). */
 TRF__FN void trf__cpu_remember(const trf__run *run, const trf__remember *j)
 {
-    int64_t r;
+    int64_t r, c, half = j->width / 2;
     (void)run;
-    for (r = 0; r < j->rows; r++)
-        if (j->slots[r] >= 0)
-            memcpy(trf__to(j->cache) + j->slots[r] * j->width, trf__from(j->fresh) + r * j->width,
-                   (size_t)j->width * sizeof(trf_real));
+    for (r = 0; r < j->rows; r++) {
+        const trf_real *from = trf__from(j->fresh) + r * j->width;
+        int64_t slot = j->slots[r], i = j->area ? slot % j->area : 0;
+        trf_real *to;
+        if (slot < 0) continue;
+        to = trf__to(j->cache) + (slot - i) * j->width;
+        if (!j->area) { memcpy(to, from, (size_t)j->width * sizeof *to); continue; }
+        for (c = 0; c < half; c++) to[c * j->area + i] = from[c];
+        memcpy(to + half * (j->area + i), from + half, (size_t)half * sizeof *to);
+    }
 }
 
 // >>advance
 
 TRF__FN void trf__cpu_advance(const trf__run *run, const trf__advance *a)
 {
-    trf__progress now = { 0, 0, a->first ? 0 : a->progress->at + 1, 1 };
-    int32_t k, n = a->progress->n_live;
+    trf__progress now = trf__advance_from(a);
+    int32_t k = now.n_live, end = a->progress->n_live + a->begin;
     int64_t r;
     (void)run;
-    for (k = 0; k < n; k++) {
-        const trf__beam *beam = &a->beams[a->live[k]];
-        trf__advance_sentence(a, k);
+    for (; k < end; k++) {
+        int32_t before = a->begin ? 0 : a->starts[k], place = trf__advance_sentence(a, k);
+        const trf__beam *beam = &a->beams[place];
         if (beam->live == 0) continue;
         now.wanted = (int32_t)trf__max64(now.wanted, trf__beam_wanted(beam).count);
-        trf__advance_rows(a, a->live[k], now.n_live++, now.rows, a->starts[k], now.at);
+        trf__advance_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
     for (r = now.rows; r < a->rows; r++) trf__advance_nobody(a, r);
@@ -6467,29 +6530,28 @@ TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
 
 // >>cuda-advance
 
-/* One block, a thread a sentence: each runs its search; a sentence's place is behind those of lower threads. */
+/* One block, a thread a sentence: each runs its search; its rows are behind those of lower threads. */
 TRF__KERNEL void trf__gpu_advance(trf__advance a)
 {
     TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
-    trf__progress now = { 0, 0, a.first ? 0 : a.progress->at + 1, 1 };
-    int32_t n = a.progress->n_live;
-    for (int32_t k0 = 0; k0 < n; k0 += TRF__CUDA_THREADS) {
-        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, sentence = 0, before = 0, place = now.n_live, row = now.rows;
-        if (k < n) {
-            sentence = a.live[k];
-            before = a.starts[k];
-            trf__advance_sentence(&a, k);
-            live = a.beams[sentence].live;
+    trf__progress now = trf__advance_from(&a);
+    int32_t end = a.progress->n_live + a.begin;
+    for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
+        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live, row = now.rows;
+        if (k < end) {
+            before = a.begin ? 0 : a.starts[k];
+            place = trf__advance_sentence(&a, k);
+            live = a.beams[place].live;
         }
         rows[threadIdx.x] = live;
         __syncthreads();
         for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
-            if (t == (int32_t)threadIdx.x) { place = now.n_live; row = now.rows; }
+            if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
             now.n_live += rows[t] > 0;
             now.rows += rows[t];
         }
         __syncthreads();                /* all have read their place before anybody takes another's */
-        if (live > 0) trf__advance_rows(&a, sentence, place, row, before, now.at);
+        if (live > 0) trf__advance_rows(&a, place, number, row, before, now.at);
     }
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__advance_nobody(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
@@ -8345,7 +8407,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
     if (sub->slots) {
         trf__remember r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
-        r.rows = sub->memory_rows; r.width = 2 * d;
+        r.rows = sub->memory_rows; r.width = 2 * d; r.area = 0;
         run->backend->remember(run, &r);
     }
     run->backend->attention(run, &a);
@@ -8471,7 +8533,7 @@ typedef struct trf__stack {
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
     trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
-    int64_t self_layer, cross_layer;
+    int64_t self_layer, cross_layer, area;      /* area: of a sentence's cross keys and values */
     const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
     int64_t stride;
 } trf__cache;
@@ -9136,7 +9198,10 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.drop = layer->inner_drop;
     sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
     sub.memory = sub.fresh = layer->memory;
-    if (cache && cross) sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
+    if (cache && cross) {
+        sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
+        sub.attention.area = cache->area;
+    }
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
         sub.fresh = trf__act_at(&pass->run, sub.wide, stack->rows * c->d_model);    /* behind the queries */
@@ -10047,49 +10112,59 @@ TRF_API trf_search trf_search_defaults(void)
 //
 //   rows       the live hypotheses of all sentences still searched, sentence after sentence
 //   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows of
-//              step t stand at slots t * n_rows + row
+//              step t stand at slots t * n_rows + row, and after `length` steps take the place of the oldest ones
 //   ancestors  per row: the slots of its own history, one per position. When search re-orders hypotheses,
 //              these lists move, the cache never does:
 //
 //              step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
 //              [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
 //
-//   memory     per decoder layer: keys and values of the encoded sources, (source rows, 2d), made once and
-//              shared by all hypotheses of a sentence, whose queries are one span of >>attention
+//   memory     per decoder layer: keys and values of the encoded sources, an area of (rows, 2d) for each place
+//              that a sentence may take, made once and shared by all its hypotheses
 //
 // A token is the decoder's half of >>forward over the live rows, one new token each, with this cache; then every
 // sentence's beam chooses (>>beam) and the rows are lined up again (>>line-up). All of it is the device's: the host
-// asks for tokens, and looks from time to time how many rows still live: a sentence that is done leaves. At the end
-// the beams come to the host, which reads the answers out of them. Memory grows to what the calls bring.
+// asks for tokens, and looks from time to time which sentences still live. One that is done leaves: its beam comes to
+// the host, which reads the answers out of it, and its place goes to one that waits. Memory grows to what the calls
+// bring.
 // -----------------------------------------------------------------------------------------------
 
-/* A round of searches: on the device, and, made and read there, on the host. */
+/* What host and device tell each other about a round of searches, on either: first what comes to the host. */
 typedef struct trf__searches {
+    int32_t *live;                              /* the places of sentences still searched */
     trf__progress *progress;
-    trf__beam *beams;
-    trf__span *sources;                         /* rows of each sentence's source */
-    int32_t *live, *starts;                     /* the sentences still searched, and the first row of each */
-    int32_t *prefixes;                          /* of all sentences, one after another */
+    trf__arrival *arrivals;
+    int32_t *slots;                             /* in memory, for each row of arriving sources */
+    int32_t *prefixes;                          /* (places, length) */
 } trf__searches;
+
+/* A sentence of a call: its number, where its ids begin, and what counts of its length. */
+typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
 
 /* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
 typedef struct trf__hypotheses {
-    int64_t n_sentences, length, source_rows;   /* of this round: sentences; most tokens read; rows of the encoder */
-    int64_t n_rows;                             /* n_sentences * beam */
+    int64_t n_places, length, area;             /* of this round: sentences; most tokens read; rows of a source */
+    int64_t n_rows;                             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache cache;                           /* (layers, length * n_rows, 2d) and (layers, source_rows, 2d) */
+    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places * area, 2d) */
     int32_t *ancestors[2];                      /* (n_rows, length), this token's and the next one's */
     trf__lists lists;                           /* (n_rows) what is read next */
     void *top_room;
     char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
     trf__searches there;
+    trf__beam *beams;                           /* those, and the rest, per place */
     char *beam_memory;                          /* beam_bytes each */
     size_t beam_bytes;
+    trf__span *sources;
+    int32_t *starts;                            /* per live sentence: its first row */
     /* on the host */
     trf__searches here;
-    char *beams_read;                           /* beam_memory, where that is out of reach */
+    trf__beam *beams_read;                      /* beams and beam_memory of those that are done, out of reach there */
+    char *memory_read;
+    int32_t *sentence, *alive;                  /* per place: whose it is, or -1; and whether that one lives */
+    int32_t *ids, *lengths;                     /* of the sources that arrive */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -10106,6 +10181,8 @@ struct trf_translator {
     int32_t *ids; int64_t ids_capacity, n_ids;
     int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
     int32_t *text_ids; int64_t text_ids_capacity;
+    trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
+    const void **order; int64_t order_capacity;         /* the longest first */
     int32_t n_sentences;
 };
 
@@ -10114,32 +10191,32 @@ TRF__FN int64_t trf__most_candidates(const trf_search *s) { return (int64_t)s->b
 
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
 {
+    x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
     x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
-    x->beams = (trf__beam *)trf__take(cursor, h->n_sentences, sizeof(trf__beam));
-    x->sources = (trf__span *)trf__take(cursor, h->n_sentences, sizeof(trf__span));
-    x->live = (int32_t *)trf__take(cursor, h->n_sentences, sizeof(int32_t));
-    x->starts = (int32_t *)trf__take(cursor, h->n_sentences, sizeof(int32_t));
-    x->prefixes = (int32_t *)trf__take(cursor, h->n_sentences * h->length, sizeof(int32_t));
+    x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
+    x->slots = (int32_t *)trf__take(cursor, h->n_places * h->area, sizeof(int32_t));
+    x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
 /* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops), as
    long as slots have numbers. */
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
-    int64_t n = run->backend->fill(run, h->n_sentences) * s->beam, width = 2 * (int64_t)c->d_model;
+    int64_t n = run->backend->fill(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
     int64_t length = run->backend->fill(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__most_candidates(s), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
-    int i;
-    if (n > INT32_MAX / length) { n = h->n_sentences * s->beam; length = h->length; }
+    int i, on_host = run->backend->on_host;
+    if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
     h->n_rows = n;
-    h->n_sentences = n / s->beam;
+    h->n_places = n / s->beam;
     h->length = length;
-    h->source_rows = run->backend->fill(run, h->source_rows);
+    h->area = trf__round_up(h->area, 16);
+    h->cache.area = h->area;
     h->cache.self_layer = h->length * n * width;
-    h->cache.cross_layer = h->source_rows * width;
+    h->cache.cross_layer = h->n_places * h->area * width;
     h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
     h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
                                            trf__bytes(h->cache.cross_layer, run->element));
@@ -10150,31 +10227,39 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
-    l->cross = (trf__span *)trf__take(&device, h->n_sentences, sizeof(trf__span));
+    l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
     h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab,
                                                                trf__most_candidates(s)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
-    h->beam_memory = (char *)trf__take(&device, h->n_sentences, h->beam_bytes);
+    h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
+    h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
+    h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
     trf__take_searches(&device, &h->there, h);
     trf__take_searches(&host, &h->here, h);
-    h->beams_read = (char *)trf__take(&host, run->backend->on_host ? 0 : h->n_sentences, h->beam_bytes);
+    h->beams_read = (trf__beam *)trf__take(&host, on_host ? 0 : h->n_places, sizeof(trf__beam));
+    h->memory_read = (char *)trf__take(&host, on_host ? 0 : h->n_places, h->beam_bytes);
+    h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->ids = (int32_t *)trf__take(&host, h->n_places * h->area, sizeof(int32_t));
+    h->lengths = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
 
-/* Lays everything out for a round: so many sentences, answers of `length` tokens, `source_rows` encoder rows. Nothing
-   in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too small. On failure
-   nothing has changed. */
-TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t sentences, int64_t length, int64_t source_rows,
+/* Lays everything out for a round: places for so many sentences, answers of `length` tokens, sources of up to `area`
+   rows. Nothing in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too
+   small. On failure nothing has changed. */
+TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length, int64_t area,
                                            trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     trf__hypotheses old = t->hypotheses, h;
     TRF__ZERO(h);
-    h.n_sentences = sentences;
+    h.n_places = places;
     h.length = length;
-    h.source_rows = source_rows;
+    h.area = area;
     trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -10218,6 +10303,8 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
     trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
+    trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
+    trf__free(&hooks, t->order, trf__bytes(t->order_capacity, sizeof *t->order));
     trf__free(&hooks, t, sizeof *t);
 }
 
@@ -10268,21 +10355,21 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 // Each row is a sequence of one query, whose keys are its ancestors; all rows of a sentence ask the rows of its
 // source.
 
-/* The op that lets all sentences choose, or begin. */
-TRF__FN trf__advance trf__advance_of(const trf_translator *t, int64_t wanted, int first)
+/* The op that lets all sentences choose, or `begin` of them begin. */
+TRF__FN trf__advance trf__advance_of(const trf_translator *t, int64_t wanted, int32_t begin)
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
     trf__advance a;
-    a.beams = h->there.beams; a.live = h->there.live; a.starts = h->there.starts;
-    a.sources = h->there.sources; a.progress = h->there.progress;
+    a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
+    a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
     a.found = (const int32_t *)(const void *)(a.log_probabilities + stack->rows * wanted);
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
-    a.start = trf__start_id(&t->model->config); a.first = first;
+    a.columns = h->length; a.start = trf__start_id(&t->model->config); a.begin = begin;
     return a;
 }
 
@@ -10319,16 +10406,19 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 
 // >>rounds         sentences searched together
 //
-// A call's sentences are taken in rounds of at most max_sentences and max_tokens, and of no more than the cache has
-// slots for: they are numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) A round:
-// encode, then until no row is live: decode a token for all rows (>>decode), let every sentence's beam choose
-// (>>beam), line the rows up again; then store the answers.
+// A call's sentences are taken the longest first, in rounds. A round has places for as many of its longest as
+// max_sentences and max_tokens allow, and no more than the cache has slots for: they are numbered by int32_t. (One
+// sentence cannot need them all: 1,024 rows of 2^20 tokens.) Until none lives and none waits: take in those that
+// wait, if there is room, and encode their sources; decode a token for all rows (>>decode), let every sentence's beam
+// choose (>>beam), line the rows up again; store the answers of those that are done. Where those that wait are so
+// short that there could be twice as many places, the next round begins.
 
-/* A round: sentences first .. first + n - 1 of the call. Sources or prefixes that there are none of have count 0. */
+/* A round: sentences number first .. end - 1 in their order. */
 typedef struct trf__round {
-    trf_sequences sources, prefixes;
-    int32_t first, n;
-    int64_t source_rows, longest_source, longest;   /* longest: most tokens of an answer, at least 1 */
+    const trf_sequences *sources, *prefixes;        /* of the call, or NULL */
+    int32_t first, end, next;                       /* next: the first that waits */
+    int32_t n, taken;                               /* places, and how many of them are */
+    int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
 } trf__round;
 
 /* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no prefix. */
@@ -10345,62 +10435,80 @@ TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && 
 TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
 {
     trf__limits need;
-    need.source_rows = round->source_rows;
+    need.source_rows = round->n * round->longest_source;
     need.target_rows = need.sentences = (int64_t)round->n * s->beam;
     need.longest = trf__max64(round->longest + 1, round->longest_source);
     return need;
 }
 
-/* Makes room for the round, encodes its sources, and projects the keys and values that every token will read. */
-TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, trf_error *err)
+/* Makes room for the round. */
+TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
+    trf__progress nothing = { 0, 0, 0, 1 };
     trf__limits need = trf__round_limits(round, &t->search);
-    trf__pass *pass = &t->pass;
-    trf_batch batch;
+    trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__pass_reserve(pass, &need, err));
-    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, need.source_rows, err));
-    if (!trf__has_source(c)) return TRF_OK;
-    TRF__ZERO(batch);
-    batch.source = round->sources;
-    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
-    memcpy(t->hypotheses.here.sources, pass->encoder.host.self, trf__bytes(round->n, sizeof(trf__span)));
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    for (i = 0; i < c->decoder_layers; i++) {
-        trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
-        sub.fresh = trf__act_at(&pass->run, t->hypotheses.cache.cross, i * t->hypotheses.cache.cross_layer);
-        trf__project_memory(&pass->run, &sub, pass->encoder.out);
-    }
+    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *h->here.progress = nothing;
+    for (i = 0; i < round->n; i++) h->sentence[i] = -1;
     return TRF_OK;
 }
 
-/* Tells the device the sentences of a round, and begins their searches. */
-TRF__FN void trf__round_begin(trf_translator *t, const trf__round *round)
+/* Sentence w arrives at a place; its source is number `k` of those that arrive with it, in rows from `row` on.
+   Returns the row behind them. */
+TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, const trf__pending *w, int32_t place,
+                                   int32_t k, int64_t row)
 {
     const trf_config *c = &t->model->config;
-    const trf__run *run = &t->pass.run;
     trf__hypotheses *h = &t->hypotheses;
-    trf__searches *x = &h->here;
-    trf__progress progress = { 0, round->n, 0, 1 };
-    int64_t n_ids = 0;
+    trf__arrival *arrival = &h->here.arrivals[k];
+    int32_t n_source = trf__length_of(round->sources, w->sentence), i;
+    int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
+    int32_t rows = round->sources ? n_source + c->source_eos : 0;
+    int64_t at = place * h->length;
+    TRF__ZERO(*arrival);
+    arrival->place = place;
+    arrival->source.key = (int32_t)(place * h->area);
+    arrival->source.n_key = rows;
+    trf__beam_layout(&arrival->beam, &t->search, (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source, n_prefix),
+                       h->there.prefixes + at, n_prefix, c->eos, c->target_vocab - 2);  /* never pad and bos */
+    if (!trf__has_source(c))
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix, INT32_MAX);
+    if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix, (size_t)n_prefix * sizeof(int32_t));
+    if (n_source) memcpy(h->ids + row - k * c->source_eos, round->sources->ids + w->source,
+                         (size_t)n_source * sizeof(int32_t));
+    h->lengths[k] = n_source;
+    for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
+    h->sentence[place] = w->sentence;
+    return row + rows;
+}
+
+/* Encodes the sources of n sentences that arrive, and remembers the keys and values that every token will read. */
+TRF__FN trf_status trf__round_encode(trf_translator *t, int32_t n, trf_error *err)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    trf__pass *pass = &t->pass;
+    trf_batch batch;
     int32_t i;
-    *x->progress = progress;
-    for (i = 0; i < round->n; i++) {
-        int32_t n_prefix = trf__length_of(&round->prefixes, i);
-        int64_t limit = trf__answer_limit(c, &t->search, trf__length_of(&round->sources, i), n_prefix);
-        trf__beam *beam = &x->beams[i];
-        trf__beam_layout(beam, &t->search, (int32_t)h->length, h->beam_memory + (size_t)i * h->beam_bytes);
-        trf__beam_sentence(beam, (int32_t)limit, h->there.prefixes + n_ids, n_prefix, c->eos,
-                           c->target_vocab - 2);        /* pad and bos are never chosen */
-        if (!trf__has_source(c)) beam->least = (int32_t)trf__min64((int64_t)beam->least + n_prefix, INT32_MAX);
-        if (n_prefix) memcpy(x->prefixes + n_ids, round->prefixes.ids + n_ids, (size_t)n_prefix * sizeof(int32_t));
-        n_ids += n_prefix;
-        x->live[i] = i;
-        x->starts[i] = 0;
+    TRF__ZERO(batch);
+    batch.source.ids = h->ids;
+    batch.source.lengths = h->lengths;
+    batch.source.count = n;
+    pass->cache = NULL;
+    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    for (i = 0; i < t->model->config.decoder_layers; i++) {
+        trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
+        trf__remember r;
+        trf__project_memory(&pass->run, &sub, pass->encoder.out);
+        r.cache = trf__act_at(&pass->run, h->cache.cross, i * h->cache.cross_layer);
+        r.fresh = sub.fresh; r.slots = h->there.slots;
+        r.rows = sub.memory_rows; r.width = 2 * sub.d; r.area = h->area;
+        pass->run.backend->remember(&pass->run, &r);
     }
-    run->backend->upload(run, h->there.progress, x->progress,
-                         (size_t)((char *)(x->prefixes + n_ids) - (char *)x->progress));
+    return TRF_OK;
 }
 
 /* As many rows as there is room for, in the lists and in the activations. */
@@ -10409,17 +10517,91 @@ TRF__FN int64_t trf__round_places(const trf_translator *t)
     return trf__min64(t->hypotheses.n_rows, t->pass.limits.target_rows);
 }
 
+/* Takes in as many sentences that wait as there are places, and begins their searches. */
+TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__hypotheses *h = &t->hypotheses;
+    trf__stack *stack = &t->pass.decoder;
+    trf__searches *x = &h->here;
+    char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals, *end = (char *)(void *)x->prefixes;
+    int32_t n = 0, place;
+    int64_t rows = 0;
+    trf__advance begin;
+    for (place = 0; place < round->n && round->next < round->end; place++)
+        if (h->sentence[place] < 0)
+            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++], place, n++, rows);
+    if (round->taken == 0 && round->next - n == round->first) from = (char *)(void *)x->progress;
+    if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
+    round->taken += n;
+    run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from, (size_t)(end - from));
+    if (round->sources) TRF__TRY(trf__round_encode(t, n, err));
+    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
+    t->pass.cache = &h->cache;
+    stack->rows = trf__round_places(t);
+    stack->n_cross = round->sources ? h->n_places : 0;
+    stack->most_queries = t->search.beam;
+    stack->most_keys = h->length;
+    stack->most_memory = round->longest_source;
+    stack->device = h->lists;
+    begin = trf__advance_of(t, 1, n);
+    run->backend->advance(run, &begin);
+    return TRF_OK;
+}
+
+/* Stores the answers of the sentence at a place, which is free then. */
+TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_t place, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    int on_host = t->pass.run.backend->on_host;
+    trf__beam *beam = on_host ? &h->beams[place] : &h->beams_read[place];
+    int32_t sentence = h->sentence[place];
+    int64_t room;
+    if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    room = trf__beam_ids(beam);
+    TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
+    t->first_id[sentence] = t->n_ids;
+    t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence * t->search.n_best,
+                                              t->ids + t->n_ids);
+    t->n_ids += room;
+    h->sentence[place] = -1;
+    round->taken--;
+    return TRF_OK;
+}
+
+/* Stores the answers of all sentences that do not live any more. */
+TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    const trf__run *run = &t->pass.run;
+    int32_t place, k;
+    for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
+    for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
+    for (place = 0; place < round->n && !run->backend->on_host; place++) {
+        if (h->alive[place]) continue;
+        run->backend->download(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
+        run->backend->download(run, h->memory_read + (size_t)place * h->beam_bytes,
+                               h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
+    }
+    if (!run->backend->on_host) TRF__TRY(run->backend->sync(run, err));
+    for (place = 0; place < round->n; place++)
+        if (!h->alive[place]) TRF__TRY(trf__round_store(t, round, place, err));
+    return TRF_OK;
+}
+
 /* How the searches stand, which says how many rows, sentences and candidates the next tokens are asked for with: as
    many as there are, or, where several are asked for before the next look, as many as there can be. */
-TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error *err)
+TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted, trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->pass.run;
     trf__stack *stack = &t->pass.decoder;
     trf__progress *now = h->here.progress;
     int64_t n_cross;
-    run->backend->download(run, now, h->there.progress, sizeof *now);
+    run->backend->download(run, h->here.live, h->there.live,
+                           (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
+    if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
     stack->rows = now->rows;
     n_cross = now->n_live;
     *wanted = now->wanted;
@@ -10429,8 +10611,14 @@ TRF__FN trf_status trf__round_look(trf_translator *t, int64_t *wanted, trf_error
         *wanted = trf__max64(1, trf__min64(trf__most_candidates(&t->search), t->model->config.target_vocab - 2));
     }
     stack->n_self = stack->rows;
-    stack->n_cross = t->pass.sides & TRF__SOURCE ? n_cross : 0;
+    stack->n_cross = round->sources ? n_cross : 0;
     return TRF_OK;
+}
+
+/* Whether sentences are taken in now: few at a time cost as much to encode as many. */
+TRF__FN int trf__round_admits(const trf__round *round)
+{
+    return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
 /* What the ops of a token are made from. */
@@ -10440,33 +10628,25 @@ TRF__FN trf__shape trf__decode_shape(const trf_translator *t, int64_t at, int64_
     const trf__limits *l = &t->pass.limits;
     trf__shape shape = { { (int64_t)(intptr_t)t->pass.arena, (int64_t)(intptr_t)h->device_arena, at & 1,
                            l->source_rows, l->target_rows, l->sentences, l->longest,
-                           h->n_rows, h->length, h->source_rows, t->pass.decoder.rows, t->pass.decoder.n_cross,
+                           h->n_rows, h->length, h->area, t->pass.decoder.rows, t->pass.decoder.n_cross,
                            wanted, 0, 0, 0 } };
     return shape;
 }
 
-TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round, trf_error *err)
+TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
-    trf__stack *stack = &t->pass.decoder;
     trf_status status = TRF_OK;
-    trf__advance begin;
     int64_t at, wanted = 1;
-    trf__round_begin(t, round);
-    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    stack->rows = trf__round_places(t);
-    stack->n_cross = t->pass.sides & TRF__SOURCE ? t->hypotheses.n_sentences : 0;
-    stack->most_queries = t->search.beam;
-    stack->most_keys = t->hypotheses.length;
-    stack->most_memory = round->longest_source;
-    stack->device = t->hypotheses.lists;
-    t->pass.cache = &t->hypotheses.cache;
-    begin = trf__advance_of(t, wanted, 1);
-    run->backend->advance(run, &begin);
     for (at = 0; status == TRF_OK; at++) {
         trf__shape shape;
-        if (at % run->backend->ahead == 0) status = trf__round_look(t, &wanted, err);
-        if (status != TRF_OK || t->hypotheses.here.progress->rows == 0) break;
+        int look = at % run->backend->ahead == 0;
+        while (look && status == TRF_OK) {
+            if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
+            if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
+            look = trf__round_admits(round);
+        }
+        if (status != TRF_OK || round->taken == 0) break;
         shape = trf__decode_shape(t, at, wanted);
         status = trf__cancel_status(&run->hooks, err);
         while (status == TRF_OK && !run->backend->replay(run, &shape)) {
@@ -10478,51 +10658,23 @@ TRF__FN trf_status trf__round_search(trf_translator *t, const trf__round *round,
     return status;
 }
 
-/* The beams of a round that is over, where the host can read them. */
-TRF__FN trf_status trf__round_beams(trf_translator *t, const trf__round *round, const trf__beam **beams,
-                                    trf_error *err)
-{
-    const trf__hypotheses *h = &t->hypotheses;
-    const trf__run *run = &t->pass.run;
-    int32_t i;
-    *beams = h->there.beams;
-    if (run->backend->on_host) return TRF_OK;
-    run->backend->download(run, h->here.beams, h->there.beams, trf__bytes(round->n, sizeof(trf__beam)));
-    run->backend->download(run, h->beams_read, h->beam_memory, trf__bytes(round->n, h->beam_bytes));
-    TRF__TRY(run->backend->sync(run, err));
-    for (i = 0; i < round->n; i++)
-        trf__beam_places(&h->here.beams[i], (int32_t)h->length, h->beams_read + (size_t)i * h->beam_bytes);
-    *beams = h->here.beams;
-    return TRF_OK;
-}
-
-/* Stores the answers of all its sentences. */
-TRF__FN trf_status trf__round_store(trf_translator *t, const trf__round *round, trf_error *err)
-{
-    const trf__beam *beams;
-    int32_t i;
-    TRF__TRY(trf__round_beams(t, round, &beams, err));
-    for (i = 0; i < round->n; i++) {
-        int64_t room = trf__beam_ids(&beams[i]);
-        TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
-        t->first_id[round->first + i] = t->n_ids;
-        t->n_answers[round->first + i] =
-            trf__beam_finish(&beams[i], t->answers + (int64_t)(round->first + i) * t->search.n_best,
-                             t->ids + t->n_ids);
-        t->n_ids += room;
-    }
-    return TRF_OK;
-}
-
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
-/* Checks a call, and makes room for its answers. */
+/* A call's sentences, the longest first, among equals in their order. */
+TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
+{
+    const trf__pending *x = (const trf__pending *)a, *y = (const trf__pending *)b;
+    (void)context;
+    return x->length != y->length ? (x->length > y->length ? -1 : 1) : x->sentence < y->sentence ? -1 : 1;
+}
+
+/* Checks a call, makes room for its answers, and puts its sentences in order. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
                                        trf_error *err)
 {
     const trf_config *c = &t->model->config;
-    int64_t rows = 0, most = 0;
-    int32_t n = sources ? sources->count : prefixes->count;
+    int64_t rows = 0, most = 0, source = 0, prefix = 0;
+    int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, sources ? "prefix" : "source", &rows,
                                            &most, err));
@@ -10532,51 +10684,51 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
+    TRF__GROW(trf__pending, t->pending, t->pending_capacity, n, &t->search.hooks);
+    TRF__GROW(const void *, t->order, t->order_capacity, n, &t->search.hooks);
+    for (i = 0; i < n; i++) {
+        trf__pending *w = &t->pending[i];
+        w->source = source;
+        w->prefix = prefix;
+        w->sentence = i;
+        w->length = trf__length_of(sources ? sources : prefixes, i);
+        source += trf__length_of(sources, i);
+        prefix += trf__length_of(prefixes, i);
+        t->order[i] = w;
+    }
+    trf__sort(t->order, (size_t)n, trf__by_length, NULL);
     return TRF_OK;
 }
 
-/* Sequences first .. first + n - 1 of x, whose ids begin at *at, which moves behind them. */
-TRF__FN trf_sequences trf__part(const trf_sequences *x, int32_t first, int32_t n, int64_t *at)
+/* How many sentences of so many source tokens and answers of up to `longest` tokens are searched together: no more
+   than their slots and areas have numbers for. */
+TRF__FN int32_t trf__together(const trf_search *s, int64_t tokens, int64_t longest)
 {
-    trf_sequences part;
-    int32_t i;
-    TRF__ZERO(part);
-    if (!x) return part;
-    part.ids = x->ids ? x->ids + *at : NULL;
-    part.lengths = x->lengths + first;
-    part.count = n;
-    for (i = 0; i < n; i++) *at += part.lengths[i];
-    return part;
+    int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
+    int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16));
+    return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Whether n sentences fit into a round: they have so many source tokens, each counting one more than its ids, and
-   answers of up to `longest` tokens. One always does. */
-TRF__FN int trf__round_fits(const trf_search *s, int64_t n, int64_t tokens, int64_t longest)
-{
-    return n == 1 || (n <= s->max_sentences && tokens <= s->max_tokens && n * s->beam * (longest + 1) <= INT32_MAX);
-}
-
-/* How many sentences from round->first on it takes, and their lengths. */
-TRF__FN void trf__round_size(const trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
-                             trf__round *round)
+/* Which sentences from round->first on it takes, how many at a time, and their lengths. */
+TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->model->config;
-    const trf_sequences *leading = sources ? sources : prefixes;
-    int64_t tokens = 0, rows, longest;
-    int32_t i;
-    round->source_rows = round->longest_source = round->n = 0;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
     round->longest = 1;
-    for (i = round->first; i < leading->count; i++) {
-        tokens += (int64_t)leading->lengths[i] + 1;
-        longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, trf__length_of(sources, i),
-                                                               trf__length_of(prefixes, i)));
-        if (!trf__round_fits(&t->search, round->n + 1, tokens, longest)) return;
-        rows = sources ? (int64_t)sources->lengths[i] + c->source_eos : 0;
-        round->source_rows += rows;
-        round->longest_source = trf__max64(round->longest_source, rows);
+    round->taken = 0;
+    round->next = round->end = round->first;
+    for (; round->end < count; round->end++) {
+        const trf__pending *w = (const trf__pending *)t->order[round->end];
+        int32_t n_source = trf__length_of(round->sources, w->sentence);
+        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
+        int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source, n_prefix));
+        n = trf__together(&t->search, tokens, longest);
+        if (round->end > round->first && trf__together(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
-        round->n++;
+        round->n = n;
     }
+    round->n = (int32_t)trf__min64(round->n, round->end - round->first);
+    round->longest_source = round->sources ? tokens + c->source_eos : 0;
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
@@ -10585,17 +10737,17 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t source_at = 0, prefix_at = 0, id;
+    int64_t id;
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
-    for (round.first = 0; round.first < leading->count; round.first += round.n) {
-        trf__round_size(t, sources, prefixes, &round);
-        round.sources = trf__part(sources, round.first, round.n, &source_at);
-        round.prefixes = trf__part(prefixes, round.first, round.n, &prefix_at);
-        TRF__TRY(trf__round_encode(t, &round, err));
+    TRF__ZERO(round);
+    round.sources = sources;
+    round.prefixes = prefixes;
+    for (; round.first < leading->count; round.first = round.end) {
+        trf__round_size(t, leading->count, &round);
+        TRF__TRY(trf__round_open(t, &round, err));
         TRF__TRY(trf__round_search(t, &round, err));
-        TRF__TRY(trf__round_store(t, &round, err));
     }
     for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
@@ -10648,7 +10800,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                      int32_t source_tokens)
 {
     trf_search defaults = trf_search_defaults();
-    int64_t eos, answers, low = 1, high = sentences;
+    int64_t eos, answers;
     trf_device device;
     trf__run run;
     trf__layout layout;
@@ -10667,13 +10819,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
-    while (low < high) {        /* the largest round */
-        int64_t n = (low + high + 1) / 2;
-        if (trf__round_fits(search, n, n * ((int64_t)source_tokens + 1), round.longest)) low = n; else high = n - 1;
-    }
-    round.n = (int32_t)low;
+    round.n = (int32_t)trf__min64(sentences, trf__together(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
-    round.source_rows = low * round.longest_source;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     have = trf__translator_limits(config, search);
@@ -10686,16 +10833,17 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
             growing -= state;
     }
     TRF__ZERO(h);
-    h.n_sentences = low;
+    h.n_places = round.n;
     h.length = round.longest + 1;
-    h.source_rows = round.source_rows;
+    h.area = round.longest_source;
     trf__hypotheses_layout(&h, config, search, &run);
     answers = (int64_t)sentences * search->n_best;
     ids = trf__bytes(trf__capacity(16, answers * round.longest), sizeof(int32_t));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
     fixed = trf__add_size(sizeof(trf_translator), run.backend->copy_bytes(&device, layout.n_weights, 0));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
-    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t) +
+                                            sizeof(trf__pending) + sizeof(void *)));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &device));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }

@@ -449,8 +449,9 @@ static void test_written_weights(void **state)
     assert_true(fabs(loss[0][0] - loss[0][1]) > 1e-3);
 }
 
-/* A token is one look, whatever the beam and however many sentences. A round is two uploads, its sources and its
-   searches, one look more, and its beams, which come in two pieces. */
+/* A token is one look, whatever the beam and however many sentences. Sentences that arrive together are two uploads,
+   their sources and their searches, and one look more; those that are done together are waited for once, and the beam of
+   each comes in two pieces. */
 static void test_counts_of_decoding(void **state)
 {
     static const int beams[] = {1, 4, 16}, counts[] = {1, 4, 11};
@@ -463,16 +464,55 @@ static void test_counts_of_decoding(void **state)
             for (n = 0; n < 3; n++) {
                 trf_translator *t = translator_of(model, rule++ % 6, beams[b]);
                 trf_batch batch = kit_fill(&data, counts[n], 1, 7, VOCAB, (uint64_t)n);
-                int64_t tokens, rounds = (counts[n] + 3) / 4;
+                int64_t tokens, arrivals, collected;
                 OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
                 apart_reset();
                 OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
                 tokens = apart.n.top;
-                assert_true(tokens >= rounds && tokens <= rounds * 20);
+                arrivals = apart.n.uploads / (1 + source);
+                collected = apart.n.syncs - tokens - arrivals;
+                assert_in_range(arrivals, (counts[n] + 3) / 4, counts[n]);
+                assert_in_range(collected, arrivals, counts[n]);
+                assert_in_range(tokens, 1, arrivals * 20);
                 assert_int_equal(apart.n.allocs, 0);
-                CROSSED((1 + source) * rounds, tokens + 3 * rounds, 0, tokens + 2 * rounds);
+                CROSSED((1 + source) * arrivals, tokens + arrivals + 2 * counts[n], 0, tokens + arrivals + collected);
                 trf_translator_destroy(t);
             }
+        trf_model_destroy(model);
+    }
+}
+
+/* The place of a sentence that is done goes to one that waits: one long and six short ones, two at a time, take as
+   many tokens as the long one alone. The answers are those of all of them together, and of each alone. */
+static void test_places_are_taken_again(void **state)
+{
+    static const int32_t lengths[7] = {1, 1, 1, 9, 1, 1, 1};
+    static int32_t ids[15];
+    int variant, i, most;
+    (void)state;
+    for (i = 0; i < 15; i++) ids[i] = 4 + i % (VOCAB - 4);
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_model *model = model_of(variant);
+        trf_sequences sources = {ids, lengths, 7};
+        uint64_t hash[3];
+        for (most = 0; most < 3; most++) {
+            trf_search s = search_of(TRF_SEARCH_FAIRSEQ, 2);
+            trf_translator *t = NULL;
+            s.max_sentences = most == 0 ? 7 : 3 - most;
+            s.min_length = 100;                         /* every answer is as long as it may be */
+            s.max_length_a = 3; s.max_length_b = 0;
+            OK(trf_translator_create(&t, model, &s, &err));
+            apart_reset();
+            OK(trf_translate_batch(t, &sources, &err));
+            hash[most] = hash_answers(HASH_START, t, 7);
+            if (most == 1) {
+                int64_t longest = 3 * 9 + 1 + (model->config.kind == TRF_DECODER_ONLY ? 9 : 0);
+                assert_in_range(apart.n.top, longest, longest + 1);
+                assert_true(apart.n.advance >= apart.n.top + 6);
+            }
+            trf_translator_destroy(t);
+        }
+        assert_true(hash[0] == hash[1] && hash[1] == hash[2]);
         trf_model_destroy(model);
     }
 }
@@ -592,7 +632,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("packed copies", (const trf_real *)l->translator->pass.copies + layout->layers[0].self_in_w,
            3 * D * D * number);
     OBJECT("cache", h->cache.self, 2 * D * number);
-    OBJECT("keys of the source", h->cache.cross, 2 * D * number);
+    OBJECT("keys of the source", h->cache.cross, number);
     OBJECT("ancestors", h->ancestors[0], 4);
     OBJECT("best continuations", h->found, 2 * sizeof(double));
     OBJECT("what is read next", h->lists.ids, 4);
@@ -982,7 +1022,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_counts_of_training),
         cmocka_unit_test(test_counts_of_growth),
         cmocka_unit_test(test_counts_of_ranks), cmocka_unit_test(test_filled_batches), cmocka_unit_test(test_written_weights),
-        cmocka_unit_test(test_counts_of_decoding),
+        cmocka_unit_test(test_counts_of_decoding), cmocka_unit_test(test_places_are_taken_again),
         cmocka_unit_test(test_counts_of_looks),
         cmocka_unit_test(test_host_accesses_fault),
         cmocka_unit_test(test_device_is_strict),

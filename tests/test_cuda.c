@@ -443,6 +443,7 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     trf_translator *translator = NULL;
     gpu_numbers before, first;
     uint64_t hash[3];
+    int64_t downloads;
     int call;
     (void)state;
     search.threads = 1;
@@ -458,8 +459,9 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
         OK(trf_translate_batch(translator, &batch.source, &err));
         hash[call] = hash_answers(HASH_START, translator, batch.source.count);
         if (call > 0) assert_int_equal(gpu_on_cpu.uploads - before.uploads, 2);     /* sources, searches */
-        assert_in_range(gpu_on_cpu.syncs - before.syncs, 4, 5);     /* before tokens 0, 8, 16, perhaps 24; answers */
-        assert_int_equal(gpu_on_cpu.downloads - before.downloads, gpu_on_cpu.syncs - before.syncs + 1);
+        assert_in_range(gpu_on_cpu.syncs - before.syncs, 4, 6);     /* before tokens 0, 8, 16, perhaps 24; answers */
+        downloads = gpu_on_cpu.downloads - before.downloads - (gpu_on_cpu.syncs - before.syncs);
+        assert_in_range(downloads, 3, 5);                           /* a beam is two, and waited for with others */
         if (call == 0) first.launches = gpu_on_cpu.launches - before.launches;
         assert_true(gpu_on_cpu.graphs - before.graphs >= (call == 0 ? 14 : 18));
     }

@@ -321,7 +321,7 @@ static void attention(int heads, int64_t d_head, int causal, double p)
         a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), d); a.in.ldq = d; a.in.ldk = 2 * d;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
         a.in.most_queries = 200; a.in.most_keys = most;
-        a.in.key_rows = NULL; a.in.key_stride = 0;
+        a.in.key_rows = NULL; a.in.key_stride = a.in.area = 0;
         a.in.heads = heads; a.in.d_head = (int)d_head; a.in.causal = causal; a.in.drop = drop_of(p);
         a.out = ACT(out); a.stats = REAL(stats);
         ON->attention(&runs[r], &a);

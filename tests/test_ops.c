@@ -1408,6 +1408,48 @@ static void test_attention_with_listed_keys(void **state)
     end_run(&run);
 }
 
+/* What has been remembered in areas gives the same bits as the rows it came from. */
+static void test_attention_over_areas(void **state)
+{
+    enum { HEADS = 2, MOST = 37, AREA = 48, SOURCES = 3, BEAM = 4 };
+    static const int widths[] = { 5, 16, 32 }, lengths[SOURCES] = { 16, MOST, 1 };
+    trf__run run = run_of(1, 1);
+    int w;
+    (void)state;
+    for (w = 0; w < 3; w++) {
+        int64_t d_head = widths[w], d = HEADS * d_head, rows = 0, k;
+        int mark = plain_used, s;
+        int32_t slots[SOURCES * MOST];
+        trf__span spans[SOURCES], areas[SOURCES];
+        trf__attention a;
+        trf__remember r;
+        trf_real *fresh = plain_random(SOURCES * MOST * 2 * d, 1), *q = plain_random(SOURCES * BEAM * d, 1);
+        trf_real *cache = plain_fill(plain_empty(SOURCES * AREA * 2 * d), SOURCES * AREA * 2 * d, NAN);
+        trf_real *out[2] = { plain_empty(SOURCES * BEAM * d), plain_empty(SOURCES * BEAM * d) };
+        TRF__ZERO(a);
+        TRF__ZERO(spans);
+        for (s = 0; s < SOURCES; s++) {
+            spans[s].query = s * BEAM; spans[s].n_query = BEAM;
+            spans[s].key = (int32_t)rows; spans[s].n_key = lengths[s];
+            areas[s] = spans[s];
+            areas[s].key = (SOURCES - 1 - s) * AREA;
+            for (k = 0; k < lengths[s]; k++) slots[rows++] = (int32_t)(areas[s].key + k);
+        }
+        r.cache = act(cache); r.fresh = act(fresh); r.slots = slots; r.rows = rows; r.width = 2 * d; r.area = AREA;
+        ASIDE(&run, remember, &r);
+        a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.d_head = (int)d_head;
+        a.in.most_queries = BEAM; a.in.most_keys = MOST;
+        a.in.q = act(q); a.in.ldq = d; a.in.ldk = 2 * d;
+        a.in.spans = spans; a.in.k = act(fresh); a.in.v = act(fresh + d); a.out = act(out[0]);
+        OP(&run, attention, &a);
+        a.in.spans = areas; a.in.k = act(cache); a.in.v = act(cache + d); a.in.area = AREA; a.out = act(out[1]);
+        OP(&run, attention, &a);
+        assert_memory_equal(out[0], out[1], (size_t)(SOURCES * BEAM * d) * sizeof(trf_real));
+        plain_release(mark);
+    }
+    end_run(&run);
+}
+
 /* The weights of one head, before dropout; each row sums to 1, and unseen keys have exactly none. */
 static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t m, int causal, int listed)
 {
@@ -2241,7 +2283,7 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
     for (r = 0; r < slots * width; r++) cache[r] = -5;
     for (r = 0; r < rows; r++) at[r] = r % 5 == 3 ? -1 : (int32_t)(r * 7 % slots);     /* some are nobody's */
     j.cache = (trf__act *)(void *)cache; j.fresh = (const trf__act *)(const void *)fresh; j.slots = at;
-    j.rows = rows; j.width = width;
+    j.rows = rows; j.width = width; j.area = 0;
     ASIDE(run, remember, &j);
     for (r = 0; r < rows; r++)
         for (c = 0; c < width && at[r] >= 0; c++) {
@@ -2255,26 +2297,28 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
 }
 
 /* Searches of several sentences beside the same ones, each driven by itself: their beams are equal after every token,
-   and each row is told what its beam says; the places behind them are empty. */
+   and each row is told what its beam says; the places behind them are empty. Half of them arrive when
+   some tokens have been read; the cache holds fewer tokens than are read in all. */
 static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, int sources)
 {
-    enum { LIMIT = 6, VOCAB_OF = 9 };
+    enum { LIMIT = 6, VOCAB_OF = 9, COLUMNS = 4, LATE = 2 };
     int mark = plain_used;
     int64_t places = (int64_t)sentences * beam + 3, wanted = 2 * beam + 1, r;
-    size_t bytes;
     trf_search search = trf_search_defaults();
-    trf__beam *beams, *alone;
-    trf__span *of_source;
+    trf__beam *alone;
+    trf__arrival *arrivals;
     trf__progress progress = { 0, 0, 0, 1 };
     trf__advance a;
     double *p;
-    int32_t *found, i, token;
+    int32_t *found, *lined, n_lined = 0, arrived = 0, i, k, at = 0, token;
     uint64_t hash = HASH_START;
     search.beam = search.n_best = beam;
     search.candidates = 2;
-    beams = (trf__beam *)plain_room((size_t)sentences * sizeof *beams);
+    a.beams = (trf__beam *)plain_room((size_t)sentences * sizeof *a.beams);
     alone = (trf__beam *)plain_room((size_t)sentences * sizeof *alone);
-    of_source = (trf__span *)plain_room((size_t)sentences * sizeof *of_source);
+    arrivals = (trf__arrival *)plain_room((size_t)sentences * sizeof *arrivals);
+    lined = (int32_t *)plain_room((size_t)sentences * sizeof *lined);
+    a.sources = (trf__span *)plain_room((size_t)sentences * sizeof *a.sources);
     p = (double *)plain_room((size_t)(places * wanted) * sizeof *p);
     found = (int32_t *)plain_room((size_t)(places * wanted) * sizeof *found);
     a.live = (int32_t *)plain_room((size_t)sentences * sizeof(int32_t));
@@ -2288,63 +2332,66 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     a.cross = sources ? (trf__span *)plain_room((size_t)(sentences + 2) * sizeof(trf__span)) : NULL;
     for (i = 0; i < sentences; i++) {
         int32_t limit = i % 4 == 2 ? 0 : LIMIT - i % 3;     /* some are over before they begin */
-        trf__span span = { 1000, 1, 7 * i, 3 + i, 0 };
-        bytes = trf__beam_layout(&beams[i], &search, LIMIT + 1, NULL);
-        trf__beam_layout(&beams[i], &search, LIMIT + 1, plain_room(bytes));
+        size_t bytes = trf__beam_layout(&alone[i], &search, LIMIT + 1, NULL);
+        TRF__ZERO(arrivals[i]);
+        arrivals[i].place = sentences - 1 - i;
+        arrivals[i].source.key = 7 * i;
+        arrivals[i].source.n_key = 3 + i;
+        trf__beam_layout(&arrivals[i].beam, &search, LIMIT + 1, plain_room(bytes));
         trf__beam_layout(&alone[i], &search, LIMIT + 1, plain_room(bytes));
-        trf__beam_sentence(&beams[i], limit, NULL, 0, 2, VOCAB_OF);
+        trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
         trf__beam_sentence(&alone[i], limit, NULL, 0, 2, VOCAB_OF);
-        trf__beam_open(&alone[i]);
-        of_source[i] = span;
-        a.live[i] = i;
-        a.starts[i] = 0;
     }
-    progress.n_live = sentences;
-    a.beams = beams; a.sources = of_source; a.progress = &progress;
-    a.log_probabilities = p; a.found = found;
-    a.wanted = wanted; a.rows = places; a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.start = 1;
-    for (token = 0; token == 0 || progress.rows > 0; token++) {
-        int32_t row = 0, place = 0, before = 0;
-        a.first = token == 0;
+    a.progress = &progress;
+    a.log_probabilities = p; a.found = found; a.wanted = wanted; a.rows = places; a.start = 1;
+    a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.columns = COLUMNS;
+    for (token = -1; token < 0 || progress.rows > 0 || arrived < sentences; token++) {
+        int32_t row = 0, place = 0, before = 0, old = n_lined;
+        a.begin = token == -1 ? (sentences + 1) / 2 : token == LATE ? sentences - arrived : 0;
+        if (token == LATE && a.begin == 0) continue;
+        a.arrivals = arrivals + arrived;
         for (r = 0; r < places * wanted; r++) {
             p[r] = r % wanted ? p[r - 1] - 0.25 * (double)plain_below(9) : -0.5 * (double)plain_below(9);
             found[r] = (int32_t)((r / wanted * 5 + r % wanted) % VOCAB_OF);
         }
         ASIDE(run, advance, &a);
-        assert_int_equal(progress.at, token);
-        for (i = 0; i < sentences; i++) {
-            trf__beam *b = &alone[i];
-            int32_t was = b->live, j;
-            if (token > 0 && was > 0)
+        for (i = 0; i < a.begin; i++) { trf__beam_open(&alone[arrived]); lined[n_lined++] = arrived++; }
+        if (!a.begin) at = (at + 1) % COLUMNS;
+        assert_int_equal(progress.at, at);
+        for (k = 0; k < n_lined; k++) {
+            trf__beam *b = &alone[lined[k]];
+            const trf__beam *there = &a.beams[sentences - 1 - lined[k]];
+            int32_t was = b->live, fresh = a.begin && k >= old, j;
+            if (!a.begin)
                 trf__beam_advance(b, p + before * wanted, found + before * wanted, wanted, trf__beam_wanted(b).count);
-            assert_int_equal(beams[i].live, b->live);
-            assert_int_equal(beams[i].n_finished, b->n_finished);
-            if (b->live > 0) {
-                assert_int_equal(a.live[place], i);
-                if (sources) {
-                    assert_int_equal(a.cross[place].query, row);
-                    assert_int_equal(a.cross[place].n_query, b->live);
-                    assert_int_equal(a.cross[place].key, 7 * i);
-                    assert_int_equal(a.cross[place].n_key, 3 + i);
-                }
-                place++;
-            }
+            assert_int_equal(there->live, b->live);
+            assert_int_equal(there->n_finished, b->n_finished);
+            before += was;
             for (j = 0; j < b->live; j++, row++) {
-                assert_int_equal(a.ids[row], token == 0 ? 1 : trf__beam_tokens(b)[j]);
-                assert_int_equal(a.parents[row], token == 0 ? 0 : before + trf__beam_parents(b)[j]);
-                assert_int_equal(a.position[row], token);
-                assert_int_equal(a.slots[row], token * places + row);
+                assert_int_equal(a.ids[row], fresh || b->n == 0 ? 1 : trf__beam_tokens(b)[j]);
+                if (!a.begin) assert_int_equal(a.parents[row], before - was + trf__beam_parents(b)[j]);
+                if (fresh) assert_int_equal(a.parents[row], 0);
+                assert_int_equal(a.position[row], b->n);
+                assert_int_equal(a.slots[row], at * places + row);
                 assert_int_equal(a.only[row], trf__beam_wanted(b).forced);
-                assert_true(a.self[row].query == row && a.self[row].n_query == 1 && a.self[row].n_key == token + 1);
+                assert_true(a.self[row].query == row && a.self[row].n_query == 1 && a.self[row].n_key == b->n + 1);
             }
-            before += token > 0 ? was : 0;
+            if (b->live == 0) continue;
+            assert_int_equal(a.live[place], sentences - 1 - lined[k]);
+            assert_int_equal(a.starts[place], row - b->live);
+            if (sources) {
+                assert_true(a.cross[place].query == row - b->live && a.cross[place].n_query == b->live);
+                assert_true(a.cross[place].key == 7 * lined[k] && a.cross[place].n_key == 3 + lined[k]);
+            }
+            lined[place++] = lined[k];
         }
+        n_lined = place;
         assert_true(progress.rows == row && progress.n_live == place);
         for (r = row; r < places; r++)
             assert_true(a.ids[r] == -1 && a.slots[r] == -1 && a.self[r].n_key == 0 && a.position[r] == 0);
         for (r = place; r < a.n_cross; r++) assert_int_equal(a.cross[r].n_query, 0);
         hash = hash_bytes(hash, a.ids, (size_t)places * sizeof(int32_t));
-        assert_true(token <= LIMIT);
+        assert_true(token <= LATE + LIMIT + 1);
     }
     plain_release(mark);
     return hash;
@@ -2378,7 +2425,7 @@ static void test_ancestors(void **state)
     assert_true(to[0] == 8 && to[1] == -5 && to[2] == 9 && to[3] == -5);
     for (row = 0; row < 3; row++) to[row] = row == 1 ? -1 : 2 - row;        /* the middle one is nobody's */
     kept.cache = (trf__act *)(void *)cache; kept.fresh = (const trf__act *)(const void *)fresh; kept.slots = to;
-    kept.rows = 3; kept.width = 2;
+    kept.rows = 3; kept.width = 2; kept.area = 0;
     ASIDE(&run, remember, &kept);
     assert_true(cache[4] == 1 && cache[5] == 2 && cache[2] == 0 && cache[3] == 0 && cache[0] == 5 && cache[1] == 6);
     end_run(&run);
@@ -2626,7 +2673,7 @@ int main(void)
         TEST(test_blas_for_many_rows_only), TEST(test_linear), TEST(test_built_in_product_has_one_order),
         TEST(test_pack), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list),
         TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),
-        TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
+        TEST(test_attention_over_areas), TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
         TEST(test_cross_entropy), TEST(test_cross_entropy_extremes), TEST(test_clip), TEST(test_adam), TEST(test_top),
         TEST(test_nonfinite_logits_are_seen), TEST(test_ancestors), TEST(test_advance),
         TEST(test_memory_verbs), TEST(test_state_verbs),

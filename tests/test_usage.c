@@ -533,7 +533,8 @@ static void cancelled_looks(void **state)
     pthread_mutex_destroy(&g.lock);
 }
 
-/* A million sentences in one round would have more places in the cache than an int32_t can number. */
+/* A million sentences in one round would have more places in the cache, or rows of sources, than an int32_t can
+   number. The longest come first; where those that follow could be twice as many at a time, there is another round. */
 static void rounds_that_fit(void **state)
 {
     enum { MILLION = 1000000 };
@@ -542,35 +543,49 @@ static void rounds_that_fit(void **state)
     trf_search search = small_search(4, 1);
     trf_model *model = NULL;
     trf_translator *t = NULL;
-    int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths), i, k, longest[3] = {2201, 1, 4094};
+    int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths), *ids = (int32_t *)malloc((MILLION + 4000) * sizeof *ids);
+    int32_t i, k, longest[3] = {2201, 1, 4094};
     trf_sequences x;
     (void)state;
-    assert_non_null(lengths);
+    assert_true(lengths && ids);
+    for (i = 0; i < MILLION + 4000; i++) ids[i] = 5;
     for (i = 0; i < MILLION; i++) lengths[i] = 1;
-    x.ids = NULL; x.lengths = lengths; x.count = MILLION;
+    x.ids = ids; x.lengths = lengths; x.count = MILLION;
     config.max_length = 4096;
     OK(trf_model_create(&model, &config, &err));
-    search.max_sentences = search.max_tokens = INT32_MAX;
     search.max_length_a = 0;
     for (k = 0; k < 6; k++) {
         trf__round round;
-        int64_t slots;
+        int64_t slots, area;
         memset(&round, 0, sizeof round);
+        search.max_sentences = INT32_MAX;
+        search.max_tokens = k == 1 ? 40000 : INT32_MAX;
         search.max_length_b = longest[k % 3];
         search.beam = k < 3 ? 1 : 4;
         OK(trf_translator_create(&t, model, &search, &err));
         lengths[MILLION - 1] = k == 1 ? 4000 : 1;
+        round.sources = &x;
         round.first = k == 2 ? MILLION - 5 : 0;
-        trf__round_size(t, &x, NULL, &round);
+        OK(trf__search_prepare(t, &x, NULL, &err));
+        trf__round_size(t, MILLION, &round);
         slots = (int64_t)round.n * search.beam * (round.longest + 1);
-        assert_true(slots <= INT32_MAX && round.longest == longest[k % 3] && round.source_rows >= 2 * (int64_t)round.n);
-        if (k == 1 || k == 4) assert_int_equal(round.n, MILLION);
+        area = round.n * (round.longest_source + 15) / 16 * 16;
+        assert_true(slots <= INT32_MAX && area <= INT32_MAX && round.longest == longest[k % 3]);
+        assert_int_equal(round.longest_source, k == 1 ? 4001 : 2);
+        if (k == 1) {                           /* the long one, which has room for nine of its kind, alone */
+            assert_true(round.end == 1 && round.n == 1 && ((const trf__pending *)t->order[0])->sentence == MILLION - 1);
+            round.first = 1;
+            trf__round_size(t, MILLION, &round);
+            assert_true(round.n == 20000 && round.end == MILLION && round.longest_source == 2);
+        }
+        else if (k == 4) assert_int_equal(round.n, MILLION);
         else if (k == 2) assert_int_equal(round.n, 5);
         else assert_true(slots + (int64_t)search.beam * (round.longest + 1) > INT32_MAX);
         trf_translator_destroy(t);
     }
     trf_model_destroy(model);
     free(lengths);
+    free(ids);
 }
 
 /* Rows are counted, not added up in 32 bits; what no call takes has none. */
