@@ -4090,26 +4090,13 @@ TRF__FN trf_real trf__most_of(const trf_real *z, int64_t n)
     return most;
 }
 
-/* The sum of exp(z - maximum). */
-TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
-{
-    trf__v16 sum = trf__set(0), m = trf__set(maximum);
-    int64_t c, whole = n / 16 * 16;
-    for (c = 0; c < whole; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
-    if (whole < n) {    /* behind the end stand zeros, which may be far above the maximum */
-        trf__v16 below = trf__min(trf__sub(trf__load_n(z + whole, n - whole), m), trf__set(0));
-        sum = trf__fma(trf__exp(below), trf__first(n - whole), sum);
-    }
-    return trf__sum(sum);
-}
-
 /* Loss of a row whose logits are z; z becomes dz if gradients are wanted. */
 TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
     int64_t c, n = l->vocab;
-    trf_real maximum, sum;
-    trf__v16 total = trf__set(0), m, factor, off;
+    trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
     double log_sum, all, zero;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
@@ -4118,27 +4105,30 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
         return;
     }
     maximum = trf__most_of(z, n);
-    sum = trf__exp_sum(z, n, maximum);
-    log_sum = trf__ln((double)sum);
-    off = trf__set((trf_real)TRF__SMALL);
-    m = trf__set(-maximum * (trf_real)TRF__SMALL);
-    for (c = 0; l->off != 0 && c < n; c += 16)
-        total = trf__fma(trf__fma(trf__load_n(z + c, n - c), off, m), trf__first(n - c), total);
+    at_target = z[target];
+    m = trf__set(maximum);
+    factor = trf__set((trf_real)TRF__SMALL);
+    off = trf__set(-maximum * (trf_real)TRF__SMALL);
+    for (c = 0; c < n; c += 16) {       /* z becomes exp(z - maximum); total: the sum of z - maximum */
+        trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c), e = trf__exp(trf__sub(x, m));
+        total = trf__fma(trf__fma(x, factor, off), valid, total);
+        sum = trf__fma(e, valid, sum);
+        trf__store_n(z + c, e, n - c);
+    }
+    scale = 1 / trf__sum(sum);
+    log_sum = trf__ln((double)trf__sum(sum));
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;       /* sum of all log-probabilities */
-    zero = l->zero_column >= 0 ? (double)z[l->zero_column] - (double)maximum - log_sum : 0;
-    l->row_nll[row] = (double)maximum - (double)z[target] + log_sum;        /* in this order: maximum may be huge */
+    zero = l->zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
+    l->row_nll[row] = (double)maximum - (double)at_target + log_sum;        /* in this order: maximum may be huge */
     l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
     if (l->off != 0) l->row_loss[row] -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_loss[row] -= l->entropy;
-    *hit = z[target] >= maximum;
+    *hit = at_target >= maximum;
     if (!l->dx) return;
-    m = trf__set(maximum);
-    factor = trf__set(1 / sum);
+    factor = trf__set(scale);
     off = trf__set((trf_real)-l->off);
-    for (c = 0; c < n; c += 16) {
-        trf__v16 e = trf__exp(trf__sub(trf__load_n(z + c, n - c), m));
-        trf__store_n(z + c, trf__fma(e, factor, off), n - c);
-    }
+    for (c = 0; c < n; c += 16)
+        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), factor, off), n - c);
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
 }
@@ -4432,6 +4422,16 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
     best[i] = value;
     ids[i] = id;
     return found < n ? found + 1 : n;
+}
+
+/* The sum of exp(z - maximum). */
+TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 sum = trf__set(0), m = trf__set(maximum);
+    int64_t c;
+    for (c = 0; c < n; c += 16)
+        sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + c, n - c), m)), trf__first(n - c), sum);
+    return trf__sum(sum);
 }
 
 /* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at, TRF__TOP_FEW at a
@@ -7317,8 +7317,8 @@ TRF__FN void trf__put_string(trf__text *text, const char *s)
     trf__put(text, "\"");
 }
 
-/* Four bytes at a time: table[k][b] is what byte b does k bytes further on. */
-typedef struct trf__crc { uint32_t table[4][256], value; } trf__crc;
+/* Sixteen bytes at a time: table[k][b] is what byte b does k bytes further on. */
+typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 
 TRF__FN void trf__crc_begin(trf__crc *crc)
 {
@@ -7327,7 +7327,7 @@ TRF__FN void trf__crc_begin(trf__crc *crc)
         for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
         crc->table[0][i] = bits;
     }
-    for (k = 1; k < 4; k++)
+    for (k = 1; k < 16; k++)
         for (i = 0; i < 256; i++)
             crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
     crc->value = 0;
@@ -7336,12 +7336,11 @@ TRF__FN void trf__crc_begin(trf__crc *crc)
 TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 {
     const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value;
-    for (; n >= 4; n -= 4, p += 4) {
-        c ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-        c = crc->table[3][c & 255] ^ crc->table[2][c >> 8 & 255]
-          ^ crc->table[1][c >> 16 & 255] ^ crc->table[0][c >> 24];
-    }
+    uint32_t c = ~crc->value, next;
+    int k;
+    for (; n >= 16; n -= 16, p += 16, c = next)
+        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
+            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
     for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
     crc->value = ~c;
 }
@@ -12674,7 +12673,7 @@ enum {
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
-    TRF__CHUNK = 8192                   /* bytes read, converted or written at a time; on the stack */
+    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the stack */
 };
 #define TRF__FILE_INTEGER 281474976710655u      /* 2^48 - 1 */
 
@@ -13280,6 +13279,24 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
+/* Numbers as a little-endian machine has them too, sixteen at a time, up to one that is not finite; returns how many
+   bytes of them. */
+TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
+{
+    const uint32_t one = 1;
+    size_t i;
+    if (*(const unsigned char *)&one != 1) return 0;
+    for (i = 0; i + TRF__WIDE * sizeof *values <= bytes; i += TRF__WIDE * sizeof *values) {
+        trf__v16 x;
+        trf_real difference;
+        memcpy(values + i / sizeof *values, p + i, TRF__WIDE * sizeof *values);
+        x = trf__load(values + i / sizeof *values);
+        difference = trf__sum(trf__sub(x, x));
+        if (!(difference == 0)) break;
+    }
+    return i;
+}
+
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
                                  trf_error *err)
 {
@@ -13307,7 +13324,8 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
     for (; at < end; at += n) {
         n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
         TRF__TRY(trf__file_fetch(file->fd, file->path, at, chunk, n, err));
-        for (i = 0; i < n; i += (size_t)dtype->bytes, values++) {
+        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n) : 0;
+        for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
             *values = (trf_real)trf__from_file(chunk + i, dtype->code);
             if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
                 return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,

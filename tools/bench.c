@@ -4,6 +4,10 @@
    run     build/bench                                                  everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
            build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS]
+           build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
+           build/bench load FILE                                        beside reading it; FILE is made, a base model
+           build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
+           build/bench file MODEL SENTENCES THREADS BEAM                translating a file of numbers, one sentence a line
            SIZE tiny|small|base   ORDER bucketed|random   PRODUCTS auto|cblas|built-in (trf_products)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
@@ -371,6 +375,191 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     free(lengths);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   A file of sentences: a model that has learnt when to end, and answers as long as their sources. */
+
+enum { COPY_WORDS = 500, COPY_LEAST = 5, COPY_MOST = 60, COPY_TOKENS = 2048 };
+
+static void bench_learning(const char *path, int updates, int threads)
+{
+    trf_config config = config_of("tiny", TRF_PRODUCTS_AUTO);
+    trf_train_options training = trf_train_defaults();
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_step_report report;
+    trf_error err;
+    static int32_t ids[COPY_TOKENS], lengths[COPY_TOKENS];
+    trf_batch batch;
+    int step, i;
+    config.source_vocab = config.target_vocab = VOCAB;
+    config.max_length = 256;
+    timed.stopped = 1;
+    training.threads = threads;
+    training.warmup = 400;
+    training.source_tokens = training.target_tokens = 2 * COPY_TOKENS;
+    trf_train_set_dropout(&training, 0);
+    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+    for (step = 1; step <= updates; step++) {
+        int32_t n = 0, tokens = 0;
+        for (;;) {
+            int32_t length = COPY_LEAST + rand() % (COPY_MOST - COPY_LEAST + 1);
+            if (tokens + length > COPY_TOKENS) break;
+            for (i = 0; i < length; i++) ids[tokens++] = 4 + rand() % COPY_WORDS;
+            lengths[n++] = length;
+        }
+        TRF__ZERO(batch);
+        batch.source.ids = batch.target.ids = ids;
+        batch.source.lengths = batch.target.lengths = lengths;
+        batch.source.count = batch.target.count = n;
+        if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
+        if (step % 100 == 0) fprintf(stderr, "update %d, loss %.3f, right %.3f\n", step, report.loss, report.accuracy);
+    }
+    if (trf_model_save(model, path, &err)) die(err.message);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
+static void bench_file(const char *path, const char *sentences, int threads, int beam)
+{
+    enum { LINES = 100000 };
+    static int32_t lengths[LINES];
+    int32_t *ids = (int32_t *)malloc(sizeof *ids * LINES * 8);
+    trf_search search = trf_search_defaults();
+    trf_model *model;
+    trf_translator *translator;
+    trf_sequences sources;
+    trf_error err;
+    FILE *f = fopen(sentences, "r");
+    char line[4096], *word;
+    int64_t n = 0, tokens = 0;
+    double best = HUGE_VAL, start;
+    int again, i;
+    sources.count = 0;
+    timed.stopped = 1;
+    if (!f || !ids) die("cannot open the sentences");
+    for (; fgets(line, sizeof line, f) && sources.count < LINES; sources.count++) {
+        int64_t begin = n;
+        for (word = strtok(line, " \r\n"); word && n < LINES * 8; word = strtok(NULL, " \r\n")) ids[n++] = (int32_t)atoi(word);
+        lengths[sources.count] = (int32_t)(n - begin);
+    }
+    fclose(f);
+    sources.ids = ids;
+    sources.lengths = lengths;
+    trf_search_set_rule(&search, TRF_SEARCH_CTRANSLATE2);
+    search.threads = threads;
+    search.beam = beam;
+    search.max_length_a = 0;
+    search.max_length_b = 100;
+    if (trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, &search, &err)) die(err.message);
+    for (again = 0; again < 3; again++) {
+        start = seconds();
+        if (trf_translate_batch(translator, &sources, &err)) die(err.message);
+        start = seconds() - start;
+        if (start < best) best = start;
+    }
+    for (i = 0; i < sources.count; i++) tokens += trf_hypothesis_at(translator, i, 0)->n;
+    printf("file of %d sentences, %d threads, beam %d: %.0f target tokens/s, %lld tokens\n", sources.count, threads, beam,
+           (double)tokens / best, (long long)tokens);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    free(ids);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What must not grow with the length of a sequence, and the first answer. */
+
+/* 2,048 tokens a side in sequences of `length`, EOS included: tokens/s with and without attention's own ops. */
+static void bench_lengths(const char *size, int threads)
+{
+    enum { TOKENS = 2048, STEPS = 6 };
+    static int32_t ids[TOKENS], lengths[TOKENS];
+    int length, i, step;
+    for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
+    for (length = 8; length <= TOKENS; length *= 4) {
+        trf_config config = config_of(size, TRF_PRODUCTS_AUTO);
+        trf_train_options training = trf_train_defaults();
+        trf_model *model;
+        trf_trainer *trainer;
+        trf_batch batch;
+        trf_error err;
+        double total = HUGE_VAL, attention = 0;
+        config.source_vocab = config.target_vocab = VOCAB;
+        config.max_length = TOKENS;
+        training.threads = threads;
+        training.source_tokens = training.target_tokens = TOKENS;
+        training.sequences = TOKENS / length;
+        training.longest = length;
+        TRF__ZERO(batch);
+        for (i = 0; i < TOKENS / length; i++) lengths[i] = length - 1;
+        batch.source.ids = batch.target.ids = ids;
+        batch.source.lengths = batch.target.lengths = lengths;
+        batch.source.count = batch.target.count = TOKENS / length;
+        if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+        for (step = 0; step < STEPS; step++) {
+            double start;
+            timed_reset();
+            start = seconds();
+            if (trf_train_step(trainer, &batch, NULL, &err)) die(err.message);
+            start = seconds() - start;
+            if (start >= total) continue;
+            total = start;
+            attention = timed.time[OP_attention] + timed.time[OP_attention_gradient];
+        }
+        printf("length %4d, %s, %d threads: %.0f real tokens/s, without attention %.1f ms of %.1f, memory %.1f MB (%.1f planned)\n",
+               length, size, threads, 2 * TOKENS / total, 1e3 * (total - attention), 1e3 * total,
+               1e-6 * (double)(trf_trainer_memory(&config, &training) - trf_model_memory(&config)),
+               1e-6 * (double)trf_trainer_memory(&config, &training));
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
+}
+
+static void bench_loading(const char *path)
+{
+    trf_config config = config_of("base", TRF_PRODUCTS_AUTO);
+    trf_search search = trf_search_defaults();
+    trf_model *model;
+    trf_translator *translator;
+    trf_error err;
+    double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}, now[4];
+    int32_t source[WORDS], answer[2 * WORDS + 20], n;
+    struct rusage used;
+    int again, i;
+    config.source_vocab = config.target_vocab = 32000;
+    timed.stopped = 1;
+    if (trf_model_create(&model, &config, &err) || trf_model_save(model, path, &err)) die(err.message);
+    trf_model_destroy(model);
+    for (i = 0; i < WORDS; i++) source[i] = 4 + i;
+    for (again = 0; again < 5; again++) {
+        FILE *f = fopen(path, "rb");
+        long bytes;
+        char *memory;
+        if (!f || fseek(f, 0, SEEK_END) || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET)) die("cannot read the file");
+        now[0] = seconds();
+        memory = (char *)malloc((size_t)bytes);
+        if (!memory || fread(memory, 1, (size_t)bytes, f) != (size_t)bytes) die("cannot read the file");
+        now[1] = seconds();
+        fclose(f);
+        free(memory);
+        if (now[1] - now[0] < best[0]) best[0] = now[1] - now[0];
+        now[0] = seconds();
+        if (trf_model_load(&model, path, NULL, &err)) die(err.message);
+        now[1] = seconds();
+        if (trf_translator_create(&translator, model, &search, &err)) die(err.message);
+        now[2] = seconds();
+        if (trf_translate(translator, source, WORDS, answer, 2 * WORDS + 20, &n, &err)) die(err.message);
+        now[3] = seconds();
+        for (i = 0; i < 3; i++) if (now[i + 1] - now[i] < best[i + 1]) best[i + 1] = now[i + 1] - now[i];
+        trf_translator_destroy(translator);
+        trf_model_destroy(model);
+    }
+    getrusage(RUSAGE_SELF, &used);
+    printf("first answer of a base model: reading the file %.1f ms, trf_model_load %.1f (%.2f of it), translator %.1f, sentence %.1f\n",
+           1e3 * best[0], 1e3 * best[1], best[1] / best[0], 1e3 * best[2], 1e3 * best[3]);
+    printf("    model %.1f MB, translator %.1f MB planned, most that the process had %.1f MB\n", 1e-6 * (double)trf_model_memory(&config),
+           1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS), 1.024e-3 * (double)used.ru_maxrss);
+}
+
 static trf_products products_of(const char *name)
 {
     if (strcmp(name, "cblas") == 0) return TRF_PRODUCTS_CBLAS;
@@ -395,6 +584,10 @@ int main(int argc, char **argv)
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
         bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"));
+    else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
+    else if (argc == 3 && strcmp(argv[1], "load") == 0) bench_loading(argv[2]);
+    else if (argc == 5 && strcmp(argv[1], "learn") == 0) bench_learning(argv[2], number(argv[3]), number(argv[4]));
+    else if (argc == 6 && strcmp(argv[1], "file") == 0) bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]));
     else if (argc == 1) {
         bench_training("tiny", all, "bucketed", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
         bench_training("tiny", all, "random", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
@@ -402,6 +595,6 @@ int main(int argc, char **argv)
         bench_training("base", all, "bucketed", 4, TRF_PRODUCTS_AUTO, NULL, NULL);
         for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
         for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
-    } else die("usage: bench [train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET] | translate SIZE THREADS BEAM BATCH [PRODUCTS]]");
+    } else die("see the top of tools/bench.c for its arguments");
     return 0;
 }

@@ -233,7 +233,7 @@ def sharpen(weight, bias):
 def words_of(size): return ["<blank>", "<s>", "</s>", "<unk>"] + [f"w{i}" for i in range(4, size)]
 
 
-def ctranslate2_of(state, c, words, folder):
+def ctranslate2_of(state, c, words, folder, threads=1):
     """A translator from tensors with our names, a table of positions, and the words of both sides."""
     from ctranslate2 import specs, Translator
     spec = specs.TransformerSpec.from_config(
@@ -272,7 +272,7 @@ def ctranslate2_of(state, c, words, folder):
     spec.optimize("float32")
     (folder / "ct2").mkdir(exist_ok=True)
     spec.save(str(folder / "ct2"))
-    return Translator(str(folder / "ct2"), compute_type="float32", intra_threads=1)
+    return Translator(str(folder / "ct2"), compute_type="float32", inter_threads=1, intra_threads=threads)
 
 
 def run_ctranslate2(c, ask, pairs, state, folder):
@@ -474,18 +474,22 @@ def toy_goldens(folder):
         print(f"        {{ {beam}, {least}, {limit}, {alpha}, {{ {best} }} }},")
 
 
-if len(sys.argv) < 2: sys.exit(__doc__)
+def main():
+    if len(sys.argv) < 2: sys.exit(__doc__)
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="enable_nested_tensor")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        if sys.argv[1] == "toy": return toy_goldens(folder)
+        if sys.argv[1] == "search": return 0 if all([search_rule(folder, rule) for rule in SEARCHES]) else 1
+        data = pathlib.Path(sys.argv[1])
+        logits = max(logits_both_ways(i, folder) for i in range(10))
+        losses = max(train_both(data, folder, i) for i in range(10))
+    good = logits <= LOGITS_TOLERANCE and losses <= LOSS_TOLERANCE
+    print(f"logits {logits:.1e} of {LOGITS_TOLERANCE:.0e}, losses {losses:.1e} of {LOSS_TOLERANCE:.0e}: "
+          + ("the same" if good else "DIFFERENT"))
+    return 0 if good else 1
+
+
 BINARY = sys.argv[2] if len(sys.argv) > 2 else "build/parity"
-torch.set_num_threads(1)
-warnings.filterwarnings("ignore", message="enable_nested_tensor")
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    if sys.argv[1] == "toy": sys.exit(toy_goldens(folder))
-    if sys.argv[1] == "search": sys.exit(0 if all([search_rule(folder, rule) for rule in SEARCHES]) else 1)
-    data = pathlib.Path(sys.argv[1])
-    logits = max(logits_both_ways(i, folder) for i in range(10))
-    losses = max(train_both(data, folder, i) for i in range(10))
-good = logits <= LOGITS_TOLERANCE and losses <= LOSS_TOLERANCE
-print(f"logits {logits:.1e} of {LOGITS_TOLERANCE:.0e}, losses {losses:.1e} of {LOSS_TOLERANCE:.0e}: "
-      + ("the same" if good else "DIFFERENT"))
-sys.exit(0 if good else 1)
+if __name__ == "__main__": sys.exit(main())
