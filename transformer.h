@@ -2751,8 +2751,8 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 // sixteen columns, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
 // sixteen rows of w transposed. A translator packs its weights once; a trainer packs them into a room that all
 // threads read, as they are met; what has its columns side by side is copied into a worker's scratch as it goes.
-// Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one at every shape
-// (tools/bench.md); the large ones go to CBLAS elsewhere.
+// Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one, or as fast where
+// both wait for memory (tools/bench.md); the large ones go to CBLAS elsewhere.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
 
 #if TRF__GNU
@@ -4489,20 +4489,16 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    double *to = t->log_probabilities + row * t->n, lse;
-    trf_real most = sums[0], below[TRF__WIDE], part[TRF__WIDE];
-    trf__v16 sum = trf__set(0);
+    double *to = t->log_probabilities + row * t->n, sum = 0, lse;
+    trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
     (void)run; (void)worker;
     for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
-    for (s = 0; s < j->slices; s += TRF__WIDE) {
-        for (i = 0; i < TRF__WIDE; i++) {
-            below[i] = s + i < j->slices ? sums[2 * (s + i)] - most : 0;
-            part[i] = s + i < j->slices ? sums[2 * (s + i) + 1] : 0;
-        }
-        sum = trf__fma(trf__exp(trf__load(below)), trf__load(part), sum);
+    for (s = 0; s < j->slices; s++) {
+        trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
+        sum += (double)e[0] * (double)sums[2 * s + 1];      /* exact in double: no fma makes another of it */
     }
-    lse = (double)most + trf__ln((double)trf__sum(sum));
+    lse = (double)most + trf__ln(sum);
     /* the first slice's list is the one that the others' tokens go into */
     while (found < t->n && ids[found] >= 0) found++;
     for (k = t->n; k < j->slices * t->n; k++)

@@ -91,12 +91,12 @@ attention weights of the first head @@ ops usage @@ trf__head h = trf__head_of(&
 learned positions' gradient without the offset @@ model golden @@ e.dtable = table + c->position_offset * e.d; @@ e.dtable = table;
 a decoded token's keys go to the first slot @@ usage model @@ a->slots[row + j] = (int32_t)(at * a->n_rows + row + j); @@ a->slots[row + j] = row + j;
 every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer); @@ sub.memory = cache->cross;
-the prefix of the first sentence for all @@ usage @@ h->there.prefixes + n_ids, n_prefix, c->eos, @@ h->there.prefixes, n_prefix, c->eos,
-decoding one position late @@ usage model @@ a->position[row + j] = at; @@ a->position[row + j] = at + 1;
-decoding does not see its own token @@ usage model @@ trf__span span = { row + j, 1, 0, at + 1, 0 }; @@ trf__span span = { row + j, 1, 0, at > 0 ? at : 1, 0 };
+the prefix of the first place for all @@ usage @@ h->there.prefixes + at, n_prefix, c->eos, @@ h->there.prefixes, n_prefix, c->eos,
+decoding one position late @@ usage model @@ a->position[row + j] = beam->n; @@ a->position[row + j] = beam->n + 1;
+decoding does not see its own token @@ usage model @@ trf__span span = { row + j, 1, 0, beam->n + 1, 0 }; @@ trf__span span = { row + j, 1, 0, beam->n > 0 ? beam->n : 1, 0 };
 cache of the wrong parent @@ usage model @@ : before + trf__beam_parents(beam)[j]; @@ : before + j;
 ancestors of the row itself @@ ops usage @@ memcpy(to, j->from + j->parents[r] * j->stride, @@ memcpy(to, j->from + r * j->stride,
-answers of all rounds but the last @@ usage @@ t->first_id[round->first + i] = t->n_ids; @@ t->first_id[i] = t->n_ids;
+answers where their place is @@ usage @@ int32_t sentence = h->sentence[place]; @@ int32_t sentence = place;
 BOS may be said @@ usage @@ top.banned[0] = c->pad; top.banned[1] = c->bos; @@ top.banned[0] = c->pad; top.banned[1] = -1;
 only one id can be banned @@ ops usage @@ id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
 a forced id need not be the one @@ ops usage @@ if (only >= column && only < column + columns) { @@ if (0) {
@@ -184,11 +184,22 @@ second moments of the first @@ store usage @@ trf__read_arena(file, model, "opti
 a checkpoint in the middle of a step @@ store @@ if (trainer->micro == 0) return TRF_OK; @@ if (trainer->micro < 1000) return TRF_OK;
 every epoch in the same order @@ corpus @@ TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ if (i == 0 || over || i - begin >= o->batch_sentences) { @@ if (i == 0 || over || i - begin > o->batch_sentences) {
-a round beyond the slots of the cache @@ usage @@ && n * s->beam * (longest + 1) <= INT32_MAX); @@ );
+a round beyond the slots of the cache @@ usage @@ int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)); @@ int64_t most = INT32_MAX / (tokens + 16);
+a round beyond the numbers of rows of sources @@ usage @@ int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)); @@ int64_t most = INT32_MAX / (s->beam * (longest + 1));
+short sentences at the pace of long ones @@ usage @@ trf__together(&t->search, w->length, longest) / 2 >= n) break; @@ 0) break;
+places are not taken again before all are free @@ apart @@ 8 * (int64_t)(round->n - round->taken) >= round->n; @@ round->taken == 0;
+one that arrives takes a place that is taken @@ usage apart @@ if (h->sentence[place] < 0) @@ if (1)
+sources of the place before @@ usage model @@ arrival->source.key = (int32_t)(place * h->area); @@ arrival->source.key = (int32_t)((place > 0 ? place - 1 : 0) * h->area);
+keys of one that arrives in its neighbour's area @@ usage model @@ h->here.slots[row + i] = (int32_t)(place * h->area + i); @@ h->here.slots[row + i] = (int32_t)i;
+the cache forgets a column too early @@ ops @@ now.at = now.at + 1 < a->columns ? @@ now.at = now.at + 2 < a->columns ?
+those that arrive push the others out @@ ops usage @@ if (a->begin) return now; @@ if (a->begin) now.rows = 0;
+one that arrives reads a parent @@ ops @@ a->parents[row + j] = a->begin ? 0 : before @@ a->parents[row + j] = a->begin ? 1 : before
+keys of an area one off @@ ops model @@ to[c * j->area + i] = from[c]; @@ to[c * j->area + (i + 1) % j->area] = from[c];
+values of an area over its keys @@ ops model @@ memcpy(to + half * (j->area + i), from + half, @@ memcpy(to + half * i, from + half,
 a cancelled look has written @@ usage @@ pass->probed = (trf_real *)translator->room.memory; @@ pass->probed = out->data;
 rows wrap at 32 bits @@ usage @@ rows += (int64_t)x->lengths[i] + extra; @@ rows += (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra);
 a weight without outputs @@ blocks @@ if (*out < 1) return @@ if (*out < 0) return
-a translator's memory without its sources @@ memory @@ h.source_rows = round.source_rows; @@ h.source_rows = 0;
+a translator's memory without its sources @@ memory @@ h.area = round.longest_source; @@ h.area = 0;
 a translator's memory without its answers @@ memory @@ cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2)); @@ cache = trf__add_size(h.bytes, h.device_bytes); (void)ids;
 a dropout of one @@ blocks @@ (p < 65535.0 / 65536 ? p * 65536 + 0.5 : 65535) @@ (p * 65536 + 0.5)
 a failed delivery keeps the last batch @@ corpus @@ if (batch) TRF__ZERO(*batch); @@ (void)0;
@@ -227,11 +238,11 @@ the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ if (a.copy) trf__n
 a bias of another parameter @@ cuda_ops cuda @@ trf__weights_at(run, &j->w, j->b - j->w.plain); @@ trf__weights_at(run, &j->w, 0);
 uploads overwritten before they are read @@ cuda @@ if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL; @@ (void)0;
 algorithms by shape alone @@ cuda cuda_ops @@ p->bias != NULL, (int64_t)(bits & (~bits + 1)) }; @@ p->bias != NULL, 16 };
-a round that is over is not looked at @@ usage model @@ if (at % run->backend->ahead == 0) status = @@ if (at < 1) status =
+a round that is over is not looked at @@ usage model @@ int look = at % run->backend->ahead == 0; @@ int look = at < 1;
 live rows beyond the first are not counted @@ ops usage @@         now.rows += beam->live; @@         now.rows += 1;
 rows of nobody read a token @@ ops @@ a->ids[r] = a->slots[r] = -1; @@ a->slots[r] = -1; a->ids[r] = 4;
-keys of nobody are kept @@ ops @@ if (j->slots[r] >= 0) @@ if (r >= 0)
-beams read where they were @@ apart @@         trf__beam_places(&h->here.beams[i], (int32_t)h->length, h->beams_read + (size_t)i * h->beam_bytes); @@         (void)0;
+keys of nobody are kept @@ ops @@         if (slot < 0) continue; @@         if (slot < 0) slot = 0;
+beams read where they were @@ apart @@ if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes); @@ (void)0;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -570,6 +570,103 @@ static void test_top(void **state)
     }
 }
 
+static struct thing *zeros(int64_t n, size_t size)
+{
+    void *x = calloc((size_t)n, size);
+    struct thing *t = bytes_of(x, (size_t)n * size);
+    free(x);
+    return t;
+}
+
+static void same_bytes(const char *what, int32_t token, const struct thing *t, size_t bytes)
+{
+    char *here = (char *)malloc(bytes), *there = (char *)malloc(bytes);
+    int r;
+    runs[CPU].backend->download(&runs[CPU], here, t->at[CPU], bytes);
+    for (r = FLOAT; r < PLACES; r++) {
+        runs[r].backend->download(&runs[r], there, t->at[r], bytes);
+        if (runs[r].backend->sync(&runs[r], &err)) fail_msg("%s", err.message);
+        if (memcmp(here, there, bytes)) fail_msg("%s, token %d: %s differs from the CPU", what, (int)token, places[r]);
+    }
+    free(here);
+    free(there);
+}
+
+/* Sentences of which half arrive when some tokens have been read; more of them than a block has threads. */
+static void test_searches(void **state)
+{
+    enum { BEAM = 2, LIMIT = 5, COLUMNS = 4, WORDS = 9, WANTED = 5 };
+    static const int32_t counts[] = { 5, 300 };
+    int n, r;
+    (void)state;
+    for (n = 0; n < 2; n++) {
+        int32_t sentences = counts[n], rows = sentences * BEAM + 3, begin, token, i;
+        trf__arrival *arriving = (trf__arrival *)calloc((size_t)sentences, sizeof *arriving);
+        double *p = (double *)calloc((size_t)(rows * WANTED), sizeof *p);
+        int32_t *found = (int32_t *)calloc((size_t)(rows * WANTED), sizeof *found);
+        trf_search search = trf_search_defaults();
+        trf__progress nothing = { 0, 0, 0, 1 };
+        trf__advance a[PLACES];
+        trf__beam beam;
+        struct thing *memory, *beams, *sources, *live, *starts, *progress, *arrivals, *logs, *best;
+        struct thing *ids, *parents, *position, *only, *slots, *self, *cross;
+        size_t bytes;
+        search.beam = search.n_best = BEAM;
+        bytes = (trf__beam_layout(&beam, &search, LIMIT + 1, NULL) + 63) / 64 * 64;
+        memory = zeros(sentences, bytes); beams = zeros(sentences, sizeof(trf__beam));
+        sources = zeros(sentences, sizeof(trf__span));
+        live = zeros(sentences, 4); starts = zeros(sentences, 4);
+        progress = bytes_of(&nothing, sizeof nothing); arrivals = zeros(sentences, sizeof *arriving);
+        logs = zeros(rows * WANTED, sizeof *p); best = zeros(rows * WANTED, 4);
+        ids = zeros(rows, 4); parents = zeros(rows, 4); position = zeros(rows, 4); only = zeros(rows, 4);
+        slots = zeros(rows, 4); self = zeros(rows, sizeof(trf__span)); cross = zeros(sentences, sizeof(trf__span));
+        EVERYWHERE {
+            for (i = 0; i < sentences; i++) {
+                arriving[i].place = sentences - 1 - i;
+                arriving[i].source.key = 7 * i;
+                arriving[i].source.n_key = 3 + i;
+                trf__beam_layout(&arriving[i].beam, &search, LIMIT + 1, (char *)memory->at[r] + (size_t)i * bytes);
+                trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2, WORDS);
+            }
+            ON->upload(&runs[r], arrivals->at[r], arriving, (size_t)sentences * sizeof *arriving);
+            a[r].beams = (trf__beam *)beams->at[r]; a[r].sources = (trf__span *)sources->at[r];
+            a[r].live = (int32_t *)live->at[r]; a[r].starts = (int32_t *)starts->at[r];
+            a[r].progress = (trf__progress *)progress->at[r];
+            a[r].log_probabilities = (const double *)logs->at[r]; a[r].found = (const int32_t *)best->at[r];
+            a[r].ids = (int32_t *)ids->at[r]; a[r].parents = (int32_t *)parents->at[r];
+            a[r].position = (int32_t *)position->at[r]; a[r].only = (int32_t *)only->at[r];
+            a[r].slots = (int32_t *)slots->at[r]; a[r].self = (trf__span *)self->at[r];
+            a[r].cross = (trf__span *)cross->at[r];
+            a[r].wanted = WANTED; a[r].rows = rows; a[r].n_cross = sentences; a[r].n_rows = rows;
+            a[r].columns = COLUMNS; a[r].start = 1;
+        }
+        for (token = -1; token < LIMIT + 4; token++) {
+            begin = token == -1 ? sentences / 2 : token == 2 ? sentences - sentences / 2 : 0;
+            for (i = 0; i < rows * WANTED; i++) {
+                p[i] = (i % WANTED ? p[i - 1] : 0) - 0.25 * floor(9 * trf__uniform(5, (uint64_t)(token + 1), (uint64_t)i));
+                found[i] = (i / WANTED * 5 + i % WANTED) % WORDS;
+            }
+            EVERYWHERE {
+                ON->upload(&runs[r], logs->at[r], p, (size_t)(rows * WANTED) * sizeof *p);
+                ON->upload(&runs[r], best->at[r], found, (size_t)(rows * WANTED) * sizeof *found);
+                a[r].begin = begin;
+                a[r].arrivals = (const trf__arrival *)arrivals->at[r] + (token == 2 ? sentences / 2 : 0);
+                ON->advance(&runs[r], &a[r]);
+            }
+            same_bytes("ids", token, ids, (size_t)rows * 4);
+            same_bytes("parents", token, parents, (size_t)rows * 4);
+            same_bytes("positions", token, position, (size_t)rows * 4);
+            same_bytes("forced ids", token, only, (size_t)rows * 4);
+            same_bytes("slots", token, slots, (size_t)rows * 4);
+            same_bytes("spans", token, self, (size_t)rows * sizeof(trf__span));
+            same_bytes("spans of sources", token, cross, (size_t)sentences * sizeof(trf__span));
+            same_bytes("progress", token, progress, offsetof(trf__progress, wanted));
+        }
+        forget();
+        free(arriving); free(p); free(found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -582,6 +679,7 @@ int main(void)
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_adam),
         cmocka_unit_test(test_top),
+        cmocka_unit_test(test_searches),
     };
     int r, failed;
     open_all();

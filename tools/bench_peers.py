@@ -180,7 +180,7 @@ def main():
         with open(sentences, "w") as f:
             for _ in range(1000):
                 f.write(" ".join(str(generator.randrange(4, 504)) for _ in range(generator.randint(5, 60))) + "\n")
-        subprocess.run([bench, "learn", model, "3000", "2"], check=True)
+        subprocess.run([bench, "learn", model, "1500", "2"], check=True)
         lines = []
         for size, order in (("tiny", "bucketed"), ("tiny", "random"), ("small", "bucketed"), ("base", "bucketed")):
             try: compiled = alone("torch", size, 2, order, 1, source, target) > alone("torch", size, 2, order, 0, source, target)
