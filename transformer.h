@@ -2776,6 +2776,7 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
     TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a level-1 cache */
+    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few rows of C */
     TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
     TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns side by side */
     TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
@@ -2815,10 +2816,11 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. Meanwhile the panels at `next` come into the cache. */
+   columns. Meanwhile comes into the cache what is read `far` rows later; behind these panels follow those at `next`.
+   (One row has no time to ask how far, six have enough to fetch all of the next panels.) */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
-                               const trf_real *bias, trf_real *c, int64_t n_last) \
+                               int64_t far, const trf_real *bias, trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
@@ -2830,8 +2832,10 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     } \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
+        const trf_real *later = R > 1 && R < TRF__MM_ROWS && t + far < k ? b + (t + far) * b_step \
+                                                                         : next + (t + far - k) * b_step; \
         TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
-        TRF__UNROLL for (p = 0; p < P; p++) TRF__PREFETCH(next + p * b_panel + t * b_step); \
+        TRF__UNROLL for (p = 0; p < P; p++) TRF__PREFETCH(later + p * b_panel); \
         TRF__UNROLL for (r = 0; r < R; r++) { \
             trf__v16 value = trf__set(a[r * a_row + t * a_step]); \
             TRF__UNROLL for (p = 0; p < P; p++) sum[r][p] = trf__fma(value, column[p], sum[r][p]); \
@@ -2855,9 +2859,10 @@ TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
    are few, each panel is read once, from its beginning to its end. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i, k = p.k, done, deep = p.m > TRF__MM_ROWS ? TRF__DEEP : trf__max64(1, k);
+    int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1), far;
     for (done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
+        far = p.m > 1 && p.m < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.k;
         for (j = 0; j < p.n; ) {
             int two = TRF__MM_PANELS == 2 && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
@@ -2868,8 +2873,8 @@ TRF__FN void trf__mm(trf__product p)
                 trf_real *c = p.c + i * p.ldc + j;
                 switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
 #define CASE(R) \
-                case R: trf__mm_##R##_1(&p, a, b, next, bias, c, last); break; \
-                case R + 8: trf__mm_##R##_2(&p, a, b, next, bias, c, last); break;
+                case R: trf__mm_##R##_1(&p, a, b, next, far, bias, c, last); break; \
+                case R + 8: trf__mm_##R##_2(&p, a, b, next, far, bias, c, last); break;
                 CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #undef CASE
                 default: break;
@@ -4110,7 +4115,8 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
     for (c = 0; c < n; c += 16) {       /* z becomes exp(z - maximum); total: the sum of z - maximum */
-        trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c), e = trf__exp(trf__sub(x, m));
+        trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
+        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));   /* zeros behind the end may be far above m */
         total = trf__fma(trf__fma(x, factor, off), valid, total);
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
@@ -4429,8 +4435,10 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
     int64_t c;
-    for (c = 0; c < n; c += 16)
-        sum = trf__fma(trf__exp(trf__sub(trf__load_n(z + c, n - c), m)), trf__first(n - c), sum);
+    for (c = 0; c < n; c += 16) {
+        trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), m), trf__set(0)));
+        sum = n - c < 16 ? trf__fma(e, trf__first(n - c), sum) : trf__add(sum, e);
+    }
     return trf__sum(sum);
 }
 
