@@ -670,7 +670,7 @@ typedef struct trf_search {
     int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
                                    would pass 2^31; the longest come first, and the place of one that is done goes to
                                    the next (memory: trf_translator_memory); default 32 */
-    int32_t max_tokens;         /* and source tokens, each counted as long as the longest; default 4096 */
+    int32_t max_tokens;         /* and their source tokens, all counted as long as the longest's; default 4096 */
     int32_t threads;            /* as in trf_device */
     trf_hooks hooks;
 } trf_search;
@@ -2585,16 +2585,17 @@ typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; }
 /* Sentence number k of the live ones chooses, or begins. Returns its place. */
 TRF__BOTH int32_t trf__advance_sentence(const trf__advance *a, int32_t k)
 {
-    const trf__arrival *arrival = a->arrivals + (k - a->progress->n_live);
-    int32_t place = a->begin ? arrival->place : a->live[k];
+    const trf__arrival *arrival = a->begin ? &a->arrivals[k - a->progress->n_live] : NULL;
+    int32_t place = arrival ? arrival->place : a->live[k];
     trf__beam *beam = &a->beams[place];
-    int64_t at = a->begin ? 0 : a->starts[k] * a->wanted;
-    if (a->begin) {
+    if (arrival) {
         *beam = arrival->beam;
         a->sources[place] = arrival->source;
         trf__beam_open(beam);
-    } else trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted,
-                             trf__beam_wanted(beam).count);
+    } else {
+        int64_t at = a->starts[k] * a->wanted;
+        trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted, trf__beam_wanted(beam).count);
+    }
     return place;
 }
 
@@ -3652,16 +3653,26 @@ TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
     for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
 }
 
+TRF__FN trf_real trf__most_of(const trf_real *z, int64_t n)
+{
+    trf__v16 top = trf__set(-(trf_real)FLT_MAX);
+    trf_real most;
+    int64_t c;
+    for (c = 0; c + 16 <= n; c += 16) top = trf__max(top, trf__load(z + c));
+    most = trf__max_lane(top);
+    for (; c < n; c++) if (most < z[c]) most = z[c];
+    return most;
+}
+
 /* A row of q k^T, `seen` of its m16 numbers valid, becomes its softmax. Fills stats = {maximum, 1 / sum}, or, if they
    are known already, follows them. */
 TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale, const trf_real *known,
                               trf_real stats[2])
 {
-    trf__v16 top = trf__set(-(trf_real)FLT_MAX), sum = trf__set(0), maximum, factor;
+    trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
     for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
-    for (c = 0; !known && c < m16; c += 16) top = trf__max(top, trf__load(s + c));
-    stats[0] = known ? known[0] : trf__max_lane(top);
+    stats[0] = known ? known[0] : trf__most_of(s, m16);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
     for (c = 0; c < m16; c += 16) {
@@ -4083,17 +4094,6 @@ typedef struct trf__loss_job {
     trf_real *logits;
     int32_t *hit;
 } trf__loss_job;
-
-TRF__FN trf_real trf__most_of(const trf_real *z, int64_t n)
-{
-    trf__v16 top = trf__set(-(trf_real)FLT_MAX);
-    trf_real most;
-    int64_t c;
-    for (c = 0; c + 16 <= n; c += 16) top = trf__max(top, trf__load(z + c));
-    most = trf__max_lane(top);
-    for (; c < n; c++) if (most < z[c]) most = z[c];
-    return most;
-}
 
 /* Loss of a row whose logits are z; z becomes dz if gradients are wanted. */
 TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
@@ -6668,7 +6668,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 /* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 5
+#define TRF__COLUMN_VERSION 6
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -10157,7 +10157,7 @@ typedef struct trf__hypotheses {
     void *top_room;
     char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
     trf__searches there;
-    trf__beam *beams;                           /* those, and the rest, per place */
+    trf__beam *beams;                           /* per place, as are their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
     size_t beam_bytes;
     trf__span *sources;
@@ -10251,9 +10251,17 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->device_bytes = device.used;
 }
 
+TRF__FN void trf__hypotheses_free(trf_translator *t)
+{
+    const trf__run *run = &t->pass.run;
+    run->backend->free(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
+    trf__free(&run->hooks, t->hypotheses.arena, t->hypotheses.bytes);
+    TRF__ZERO(t->hypotheses);
+}
+
 /* Lays everything out for a round: places for so many sentences, answers of `length` tokens, sources of up to `area`
    rows. Nothing in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too
-   small. On failure nothing has changed. */
+   small: the old ones go first, or both would have to fit. On failure there are none, until the next call. */
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length, int64_t area,
                                            trf_error *err)
 {
@@ -10265,17 +10273,17 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     h.area = area;
     trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
+        trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
         h.device_arena = (char *)run->backend->alloc(run, h.device_bytes);
-        if (!h.arena || !h.device_arena) old = h;
-        run->backend->free(run, old.device_arena, old.device_bytes);
-        trf__free(&run->hooks, old.arena, old.bytes);
-        if (!h.arena || !h.device_arena)
+        t->hypotheses = old = h;
+        if (!h.arena || !h.device_arena) {
+            trf__hypotheses_free(t);
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                              "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
                              (unsigned long long)trf__add_size(h.bytes, h.device_bytes), (long long)h.n_rows,
                              (long long)length);
-        old = h;
+        }
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
@@ -10295,11 +10303,10 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     run = &t->pass.run;
     if (run->backend) {
         run->backend->free(run, t->pass.copies, t->copy_bytes);
-        run->backend->free(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
+        trf__hypotheses_free(t);
         run->backend->free(run, t->room.memory, t->room.bytes);
     }
     trf__pass_close(&t->pass);
-    trf__free(&hooks, t->hypotheses.arena, t->hypotheses.bytes);
     trf__free(&hooks, t->numbers, trf__bytes(t->numbers_capacity, sizeof *t->numbers));
     trf__free(&hooks, t->answers, trf__bytes(t->answers_capacity, sizeof *t->answers));
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
@@ -10534,7 +10541,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     for (place = 0; place < round->n && round->next < round->end; place++)
         if (h->sentence[place] < 0)
             rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++], place, n++, rows);
-    if (round->taken == 0 && round->next - n == round->first) from = (char *)(void *)x->progress;
+    if (round->next - n == round->first) from = (char *)(void *)x->progress;
     if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from, (size_t)(end - from));

@@ -646,6 +646,38 @@ static void test_translator_plan(void **state)
     }
 }
 
+/* Sixteen long sources, then a round of thirty-two shorter ones, whose answers are as long: no more is taken than what is
+   told of so many of the longest. */
+static void test_translator_plan_of_mixed_lengths(void **state)
+{
+    int32_t ids[48 * 60], lengths[48], k;
+    trf_config c = small_config();
+    trf_search s = trf_search_defaults(), plain;
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    trf_sequences x = { ids, lengths, 48 };
+    trf_error err;
+    kit_memory memory;
+    (void)state;
+    for (k = 0; k < 48 * 60; k++) ids[k] = 4 + k % 3;
+    for (k = 0; k < 48; k++) lengths[k] = k % 3 == 0 ? 60 : 28;
+    c.max_length = 400;
+    s.threads = 1;
+    s.max_length_a = 0;
+    s.max_length_b = 300;
+    s.min_length = 10;
+    s.max_tokens = 16 * 61;
+    plain = s;
+    plain.max_tokens = INT32_MAX;
+    s.hooks = kit_hooks(&memory);
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
+    if (trf_translate_batch(t, &x, &err)) fail_msg("%s", err.message);
+    assert_true((size_t)memory.peak <= trf_translator_memory(&c, &plain, 48, 60));
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
 /* No such call: 0. */
 static void test_translator_plan_of_nothing(void **state)
 {
@@ -679,7 +711,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_translator_memory),
-        cmocka_unit_test(test_translator_plan),
+        cmocka_unit_test(test_translator_plan), cmocka_unit_test(test_translator_plan_of_mixed_lengths),
         cmocka_unit_test(test_translator_plan_of_nothing),
     };
     (void)argc;
