@@ -1084,6 +1084,15 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#if !defined(MADV_HUGEPAGE)             /* strict C hides both */
+#define TRF__HUGEPAGE 14
+int madvise(void *, size_t, int);
+#else
+#define TRF__HUGEPAGE MADV_HUGEPAGE
+#endif
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #define TRF__GNU 1
@@ -1260,9 +1269,10 @@ TRF__FN int trf__cancelled(const trf_hooks *hooks)
     return hooks->cancel && hooks->cancel(hooks->user);
 }
 
-enum { TRF__ALIGN = 64 };
+enum { TRF__ALIGN = 64, TRF__HUGE_PAGE = 1 << 21 };
 
-/* Memory aligned to 64 bytes from the hooks, or from malloc. NULL: none left. Never asks for 0 bytes. */
+/* Memory aligned to 64 bytes from the hooks, or from malloc, where Linux is asked for pages of 2 MiB: a step through
+   weights meets few ends of pages then. NULL: none left. Never asks for 0 bytes. */
 TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
 {
     char *raw, *aligned;
@@ -1271,6 +1281,12 @@ TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
     if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
     raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
     if (!raw) return NULL;
+#if defined(TRF__HUGEPAGE)
+    if (bytes >= 2 * TRF__HUGE_PAGE) {
+        size_t before = (TRF__HUGE_PAGE - (uintptr_t)raw % TRF__HUGE_PAGE) % TRF__HUGE_PAGE;
+        (void)madvise(raw + before, (bytes - before) / TRF__HUGE_PAGE * TRF__HUGE_PAGE, TRF__HUGEPAGE);
+    }
+#endif
     aligned = raw + sizeof(void *);
     aligned += (TRF__ALIGN - (uintptr_t)aligned % TRF__ALIGN) % TRF__ALIGN;
     memcpy(aligned - sizeof raw, &raw, sizeof raw);     /* what free needs, just before the block */
@@ -8160,13 +8176,20 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
 }
 
 /* Gives it weights, all zero: create, copy and load fill them in. */
+/* Room for the parameters, all of which the caller writes; what fills their rows up is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
-    model->weights = (trf_real *)trf__device_zeroed(&model->run, trf__bytes(model->layout.n_weights,
-                                                                            sizeof(trf_real)));
-    if (model->weights) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
-                     (long long)model->layout.n_weights);
+    const trf__run *run = &model->run;
+    int64_t n = model->layout.n_weights, end;
+    int32_t i;
+    model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
+    if (!model->weights)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights", (long long)n);
+    for (i = model->layout.n_params; i-- > 0; n = model->layout.params[i].offset) {
+        end = model->layout.params[i].offset + trf__param_size(&model->layout.params[i]);
+        if (end < n) run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
+    }
+    return TRF_OK;
 }
 
 TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
@@ -12712,6 +12735,8 @@ struct trf_file {
     int fd, allow_nonfinite;
     char path[104];             /* its end, for messages */
     uint64_t size, data_begin;
+    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
+    trf__crc crc;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
     trf_file_entry *entries;    /* as in the header */
@@ -13308,6 +13333,22 @@ TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t
     return i;
 }
 
+TRF__FN void trf__file_sum(trf_file *file)
+{
+    trf__crc_begin(&file->crc);
+    file->summed = file->data_begin;
+}
+
+/* Some of the data. What is read in the order of the file goes into the checksum on the way. */
+TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes, trf_error *err)
+{
+    TRF__TRY(trf__file_fetch(file->fd, file->path, at, to, bytes, err));
+    if (at != file->summed) return TRF_OK;
+    trf__crc_add(&file->crc, to, bytes);
+    file->summed += bytes;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
                                  trf_error *err)
 {
@@ -13334,7 +13375,7 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
     end = at + (uint64_t)(count * dtype->bytes);
     for (; at < end; at += n) {
         n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
-        TRF__TRY(trf__file_fetch(file->fd, file->path, at, chunk, n, err));
+        TRF__TRY(trf__file_data(file, at, chunk, n, err));
         i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n) : 0;
         for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
             *values = (trf_real)trf__from_file(chunk + i, dtype->code);
@@ -13347,26 +13388,21 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
     return TRF_OK;
 }
 
-/* Compares the data with metadata "trf.crc32"; a file without it passes. */
+/* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     const char *text = trf_file_metadata(file, "trf.crc32");
     char found[16];
-    trf__crc crc;
-    uint64_t at;
-    size_t n;
+    uint64_t left;
     if (!text) return TRF_OK;
     if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
         return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
-    trf__crc_begin(&crc);
-    for (at = file->data_begin; at < file->size; at += n) {
-        n = file->size - at < sizeof chunk ? (size_t)(file->size - at) : sizeof chunk;
-        TRF__TRY(trf__file_fetch(file->fd, file->path, at, chunk, n, err));
-        trf__crc_add(&crc, chunk, n);
-    }
-    snprintf(found, sizeof found, "%08lx", (unsigned long)crc.value);
+    if (!file->summed) trf__file_sum(file);
+    while ((left = file->size - file->summed) > 0)
+        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left : sizeof chunk, err));
+    snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
     if (!strcmp(found, text)) return TRF_OK;
     return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
@@ -13830,6 +13866,19 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
     return model->run.backend->sync(&model->run, err);
 }
 
+/* The weights of a model, and the checksum of its file. A damaged file says so first, whatever else its numbers do. */
+TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
+{
+    trf_error damage;
+    trf_status status, checked;
+    if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file);
+    status = trf__read_arena(file, model, "", model->weights, err);
+    checked = trf__file_check_crc(file, status ? &damage : err);
+    if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
+    *err = damage;
+    return checked;
+}
+
 /* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab, const trf_hooks *hooks,
                                    trf_error *err)
@@ -13886,10 +13935,9 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
     status = trf__match_tensors(file, model, checkpoint, err);
-    if (status == TRF_OK) status = trf__file_check_crc(file, err);
-    if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
-    if (status == TRF_OK) status = trf__read_arena(file, model, "", model->weights, err);
+    if (status == TRF_OK) status = trf__read_weights(file, model, err);
+    if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
     *out = model;
     return TRF_OK;

@@ -243,6 +243,10 @@ live rows beyond the first are not counted @@ ops usage @@         now.rows += b
 rows of nobody read a token @@ ops @@ a->ids[r] = a->slots[r] = -1; @@ a->slots[r] = -1; a->ids[r] = 4;
 keys of nobody are kept @@ ops @@         if (slot < 0) continue; @@         if (slot < 0) slot = 0;
 beams read where they were @@ apart @@ if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes); @@ (void)0;
+a model is read twice @@ files @@ if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file); @@ (void)0;
+a checksum from the middle of the file on @@ store files @@ if (at != file->summed) return TRF_OK; @@ (void)0;
+damage told as what it did @@ store @@ checked = trf__file_check_crc(file, status ? &damage : err); @@ checked = status ? TRF_OK : trf__file_check_crc(file, err);
+what fills rows up is not zero @@ files @@ if (end < n) run->backend->zero @@ if (0) run->backend->zero
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@
    (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once and
    shortens reads and writes; `fault.lie` lets stat call everything a regular file. `trace` has one letter
    a call that worked. */
-static struct { int calls, at, all, interrupt, interrupted, lie, open_files; char trace[4096]; } fault;
+static struct { int calls, at, all, interrupt, interrupted, lie, open_files; int64_t bytes_read; char trace[4096]; } fault;
 
 static int fails(char letter)
 {
@@ -82,7 +82,12 @@ static int faulty_sync(int fd) { return fails('S') ? -1 : trf_os_sync(fd); }
 /* As on Linux: an error of close comes after the descriptor is gone. */
 static int faulty_close(int fd) { fault.open_files--; return trf_os_close(fd) < 0 || fails('C') ? -1 : 0; }
 static int faulty_seek(int fd, uint64_t offset) { return fails('K') ? -1 : trf_os_seek(fd, offset); }
-static int64_t faulty_read(int fd, void *to, size_t bytes) { return fails('R') ? -1 : trf_os_read(fd, to, shorter(bytes)); }
+static int64_t faulty_read(int fd, void *to, size_t bytes)
+{
+    int64_t n = fails('R') ? -1 : trf_os_read(fd, to, shorter(bytes));
+    if (n > 0) fault.bytes_read += n;
+    return n;
+}
 static int64_t faulty_write(int fd, const void *from, size_t bytes)
 {
     return fails('W') ? -1 : trf_os_write(fd, from, shorter(bytes));
@@ -932,6 +937,42 @@ static void test_interrupted(void **state)
     assert_int_equal(fault.open_files, 0);
 }
 
+/* A model is loaded in one pass: each byte comes once, for the checksum and for the weights. What fills rows up is zero. */
+static void test_one_pass(void **state)
+{
+    const char *path = in_folder("model.safetensors");
+    trf_config config = trf_config_tiny();
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    int64_t at, end, gaps = 0;
+    counted c;
+    size_t bytes;
+    int32_t i;
+    (void)state;
+    config.source_vocab = 37;
+    config.target_vocab = 41;
+    config.d_model = 24;
+    config.n_heads = 3;
+    config.d_ff = 40;
+    config.encoder_layers = config.decoder_layers = 1;
+    assert_int_equal(trf_model_create(&model, &config, NULL), TRF_OK);
+    assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
+    trf_model_destroy(model);
+    free(get_file(path, &bytes));
+    fault.bytes_read = 0;
+    options.hooks = counting(&c);
+    assert_int_equal(trf_model_load(&model, path, &options, NULL), TRF_OK);
+    assert_true(fault.bytes_read == (int64_t)bytes);
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        end = i + 1 < model->layout.n_params ? p[1].offset : model->layout.n_weights;
+        for (at = p->offset + trf__param_size(p); at < end; at++, gaps++) assert_true(model->weights[at] == 0);
+    }
+    assert_true(gaps > 100);
+    trf_model_destroy(model);
+    assert_true(c.live == 0);
+}
+
 /* The file shrinks between opening and reading. */
 static void test_shrinking(void **state)
 {
@@ -1367,6 +1408,7 @@ int main(void)
         cmocka_unit_test_setup(test_failing_writes, fresh),
         cmocka_unit_test_setup(test_failing_reads, fresh),
         cmocka_unit_test_setup(test_interrupted, fresh),
+        cmocka_unit_test_setup(test_one_pass, fresh),
         cmocka_unit_test_setup(test_shrinking, fresh),
         cmocka_unit_test_setup(test_full, fresh),
         cmocka_unit_test_setup(test_not_a_file, fresh),

@@ -1089,7 +1089,7 @@ static void checksums(void **state)
         "-1234567"};
     draft d;
     uint64_t hash;
-    char right[16], wrong[16];
+    char right[16], wrong[16], first[8];
     size_t i;
     (void)state;
     draft_of_small(&d);
@@ -1102,6 +1102,13 @@ static void checksums(void **state)
         put_together(&d, in_folder("draft"), 1);
         assert_true(refused(in_folder("draft"), TRF_E_CHECKSUM, "trf.crc32") > 0);
     }
+    memcpy(first, d.pieces[0].data, sizeof first);
+    memcpy(d.pieces[0].data, "\0\0\xC0\x7F\0\0\xF8\x7F", 8);            /* not a number, as float and as double */
+    put_together(&d, in_folder("draft"), 1);                            /* damage is told before what it did */
+    assert_true(refused(in_folder("draft"), TRF_E_CHECKSUM, "trf.crc32") > 0);
+    put_together(&d, in_folder("draft"), 0);
+    assert_true(refused(in_folder("draft"), TRF_E_NONFINITE, d.pieces[0].name) > 0);
+    memcpy(d.pieces[0].data, first, sizeof first);
     for (i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
         free(set_note(&d, "trf.crc32", malformed[i]));
         put_together(&d, in_folder("draft"), 1);
