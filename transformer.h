@@ -13866,7 +13866,7 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
     return model->run.backend->sync(&model->run, err);
 }
 
-/* The weights of a model, and the checksum of its file. A damaged file says so first, whatever else its numbers do. */
+/* The weights of a model, and the checksum of its file. Damage is told first, whatever else the numbers do. */
 TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
 {
     trf_error damage;
