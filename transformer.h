@@ -2784,16 +2784,18 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 #else
 #define TRF__UNROLL
 #endif
-
-#if TRF__PARTS == 1
-#define TRF__MM_PANELS 2                            /* panels of C at a time */
+#if TRF__GNU && (defined(__x86_64__) || defined(__i386__)) && !defined(__CUDACC__)
+#define TRF__HOLD(vector) __asm__("" : "+v"(vector))    /* in a register; compilers read it again at each use */
 #else
-#define TRF__MM_PANELS 1
+#define TRF__HOLD(vector) (void)(vector)
 #endif
+
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers */
+    TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers, */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,     /* two panels of up to so many rows */
     TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few rows of C */
+    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few rows of C; */
+    TRF__SHARES = 4,                                /* for many this many times six fetch the next panels together */
     TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
     TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns side by side */
     TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
@@ -2833,8 +2835,9 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. Meanwhile comes into the cache what is read `far` rows later; behind these panels follow those at `next`.
-   (One row has no time to ask how far, six have enough to fetch all of the next panels.) */
+   columns. Meanwhile what is read later comes into the cache. For a few rows that is `far` rows later, where behind
+   these panels follow those at `next`; one row has no time to ask, and six have more than enough: they fetch what is
+   at `next`, `far` numbers a row. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
                                int64_t far, const trf_real *bias, trf_real *c, int64_t n_last) \
@@ -2849,9 +2852,12 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     } \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
-        const trf_real *later = R > 1 && R < TRF__MM_ROWS && t + far < k ? b + (t + far) * b_step \
-                                                                         : next + (t + far - k) * b_step; \
-        TRF__UNROLL for (p = 0; p < P; p++) column[p] = trf__load(b + p * b_panel + t * b_step); \
+        const trf_real *later = R == 1 || R == TRF__MM_ROWS ? next + t * far \
+                              : t + far < k ? b + (t + far) * b_step : next + (t + far - k) * b_step; \
+        TRF__UNROLL for (p = 0; p < P; p++) { \
+            column[p] = trf__load(b + p * b_panel + t * b_step); \
+            TRF__UNROLL for (r = 0; r < TRF__PARTS; r++) TRF__HOLD(column[p].part[r]); \
+        } \
         TRF__UNROLL for (p = 0; p < P; p++) TRF__PREFETCH(later + p * b_panel); \
         TRF__UNROLL for (r = 0; r < R; r++) { \
             trf__v16 value = trf__set(a[r * a_row + t * a_step]); \
@@ -2876,19 +2882,22 @@ TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
    are few, each panel is read once, from its beginning to its end. */
 TRF__FN void trf__mm(trf__product p)
 {
-    int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1), far;
+    int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
+    int64_t shares = p.m < TRF__SHARES * TRF__MM_ROWS ? 1 : TRF__SHARES;
     for (done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
-        far = p.m > 1 && p.m < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.k;
         for (j = 0; j < p.n; ) {
-            int two = TRF__MM_PANELS == 2 && p.n - j > 16;
+            int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
-                const trf_real *next = i == 0 && j + width < p.n ? b + trf__ceil_div(width, 16) * p.b.column : b;
+                const trf_real *next = j + width == p.n || i >= shares * TRF__MM_ROWS ? b
+                    : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS * (p.k / shares) * p.b.row;
                 trf_real *c = p.c + i * p.ldc + j;
-                switch (trf__min64(TRF__MM_ROWS, p.m - i) + 8 * two) {
+                int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
+                int64_t far = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.b.row / shares;
+                switch (rows + 8 * two) {
 #define CASE(R) \
                 case R: trf__mm_##R##_1(&p, a, b, next, far, bias, c, last); break; \
                 case R + 8: trf__mm_##R##_2(&p, a, b, next, far, bias, c, last); break;
@@ -2952,7 +2961,7 @@ TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, 
    is in panels already. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
 {
-    int64_t j, t, q, columns, wide = in_panels ? p->n : 16 * TRF__MM_PANELS;
+    int64_t j, t, q, columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
     trf_real *tall = scratch + TRF__DEEP * 32;
     for (t = 0; t == 0 || t < p->k; t += TRF__DEEP) {
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
