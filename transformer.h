@@ -96,7 +96,7 @@
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   learn subwords (tokenise before, or use words or characters); sample; speak to a network
+//   learn subwords (it reads what SentencePiece has learned); sample; speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
 //   train an encoder-only model as a whole (it has no loss of its own: train it through the blocks).
 //
@@ -130,6 +130,8 @@
 //   >>backend          which table computes; threads and OpenBLAS
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
+//   >>pieces           SentencePiece models: raw text to subwords and back
+//                     >>vocab-use
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
 //   >>model            configuration + weights + vocabularies
@@ -438,11 +440,11 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
 // >>api-vocab      text to ids and back
 //
 // create, learn line by line, finish; then encode and decode. Models take copies (trf_model_set_vocabs) and files
-// carry them. Subwords are cut by another program: to a vocabulary they are words.
+// carry them. Subwords of raw text: trf_vocab_from_sentencepiece; those that another program has cut are words.
 // -----------------------------------------------------------------------------------------------
 
 /* Words are what stands between blanks (space, tab, CR, LF); characters are UTF-8 code points. */
-typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1 } trf_token_kind;
+typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
    learned tokens follow, the most frequent first, equal counts in byte order. One thread at a time while learning;
@@ -456,6 +458,13 @@ TRF_API void trf_vocab_destroy(trf_vocab *vocab);
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
 /* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
+/* A finished vocabulary of the subwords of a SentencePiece model, from the bytes of its file (below 2 GiB, copied):
+   of type unigram or BPE, with byte fallback or without. Raw text is made normal, cut and put together again as
+   libsentencepiece 0.2 does it; bytes that are not UTF-8 become U+FFFD, as there. Ids from 4 on are the model's
+   pieces in their order, without unknown and control ones. Hostile bytes are TRF_E_FORMAT with their offset; models
+   of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
+TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+                                                const trf_hooks *hooks, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
@@ -7346,6 +7355,16 @@ TRF__FN void trf__put_string(trf__text *text, const char *s)
     trf__put(text, "\"");
 }
 
+TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    return value;
+}
+
+TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
+
 /* Sixteen bytes at a time: table[k][b] is what byte b does k bytes further on. */
 typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 
@@ -7401,6 +7420,8 @@ typedef struct trf__token {
     int32_t length;         /* in bytes, without the NUL */
 } trf__token;
 
+typedef struct trf__pieces trf__pieces;         /* >>pieces */
+
 struct trf_vocab {
     trf_hooks hooks;
     trf_token_kind kind;
@@ -7411,6 +7432,7 @@ struct trf_vocab {
     int64_t n_bytes, byte_capacity;
     int32_t *slots;         /* number of a token plus 1, or 0: empty */
     int64_t n_slots;        /* 0 or a power of two */
+    trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
 };
 
 TRF__FN trf_status trf__fail_learning(trf_error *err)
@@ -7541,11 +7563,14 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
     v->kind = kind;
 }
 
+TRF__FN void trf__pieces_release(trf_vocab *v);
+
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
     trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    trf__pieces_release(v);
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -7643,6 +7668,693 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     return TRF_OK;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>pieces         SentencePiece models: raw text to subwords and back
+//
+// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018) and BPE (Sennrich
+// et al. 2016). It answers as libsentencepiece does, so it takes the same steps, roundings included.
+//
+//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks become U+2581
+//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
+//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is one unk, or bytes
+//
+// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand: ten lines against a library
+// larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as tokens do,
+// and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's parent is s.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER, TRF__PIECE_UNUSED,
+       TRF__PIECE_BYTE };
+#define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
+#define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
+
+typedef struct trf__piece { float score; int32_t type; } trf__piece;       /* TRF__PIECE_BYTE + 10: the byte 10 */
+typedef struct trf__cell { int32_t base, parent, token; } trf__cell;        /* parent -1: free; token -1: none */
+
+struct trf__pieces {
+    char *model;                    /* the file, */
+    int64_t model_bytes;
+    const unsigned char *rules;     /* in it the map's double array, */
+    uint32_t n_rules;
+    const char *replaced, *unknown; /* the texts that it leads to, and the text of unk */
+    size_t n_replaced, n_unknown;
+    trf__piece *pieces;             /* one a token */
+    int64_t capacity;
+    trf__cell *cells;
+    int64_t n_cells;
+    float least, most;              /* score of a normal piece */
+    int32_t bytes[256];             /* tokens of bytes; -1: none */
+    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, types;
+};
+
+/* ---- the file ---- */
+
+/* One field of a message after another: its number and wire type (8 * number + type), and its value or bytes. */
+typedef struct trf__wire { const unsigned char *begin, *at, *end, *bytes; uint64_t value, key; } trf__wire;
+
+TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
+{
+    int shift;
+    for (*value = 0, shift = 0; w->at < w->end && shift < 64; shift += 7) {
+        *value |= (uint64_t)(*w->at & 127) << shift;
+        if (!(*w->at++ & 128)) return 1;
+    }
+    return 0;
+}
+
+TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
+{
+    const unsigned char *begin = w->at;
+    int type, i, good;
+    *more = w->at < w->end;
+    if (!*more) return TRF_OK;
+    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
+    type = (int)(w->key & 7);
+    if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
+    else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
+    w->bytes = w->at;
+    good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
+    if (!good)
+        return trf__fail(err, TRF_E_FORMAT, begin - w->begin, "sentencepiece",
+                         "byte %lld: expected a field of a SentencePiece model, got something else",
+                         (long long)(begin - w->begin));
+    if (type != 0) w->at += w->value;
+    if (type == 5) for (w->value = 0, i = 0; i < 4; i++) w->value |= (uint64_t)w->bytes[i] << 8 * i;
+    return TRF_OK;
+}
+
+/* Number of the byte that "<0x0A>" names, or -1. */
+TRF__FN int trf__byte_of(const char *text, size_t length)
+{
+    char name[8];
+    int byte;
+    for (byte = 0; length == 6 && byte < 256; byte++) {
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        if (!memcmp(name, text, 6)) return byte;
+    }
+    return -1;
+}
+
+TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const char *text = (const char *)w.at, *fault = NULL;
+    size_t length = 0;
+    long long where = (long long)(w.at - w.begin);
+    float score = 0;
+    int type = TRF__PIECE_NORMAL, more, byte;
+    uint64_t hash;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
+        if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
+        if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
+    }
+    hash = trf__hash_bytes(text, length);
+    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
+    *unknowns += type == TRF__PIECE_UNKNOWN;
+    if (length == 0) fault = "expected a piece, got an empty one";
+    else if (length > TRF__MAX_TOKEN_BYTES) fault = "expected a piece of at most 1 MiB, got a longer one";
+    else if (trf__utf8_fault(text, length) >= 0 || memchr(text, 0, length)) fault = "expected UTF-8 without NUL";
+    else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
+    else if (byte < 0) fault = "expected a byte as <0x0A>";
+    else if (*unknowns > 1) fault = "expected one unknown piece, got another";
+    else if (trf__vocab_find(v, text, length, hash) >= 0) fault = "expected every piece once, got one again";
+    if (fault) return trf__fail(err, TRF_E_FORMAT, where, "sentencepiece", "byte %lld: %s", where, fault);
+    if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
+    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
+    p->pieces[v->n_tokens - 1].score = score;
+    p->pieces[v->n_tokens - 1].type = type + byte;
+    p->types |= 1 << type;
+    if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
+    if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
+    if (type == TRF__PIECE_NORMAL && score > p->most) p->most = score;
+    return TRF_OK;
+}
+
+/* The map: bytes of its double array, that array, and the texts, each with a NUL behind it. */
+TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
+{
+    uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
+    if (w->value == 0) return TRF_OK;
+    if (bytes < 4 || bytes % 4 || bytes >= w->value - 4 || w->bytes[w->value - 1])
+        return trf__fail(err, TRF_E_FORMAT, w->bytes - w->begin, "sentencepiece",
+                         "byte %lld: the map of characters is damaged", (long long)(w->bytes - w->begin));
+    p->rules = w->bytes + 4;
+    p->n_rules = (uint32_t)(bytes / 4);
+    p->replaced = (const char *)w->bytes + 4 + bytes;
+    p->n_replaced = (size_t)(w->value - 4 - bytes);
+    return TRF_OK;
+}
+
+/* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
+TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
+{
+    int more;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+        if ((of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2) ||
+            (of == 5 && w.key == 8 * 2 + 2 && w.value > 0))
+            return trf__fail(err, TRF_E_UNSUPPORTED, w.bytes - w.begin, "sentencepiece", "byte %lld: %s",
+                             (long long)(w.bytes - w.begin), of == 2 ? "expected a model of type unigram or BPE"
+                             : "this version does not know models that change their answers");
+        if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
+        if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
+        if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
+        if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
+        if (of == 3 && w.key == 8 * 2 + 2) TRF__TRY(trf__read_rules(p, &w, err));
+        if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
+        if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
+        if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
+    }
+}
+
+TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int more, unknowns = 0, i, n = 0;
+    trf__wire w;
+    TRF__ZERO(w);
+    w.begin = w.at = (const unsigned char *)p->model;
+    w.end = w.at + p->model_bytes;
+    for (;;) {
+        trf__wire inner;
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        inner = w;
+        inner.at = w.bytes;
+        inner.end = w.at;
+        if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
+        if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
+            TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
+    }
+    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    if (v->n_tokens > 0 && unknowns == 1 && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
+                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
+                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
+}
+
+/* ---- pieces by their bytes ---- */
+
+TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
+{
+    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
+    return p->cells[cell].parent == node ? cell : -1;
+}
+
+/* Cells up to `needed`. */
+TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t i = p->n_cells;
+    if (needed > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece", "the pieces are too many bytes for their index");
+    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
+    for (; i < p->n_cells; i++) { p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1; }
+    return TRF_OK;
+}
+
+/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to `node`. */
+typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
+
+/* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
+TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
+                              int64_t *from, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
+    int32_t letters = 0, letter[256], begin[257], i;
+    int64_t cell, busy = 0;
+    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
+    for (i = at.lo; i < at.hi; i++) {
+        t = (const trf__token *)sorted[i];
+        cell = (unsigned char)v->bytes[t->begin + at.depth];
+        if (letters == 0 || letter[letters - 1] != cell) { letter[letters] = (int32_t)cell; begin[letters++] = i; }
+    }
+    if (letters == 0) return TRF_OK;
+    begin[letters] = at.hi;
+    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
+        TRF__TRY(trf__more_cells(v, cell + 257, err));
+        if (p->cells[cell].parent >= 0) { busy++; continue; }
+        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
+        if (i == letters) break;
+    }
+    if (busy * 20 >= (cell - *from + 1) * 19) *from = cell;         /* nearly full up to there: not searched again */
+    p->cells[at.node].base = (int32_t)(cell - letter[0]);
+    for (i = 0; i < letters; i++) {
+        trf__branch *next = branches + (*n)++;
+        next->node = p->cells[at.node].base + letter[i];
+        next->lo = begin[i];
+        next->hi = begin[i + 1];
+        next->depth = at.depth + 1;
+        p->cells[next->node].parent = at.node;
+    }
+    return TRF_OK;
+}
+
+/* The double array of all pieces but those that stand for bytes; one or more are others. */
+TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
+{
+    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
+    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
+    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
+    int64_t done, planted = 1, from = 1;
+    trf_status status = TRF_E_NOMEM;
+    int32_t i, n = 0;
+    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+    else {
+        for (i = 0; i < v->n_tokens; i++)
+            if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
+        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
+        branches[0].hi = n;
+        status = trf__more_cells(v, 512, err);
+        if (!status) v->pieces->cells[0].parent = 0;
+        for (done = 0; !status && done < planted; done++)
+            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
+    }
+    trf__free(&v->hooks, branches, more);
+    trf__free(&v->hooks, sorted, bytes);
+    return status;
+}
+
+TRF__FN void trf__pieces_release(trf_vocab *v)
+{
+    trf__pieces *p = v->pieces;
+    if (!p) return;
+    trf__free(&v->hooks, p->model, (size_t)p->model_bytes);
+    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
+    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    trf__free(&v->hooks, p, sizeof *p);
+}
+
+/* ---- text as pieces see it ---- */
+
+/* Length of the longest user-defined piece that the text begins with, or 0. */
+TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t node = 0;
+    size_t i, longest = 0;
+    if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
+    for (i = 0; i < n && (node = trf__child(p, node, text[i])) >= 0; i++)
+        if (p->cells[node].token >= 0 && p->pieces[p->cells[node].token].type == TRF__PIECE_USER) longest = i + 1;
+    return longest;
+}
+
+/* The longest rule that the text begins with, or 0; *to: what replaces it. The map is a double array of another kind
+   (darts-clone): a cell holds its label, the way to its children, and whether one of them is a value. */
+TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
+{
+    uint64_t at = 0;
+    uint32_t cell = p->n_rules ? (uint32_t)trf__from_little(p->rules, 4) : 0;
+    size_t i, longest = 0;
+    for (i = 0; p->n_rules && i < n; i++) {
+        at ^= (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6) ^ (unsigned char)text[i];
+        if (at >= p->n_rules) break;
+        cell = (uint32_t)trf__from_little(p->rules + 4 * at, 4);
+        if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
+        if (cell >> 8 & 1) {
+            uint64_t leaf = at ^ (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6);
+            uint32_t value = leaf < p->n_rules ? (uint32_t)trf__from_little(p->rules + 4 * leaf, 4) & 0x7FFFFFFF : 0;
+            if (leaf >= p->n_rules || value >= p->n_replaced) break;
+            *to = p->replaced + value;
+            longest = i + 1;
+        }
+    }
+    return longest;
+}
+
+/* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
+TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to, size_t *length)
+{
+    size_t taken = trf__user_defined(v, text, n);
+    *to = text;
+    *length = taken;
+    if (taken) return taken;
+    taken = trf__rule(v->pieces, text, n, to);
+    if (taken) { *length = strlen(*to); return taken; }
+    *length = (size_t)trf__utf8_at(text, n);
+    if (*length) return *length;
+    *to = TRF__REPLACEMENT;
+    *length = 3;
+    return 1;
+}
+
+typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
+
+TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n, trf_error *err)
+{
+    size_t i;
+    TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
+    for (i = 0; i < n; i++)
+        if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
+        else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to, trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    const char *space = p->escape ? TRF__SPACE : " ", *part;
+    int64_t wide = p->escape ? 3 : 1;
+    int after_space = p->remove_extra;
+    size_t length, taken;
+    while (p->remove_extra && n > 0) {
+        taken = trf__normal_prefix(v, text, n, &part, &length);
+        if (length != 1 || *part != ' ') break;
+        text += taken;
+        n -= taken;
+    }
+    if (n == 0) return TRF_OK;
+    if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    for (; n > 0; text += taken, n -= taken) {
+        taken = trf__normal_prefix(v, text, n, &part, &length);
+        for (; after_space && length > 0 && *part == ' '; part++) length--;
+        if (length == 0) continue;
+        TRF__TRY(trf__normal_add(v, to, part, length, err));
+        after_space = p->remove_extra && part[length - 1] == ' ';
+    }
+    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
+    if (p->dummy_prefix && p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    if (to->n > INT32_MAX / 4)
+        return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
+    return TRF_OK;
+}
+
+/* Bytes of a character as its first one says. */
+TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
+{
+    static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
+    return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
+}
+
+/* ---- from pieces to ids ---- */
+
+typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n; } trf__ids;
+
+TRF__FN void trf__give_id(trf__ids *to, int32_t id)
+{
+    if (to->n < to->capacity) to->ids[to->n] = id;
+    to->n++;
+}
+
+/* A piece, or, with token -1, bytes that are none. */
+TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text, int32_t n)
+{
+    int32_t i;
+    if (token >= 0) trf__give_id(to, token + TRF__SPECIALS);
+    else if (v->pieces->byte_fallback)
+        for (i = 0; i < n; i++) trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
+    else if (!to->unknown) trf__give_id(to, TRF__UNK);
+    to->unknown = token < 0;
+}
+
+/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
+   can be unknown, ten below the least score; a user-defined piece is worth more than its characters could be. */
+typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
+
+TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
+{
+    if (to->from >= 0 && !(score > to->score)) return;
+    to->score = score;
+    to->from = from;
+    to->token = token;
+}
+
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways, trf__ids *to)
+{
+    const trf__pieces *p = v->pieces;
+    const float unknown = p->least - 10.0f;
+    int32_t at, end, next, node, token, step;
+    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
+    for (at = 0; at < n; at += step) {
+        float till = ways[at].score;
+        int single = 0;
+        step = trf__char_bytes(text + at, n - at);
+        for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
+            token = p->cells[node].token;
+            if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
+            trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+                ? (float)((double)((float)(end - at) * p->most) - 0.1) : p->pieces[token].score), at, token);
+            single |= end - at == step;
+        }
+        if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+    }
+    /* turned round: a way then tells where its piece ends, and which it is */
+    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
+        int32_t before = ways[at].from, its = ways[at].token;
+        ways[at].from = end;
+        ways[at].token = token;
+        end = at; at = before; token = its;
+    }
+    for (at = 0; at < n; at = next) {
+        next = ways[at].from;
+        trf__give_piece(v, to, ways[at].token, text + at, next - at);
+    }
+}
+
+/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs that are a piece, the
+   one of the best score first, equal ones from the left. A symbol's node is where its bytes lead to, or -1. */
+typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
+typedef struct trf__merge { float score; int32_t left, right, length; } trf__merge;
+typedef struct trf__bpe {
+    const trf_vocab *v;
+    const char *text;
+    trf__symbol *symbols;
+    trf__merge *heap;
+    int32_t *split;         /* of each unused token, where the last pair that made it met; NULL: no token is unused */
+    int32_t n_symbols, n_pairs;
+} trf__bpe;
+
+TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
+{
+    return a->score > b->score || (a->score == b->score && a->left < b->left);
+}
+
+TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
+{
+    int32_t i;
+    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
+    return node;
+}
+
+TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node) { return node >= 0 ? p->cells[node].token : -1; }
+
+TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
+{
+    const trf__pieces *p = b->v->pieces;
+    const trf__symbol *l, *r;
+    trf__merge pair;
+    int32_t token, at;
+    if (left < 0 || right < 0 || b->symbols[left].frozen || b->symbols[right].frozen) return;
+    l = b->symbols + left;
+    r = b->symbols + right;
+    token = trf__token_at(p, trf__walk(p, l->node, b->text + r->begin, r->length));
+    if (token < 0) return;
+    if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
+    pair.score = p->pieces[token].score;
+    pair.left = left;
+    pair.right = right;
+    pair.length = l->length + r->length;
+    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
+        b->heap[at] = b->heap[(at - 1) / 2];
+    b->heap[at] = pair;
+}
+
+TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
+{
+    trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
+    int32_t at = 0, child;
+    for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
+        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child)) child++;
+        if (!trf__merge_before(b->heap + child, &last)) break;
+        b->heap[at] = b->heap[child];
+    }
+    b->heap[at] = last;
+    return best;
+}
+
+/* A symbol; an unused piece comes apart again. The heap, empty now, is a stack of what is still to be given. */
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+{
+    const trf__pieces *p = b->v->pieces;
+    int32_t n = 0;
+    for (;;) {
+        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + begin, length));
+        if (token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED && b->split[token] > 0) {
+            b->heap[n].left = begin + b->split[token];
+            b->heap[n++].right = begin + length;
+            length = b->split[token];
+            continue;
+        }
+        trf__give_piece(b->v, to, token, b->text + begin, length);
+        if (n == 0) return;
+        begin = b->heap[--n].left;
+        length = b->heap[n].right - begin;
+    }
+}
+
+TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
+{
+    const trf__pieces *p = b->v->pieces;
+    int32_t at, i, step;
+    for (at = 0; at < n; at += step) {
+        trf__symbol *s = b->symbols + b->n_symbols++;
+        step = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
+        s->frozen = step > 0;
+        if (!step) step = trf__char_bytes(b->text + at, n - at);
+        s->begin = at;
+        s->length = step;
+        s->before = b->n_symbols - 2;
+        s->next = at + step < n ? b->n_symbols : -1;
+        s->node = trf__walk(p, 0, b->text + at, step);
+    }
+    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    while (b->n_pairs > 0) {
+        trf__merge best = trf__bpe_best(b);
+        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
+        if (!l->length || !r->length || l->length + r->length != best.length) continue;
+        l->node = trf__walk(p, l->node, b->text + r->begin, r->length);
+        l->length = best.length;
+        l->next = r->next;
+        if (r->next >= 0) b->symbols[r->next].before = best.left;
+        r->length = 0;
+        trf__bpe_add(b, l->before, best.left);
+        trf__bpe_add(b, best.left, l->next);
+    }
+    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin, b->symbols[i].length);
+}
+
+/* Numbers of a normalised text, in memory of this call alone. */
+TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to, trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
+    size_t each = p->unigram ? sizeof(trf__way) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
+    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each), trf__bytes(splits, sizeof(int32_t)));
+    void *room = trf__alloc(&v->hooks, bytes);
+    trf__bpe b;
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
+    if (p->unigram) trf__unigram(v, text, n, (trf__way *)room, to);
+    else {
+        TRF__ZERO(b);
+        b.v = v;
+        b.text = text;
+        b.symbols = (trf__symbol *)room;
+        b.heap = (trf__merge *)(void *)(b.symbols + n);
+        b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
+        memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
+        trf__bpe_run(&b, n, to);
+    }
+    trf__free(&v->hooks, room, bytes);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err)
+{
+    trf__growing normal;
+    trf_status status;
+    TRF__ZERO(normal);
+    status = trf__normalise(v, text, strlen(text), &normal, err);
+    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
+    trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
+    return status;
+}
+
+/* ---- from ids to text ---- */
+
+/* The text of an answer: what has a place, and how long it would be. */
+typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
+
+/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every U+2581. */
+TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n, int spaces)
+{
+    size_t at, length = n + (size_t)blank;
+    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
+    to->whole = trf__add_size(to->whole, length);
+    if (to->whole >= to->size && to->cut < 0) to->cut = i;
+    if (to->cut >= 0) return;
+    if (blank) to->text[to->written++] = ' ';
+    for (at = 0; at < n; at++) {
+        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
+        to->text[to->written++] = space ? ' ' : text[at];
+        if (space) at += 2;
+    }
+}
+
+/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to characters. */
+TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
+{
+    const trf__pieces *p = v->pieces;
+    int first = 1, dropped = 0;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t;
+        char bytes[4];
+        size_t m = 0, k = 0;
+        if (ids[i] < TRF__UNK) continue;
+        for (; m < 4 && i + (int32_t)m < n && ids[i + (int32_t)m] > TRF__UNK; m++) {
+            int32_t type = p->pieces[ids[i + (int32_t)m] - TRF__SPECIALS].type;
+            if (type < TRF__PIECE_BYTE) break;
+            bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+        }
+        if (m > 0) {
+            k = (size_t)trf__utf8_at(bytes, m);
+            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
+            if (k > 1) i += (int32_t)k - 1;
+            continue;
+        }
+        if (dropped || to->whole > 0) first = 0;
+        dropped = 0;
+        if (ids[i] == TRF__UNK) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        t = v->tokens + (ids[i] - TRF__SPECIALS);
+        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin, TRF__SPACE, 3)) k = 3;
+        dropped = k > 0 && !p->remove_extra;
+        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
+    }
+}
+
+TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *v;
+    trf__pieces *p;
+    trf_status status = TRF_OK;
+    int i;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes", "expected a model of less than 2 GiB, got a larger one");
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = TRF_SENTENCEPIECE;
+    v->finished = 1;
+    v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
+    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    else {
+        memcpy(p->model, model, bytes);
+        p->model_bytes = (int64_t)bytes;
+        p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
+        p->unknown = " \xE2\x81\x87 ";
+        p->n_unknown = 5;
+        p->least = FLT_MAX;
+        p->most = FLT_MIN;
+        for (i = 0; i < 256; i++) p->bytes[i] = -1;
+        status = trf__read_pieces(v, err);
+        if (!status) status = trf__pieces_index(v, err);
+    }
+    if (status) { trf_vocab_destroy(v); return status; }
+    *vocab = v;
+    return TRF_OK;
+}
+
+// >>vocab-use      tokens, ids, texts; the stored bytes
+
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
 {
     if (!vocab) return 0;
@@ -7671,7 +8383,8 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
 {
     const char *at = text, *token;
     size_t length;
-    int32_t count = 0;
+    trf__ids to;
+    TRF__ZERO(to);
     if (n) *n = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!text) return trf__fail_null(err, "text");
@@ -7679,26 +8392,28 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (!ids && capacity > 0) return trf__fail_null(err, "ids");
     if (!n) return trf__fail_null(err, "n");
     if (!vocab->finished) return trf__fail_learning(err);
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0 && count < INT32_MAX) {
-        if (count < capacity) {
+    to.ids = ids;
+    to.capacity = capacity;
+    if (vocab->pieces) TRF__TRY(trf__pieces_encode(vocab, text, &to, err));
+    else {
+        TRF__TRY(trf__check_utf8(text, "text", err));
+        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
             int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-            ids[count] = number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
+            trf__give_id(&to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
         }
-        count++;
     }
-    *n = count;
-    if (count > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d",
-                         (int)count, (int)capacity);
+    *n = (int32_t)trf__min64(to.n, INT32_MAX);
+    if (to.n > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
+                         (int)capacity);
     return TRF_OK;
 }
 
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err)
 {
-    size_t whole = 0, written = 0;
-    int32_t i, cut = -1;
+    trf__answer to;
+    int32_t i;
     if (text && size > 0) text[0] = 0;
     if (bytes) *bytes = 0;
     TRF__TRY(trf__begin(vocab, "vocab", err));
@@ -7710,22 +8425,21 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, i, "ids", "expected ids from 0 to %d, got %d at position %d",
                              (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
-    for (i = 0; i < n; i++) {
+    TRF__ZERO(to);
+    to.text = text;
+    to.size = size;
+    to.cut = -1;
+    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
+    for (i = 0; !vocab->pieces && i < n; i++) {
         const char *token = trf_vocab_token(vocab, ids[i]);
-        size_t blank = vocab->kind == TRF_WORDS && whole > 0, length = strlen(token);
         if (ids[i] < TRF__UNK) continue;
-        whole = trf__add_size(whole, blank + length);
-        if (whole >= size && cut < 0) cut = i;
-        if (cut >= 0) continue;
-        if (blank) text[written++] = ' ';
-        memcpy(text + written, token, length);
-        written += length;
+        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
     }
-    if (size > 0) text[written] = 0;
-    if (bytes) *bytes = whole;
-    if (whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, cut < 0 ? 0 : cut, "size", "expected room for %llu bytes, got %llu",
-                         (unsigned long long)trf__add_size(whole, 1), (unsigned long long)size);
+    if (size > 0) text[to.written] = 0;
+    if (bytes) *bytes = to.whole;
+    if (to.whole >= size)
+        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size", "expected room for %llu bytes, got %llu",
+                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
     return TRF_OK;
 }
 
@@ -7746,6 +8460,10 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     return NULL;
 }
 
+/* What files store of a finished vocabulary. */
+TRF__FN const char *trf__vocab_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model : v->bytes; }
+TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model_bytes : v->n_bytes; }
+
 /* A finished vocabulary from its stored bytes, which may be hostile. */
 TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
                                          const trf_hooks *hooks, trf_error *err)
@@ -7753,8 +8471,10 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_vocab *made = NULL;
     int64_t at = 0;
     size_t length;
-    trf_status status = trf_vocab_create(&made, kind, hooks, err);
+    trf_status status;
     *v = NULL;
+    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    status = trf_vocab_create(&made, kind, hooks, err);
     for (; !status && at < n; at += (int64_t)length + 1) {
         const char *token = bytes + at, *end = (const char *)memchr(token, 0, (size_t)(n - at)), *fault;
         length = end ? (size_t)(end - token) : 0;
@@ -7774,7 +8494,7 @@ TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const t
 {
     *copy = NULL;
     if (!v->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, v->kind, v->bytes, v->n_bytes, hooks, err);
+    return trf__vocab_from_bytes(copy, v->kind, trf__vocab_bytes(v), trf__vocab_n_bytes(v), hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -13287,14 +14007,6 @@ TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
     return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
 }
 
-TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    int i;
-    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
-}
-
 TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 {
     int i;
@@ -13310,7 +14022,6 @@ TRF__FN double trf__from_half(uint32_t bits)
     return bits >> 15 & 1 ? -x : x;
 }
 
-TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
 TRF__FN double trf__from_double(uint64_t bits) { double x; memcpy(&x, &bits, 8); return x; }
 
 /* One number of a dtype with that code. */
@@ -13661,7 +14372,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 /* The format moves with every change that a reader of another one would not understand. */
 enum { TRF__FORMAT = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
-static const char *const trf__kind_names[2] = {"words", "characters"};
+static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 
 TRF__FN void trf__note_int(trf__text *notes, const char *key, int64_t value)
 {
@@ -13896,20 +14607,21 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     int32_t index = trf__file_find(file, name);
     trf_file_entry e = trf_file_at(file, index);
     trf_status status;
+    int number;
     char *bytes;
     if (!kind && index < 0) return TRF_OK;
     if (!kind || index < 0 || strcmp(e.dtype, "U8"))
         return trf__fail(err, TRF_E_FORMAT, -1, name, "a vocabulary is a text and a tensor of type U8, called %s",
                          name);
-    if (strcmp(kind, trf__kind_names[0]) && strcmp(kind, trf__kind_names[1]))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, name, "this version knows words and characters, got \"%.40s\"",
-                         kind);
+    for (number = 0; number < 3 && strcmp(kind, trf__kind_names[number]); number++) { }
+    if (number == 3)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
+                         "this version knows words, characters and sentencepiece, got \"%.40s\"", kind);
     bytes = (char *)trf__alloc(hooks, (size_t)e.bytes);
     if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to read a vocabulary");
     status = trf__file_fetch(file->fd, file->path, e.begin, bytes, (size_t)e.bytes, err);
     if (!status)
-        status = trf__vocab_from_bytes(vocab, strcmp(kind, trf__kind_names[TRF_WORDS]) ? TRF_CHARACTERS : TRF_WORDS,
-                                       bytes, (int64_t)e.bytes, hooks, err);
+        status = trf__vocab_from_bytes(vocab, (trf_token_kind)number, bytes, (int64_t)e.bytes, hooks, err);
     trf__free(hooks, bytes, (size_t)e.bytes);
     return status;
 }
@@ -14013,10 +14725,10 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
         if (!vocabs[i]) continue;
         snprintf(out[all].name, sizeof out[all].name, "%s", trf__vocab_names[i]);
         out[all].rank = 1;
-        out[all].shape[0] = vocabs[i]->n_bytes;
+        out[all].shape[0] = trf__vocab_n_bytes(vocabs[i]);
         out[all].dtype = "U8";
-        out[all].bytes = (uint64_t)vocabs[i]->n_bytes;
-        out[all++].data = vocabs[i]->bytes;
+        out[all].bytes = (uint64_t)trf__vocab_n_bytes(vocabs[i]);
+        out[all++].data = trf__vocab_bytes(vocabs[i]);
     }
     status = trf__file_write(hooks, path, out, all, notes, of, err);
     trf__free(hooks, out, bytes);

@@ -247,6 +247,16 @@ a model is read twice @@ files @@ if (trf_file_metadata(file, "trf.crc32")) trf_
 a checksum from the middle of the file on @@ store files @@ if (at != file->summed) return TRF_OK; @@ (void)0;
 damage told as what it did @@ store @@ checked = trf__file_check_crc(file, status ? &damage : err); @@ checked = status ? TRF_OK : trf__file_check_crc(file, err);
 what fills rows up is not zero @@ files @@ if (end < n) run->backend->zero @@ if (0) run->backend->zero
+equal pairs merge from the right @@ pieces @@ (a->score == b->score && a->left < b->left); @@ (a->score == b->score && a->left > b->left);
+unused pieces stay @@ pieces @@ b->split[token] > 0) { @@ b->split[token] > length) {
+blanks in a row stay @@ pieces @@ after_space = p->remove_extra && part[length - 1] == ' '; @@ after_space = 0;
+the blank that normalising added stays @@ pieces @@ TRF__SPACE, 3)) k = 3; @@ TRF__SPACE, 3)) k = 0;
+a blank in front and behind @@ pieces @@ if (p->dummy_prefix && !p->suffix) @@ if (p->dummy_prefix)
+of equal ways the later @@ pieces @@ !(score > to->score)) return; @@ !(score >= to->score)) return;
+the shortest rule of the map @@ pieces @@ if (cell >> 8 & 1) { @@ if (!longest && cell >> 8 & 1) {
+every unknown character alone @@ pieces @@ else if (!to->unknown) trf__give_id @@ else trf__give_id
+a character of bytes is cut after its first @@ pieces @@ if (k > 1) i += (int32_t)k - 1; @@ (void)0;
+a map that leads nowhere is followed @@ pieces @@ if (leaf >= p->n_rules || value >= p->n_replaced) break; @@ if (leaf >= p->n_rules) break;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -1990,7 +1990,7 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab)
     int32_t id;
     if (!vocab) { printf("%s vocabulary: none in the file\n", side); return; }
     printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab),
-           trf_vocab_kind(vocab) == TRF_WORDS ? "words" : "characters");
+           trf_vocab_kind(vocab) == TRF_WORDS ? "words" : trf_vocab_kind(vocab) == TRF_CHARACTERS ? "characters" : "subwords");
     for (id = 4; id < trf_vocab_size(vocab) && id < 12; id++) {
         putchar(' ');
         print_clean(trf_vocab_token(vocab, id), 40);

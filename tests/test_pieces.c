@@ -1,0 +1,463 @@
+/* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2, written down), beside
+   plain loops, through model files; every byte of a model damaged, every allocation failing once. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+#include "checks.h"
+
+/* ---- models ---- */
+
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
+typedef struct message { unsigned char bytes[1 << 17]; size_t n; } message;
+
+static void put_number(message *m, uint64_t value)
+{
+    for (; value > 127; value >>= 7) m->bytes[m->n++] = (unsigned char)(value | 128);
+    m->bytes[m->n++] = (unsigned char)value;
+}
+static void put_flag(message *m, int field, uint64_t value) { put_number(m, (uint64_t)field * 8); put_number(m, value); }
+static void put_bytes(message *m, int field, const void *bytes, size_t n)
+{
+    put_number(m, (uint64_t)field * 8 + 2);
+    put_number(m, n);
+    assert_true(m->n + n < sizeof m->bytes);
+    memcpy(m->bytes + m->n, bytes, n);
+    m->n += n;
+}
+static void put_piece(message *m, const char *text, float score, int type)
+{
+    static message piece;
+    uint32_t bits;
+    int i;
+    memcpy(&bits, &score, 4);
+    piece.n = 0;
+    put_bytes(&piece, 1, text, strlen(text));
+    put_number(&piece, 2 * 8 + 5);
+    for (i = 0; i < 4; i++) piece.bytes[piece.n++] = (unsigned char)(bits >> 8 * i);
+    if (type != NORMAL) put_flag(&piece, 3, (uint64_t)type);
+    put_bytes(m, 1, piece.bytes, piece.n);
+}
+
+/* A map as darts-clone would have it, each node with a block of 256 cells of its own. */
+typedef struct rule { const char *from, *to; } rule;
+static size_t put_map(unsigned char *to, const rule *rules, int n)
+{
+    static uint32_t cells[64 * 256];
+    static char texts[1024];
+    uint32_t blocks = 1, place[64];
+    size_t n_texts = 0, i;
+    int r;
+    memset(cells, 0, sizeof cells);
+    place[0] = 0;                       /* cell of block b's node; the root's children are in block 0 */
+    for (r = 0; r < n; r++) {
+        uint32_t block = 0;
+        for (i = 0; rules[r].from[i]; i++) {
+            unsigned char label = (unsigned char)rules[r].from[i];
+            uint32_t cell = block * 256 ^ label, child;
+            for (child = 1; child < blocks && place[child] != cell; child++) { }
+            if (child == blocks) {
+                place[blocks] = cell;
+                cells[cell] |= (cell ^ blocks * 256) << 10 | label;
+                blocks++;
+            }
+            block = child;
+        }
+        cells[place[block]] |= 1u << 8;
+        cells[block * 256] |= 1u << 31 | (uint32_t)n_texts;
+        strcpy(texts + n_texts, rules[r].to);
+        n_texts += strlen(rules[r].to) + 1;
+    }
+    for (i = 0; i < 4; i++) to[i] = (unsigned char)(blocks * 1024 >> 8 * i);
+    for (i = 0; i < blocks * 1024; i++) to[4 + i] = (unsigned char)(cells[i / 4] >> 8 * (i % 4));
+    memcpy(to + 4 + blocks * 1024, texts, n_texts);
+    return 4 + blocks * 1024 + n_texts;
+}
+
+typedef struct options { int type, fallback, suffix, dummy, extra, escape, map; } options;
+static void put_options(message *m, options o)
+{
+    static message inner;
+    static unsigned char map[80000];
+    static const rule rules[] = {{"\t", " "}, {"\xC2\xA0", " "}, {"\xEF\xAC\x81", "fi"}, {"\xEF\xBC\xA1", "A"}, {"\xEF\xBC\xA1\xCC\x88", "\xC3\x84"},
+        {"\xE2\x80\x8B", ""}, {"\xE2\x80\xA6", ". . "}};
+    inner.n = 0;
+    put_flag(&inner, 3, (uint64_t)o.type);
+    put_flag(&inner, 24, (uint64_t)o.suffix);
+    put_flag(&inner, 35, (uint64_t)o.fallback);
+    put_bytes(m, 2, inner.bytes, inner.n);
+    inner.n = 0;
+    if (o.map) put_bytes(&inner, 2, map, put_map(map, rules, (int)(sizeof rules / sizeof *rules)));
+    put_flag(&inner, 3, (uint64_t)o.dummy);
+    put_flag(&inner, 4, (uint64_t)o.extra);
+    put_flag(&inner, 5, (uint64_t)o.escape);
+    put_bytes(m, 3, inner.bytes, inner.n);
+}
+
+/* Pieces of a small language; scores from a fixed row of numbers. */
+static const char *const parts[] = {"\xE2\x96\x81", "a", "b", "c", "ab", "bc", "abc", "ca", "\xE2\x96\x81" "a", "\xE2\x96\x81" "ab", "aa", "aaa", "bb", "fi", "f", "i",
+    "\xC3\xA4", "A", "\xC3\x84", ".", "\xE2\x96\x81.", "cab", "bca", "\xE2\x96\x81\xE2\x96\x81", "aab", "caab", "<x>", "{u}", "{uu}"};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static void make_model(message *m, options o)
+{
+    char name[8];
+    int i;
+    m->n = 0;
+    put_piece(m, "<unk>", 0, UNKNOWN);
+    put_piece(m, "<s>", 0, CONTROL);
+    put_piece(m, "</s>", 0, CONTROL);
+    for (i = 0; o.fallback && i < 256; i++) { snprintf(name, sizeof name, "<0x%02X>", (unsigned)i); put_piece(m, name, 0, BYTE); }
+    for (i = 0; i < PARTS; i++)
+        put_piece(m, parts[i], -1.0f - 0.37f * (float)(i * 7 % 11) - 0.01f * (float)i, parts[i][0] == '{' ? USER : !strcmp(parts[i], "aab") || !strcmp(parts[i], "caab") ? UNUSED : NORMAL);
+    put_options(m, o);
+}
+
+static trf_vocab *vocab_of(const message *m, const trf_hooks *hooks)
+{
+    trf_vocab *v = NULL;
+    unsigned char *exact = (unsigned char *)malloc(m->n ? m->n : 1);        /* reading behind it is seen */
+    assert_non_null(exact);
+    memcpy(exact, m->bytes, m->n);
+    (void)trf_vocab_from_sentencepiece(&v, exact, m->n, hooks, &err);
+    free(exact);
+    return v;
+}
+
+static const options all_options[] = {{1, 0, 0, 1, 1, 1, 0}, {2, 0, 0, 1, 1, 1, 0}, {1, 1, 0, 1, 0, 1, 0}, {2, 1, 0, 1, 0, 1, 0}, {1, 0, 1, 1, 1, 1, 0}, {2, 0, 0, 0, 0, 1, 0},
+    {1, 0, 0, 0, 1, 1, 0}, {2, 0, 1, 1, 0, 1, 0}, {1, 0, 0, 1, 1, 0, 0}};
+enum { OPTIONS = sizeof all_options / sizeof *all_options };
+static message model;
+
+static const char *const texts[] = {"", " ", "abc", " abc  cab ", "caab aab", "a{u}b{uu}c", "x", "xyz abc", "\xEF\xAC\x81\xEF\xBC\xA1\xEF\xBC\xA1\xCC\x88", "a\tb\xC2\xA0 c",
+    "\xE2\x80\xA6" "a\xE2\x80\xA6", "\xE2\x80\x8B \xE2\x80\x8B" "a", "a\xFF" "b\xC3", "\xE2\x96\x81" "ab", "<s><unk></s>", "aaaaaaaab", "<x>", "bcabcabcaabca", "\xF0\x9F\x98\x80\xC3\xA4"};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+/* ---- beside libsentencepiece ---- */
+
+/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/parity.py pieces. */
+static const char *const golden[OPTIONS][TEXTS] = {
+#include "golden/pieces.h"
+};
+
+static void goldens(void **state)
+{
+    int o, t;
+    (void)state;
+    for (o = 0; o < OPTIONS; o++) {
+        trf_vocab *v;
+        make_model(&model, all_options[o]);
+        v = vocab_of(&model, NULL);
+        if (!v) fail_msg("options %d: %s", o, err.message);
+        for (t = 0; t < TEXTS; t++) {
+            int32_t ids[256], n, i;
+            char found[2048], back[512];
+            size_t at = 0;
+            OK(trf_vocab_encode(v, texts[t], ids, 256, &n, &err));
+            for (i = 0; i < n; i++) at += (size_t)snprintf(found + at, sizeof found - at, "%d ", (int)ids[i]);
+            OK(trf_vocab_decode(v, ids, n, back, sizeof back, NULL, &err));
+            snprintf(found + at, sizeof found - at, "|%s", back);
+            if (strcmp(found, golden[o][t])) fail_msg("options %d, text %d: %s, expected %s", o, t, found, golden[o][t]);
+        }
+        trf_vocab_destroy(v);
+    }
+}
+
+/* What the map replaces is cut as what it stands for would be: the longest rule, an empty answer, blanks in answers. */
+static void maps(void **state)
+{
+    static const char *const same[][2] = {{"\xEF\xAC\x81\xEF\xBC\xA1", "fiA"}, {"\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1", "\xC3\x84" "A"}, {"a\tb\xC2\xA0 c", "a b c"},
+        {"\xE2\x80\xA6" "a \xE2\x80\xA6", ". . a . ."}, {"\xE2\x80\x8B \xE2\x80\x8B" "a\xE2\x80\x8B", "a"}, {"\xE2\x80\x8B", ""}, {"{u}\xEF\xBC\xA1{u", "{u}A{u"},
+        {"\xEF\xBC", "\xEF\xBF\xBD\xEF\xBF\xBD"}, {"a\xE2\x80\xA6\xE2\x80\xA6" "b", "a. . . . b"}};
+    int o;
+    size_t i;
+    (void)state;
+    for (o = 0; o < 2; o++) {
+        options with = all_options[o];
+        trf_vocab *v;
+        with.map = 1;
+        make_model(&model, with);
+        v = vocab_of(&model, NULL);
+        assert_non_null(v);
+        for (i = 0; i < sizeof same / sizeof *same; i++) {
+            int32_t ids[64], wanted[64], n, m;
+            OK(trf_vocab_encode(v, same[i][0], ids, 64, &n, &err));
+            OK(trf_vocab_encode(v, same[i][1], wanted, 64, &m, &err));
+            if (n != m || memcmp(ids, wanted, (size_t)n * sizeof *ids)) fail_msg("type %d, text %d", with.type, (int)i);
+        }
+        trf_vocab_destroy(v);
+    }
+}
+
+/* ---- beside plain loops ---- */
+
+static uint64_t draws;
+static int32_t pick(int32_t n) { return (int32_t)(trf__random64(12, 5, draws++) % (uint64_t)n); }
+
+static int32_t token_of(const trf_vocab *v, const char *text, int length)
+{
+    int32_t i;
+    for (i = 0; i < v->n_tokens; i++)
+        if (v->tokens[i].length == length && !memcmp(v->bytes + v->tokens[i].begin, text, (size_t)length) &&
+            v->pieces->pieces[i].type < BYTE) return i;
+    return -1;
+}
+
+/* The score of the best way to cut text[0..n) into pieces, characters that are none being unknown. */
+static double best_score(const trf_vocab *v, const char *text, int n, double *memory, double least)
+{
+    double best = -1e30;
+    int length, step;
+    if (n == 0) return 0;
+    if (memory[n] > -1e29) return memory[n];
+    for (step = 1; step < n && ((unsigned char)text[n - step] & 0xC0) == 0x80; step++) { }
+    for (length = 1; length <= n; length++) {
+        int32_t token = token_of(v, text + n - length, length);
+        double score;
+        if (((unsigned char)text[n - length] & 0xC0) == 0x80) continue;
+        if (token >= 0 && v->pieces->pieces[token].type == UNUSED) token = -1;
+        if (token < 0 && length != step) continue;
+        score = best_score(v, text, n - length, memory, least) + (token >= 0 ? (double)v->pieces->pieces[token].score : least - 10);
+        if (score > best) best = score;
+    }
+    return memory[n] = best;
+}
+
+/* Random words without user-defined pieces: the score of what comes out is the best there is. */
+static void unigram_is_best(void **state)
+{
+    options o = {1, 0, 0, 0, 0, 1, 0};
+    trf_vocab *v;
+    double memory[256], least = 0;
+    int again, i;
+    (void)state;
+    make_model(&model, o);
+    v = vocab_of(&model, NULL);
+    assert_non_null(v);
+    for (i = 0; i < v->n_tokens; i++)
+        if (v->pieces->pieces[i].type == NORMAL && (double)v->pieces->pieces[i].score < least) least = (double)v->pieces->pieces[i].score;
+    for (again = 0; again < 3000; again++) {
+        char text[128] = "", *at = text;
+        int32_t ids[128], n;
+        double score = 0;
+        int parts_in_it = pick(12), unknown = 0;
+        for (i = 0; i < parts_in_it; i++) at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(PARTS - 3)]);
+        OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
+        for (i = 0; text[i]; i++) unknown += text[i] == 'z';
+        for (i = 0; i < n; i++) if (ids[i] != TRF__UNK) score += (double)v->pieces->pieces[ids[i] - 4].score;
+        score += unknown * (least - 10);
+        for (i = 0; i < 256; i++) memory[i] = -1e30;
+        assert_true(fabs(score - best_score(v, text, (int)strlen(text), memory, least)) < 1e-3);
+    }
+    trf_vocab_destroy(v);
+}
+
+/* BPE by the book: of all neighbours that are a piece together, those of the best score, from the left. */
+static void bpe_by_the_book(void **state)
+{
+    options o = {2, 0, 0, 0, 0, 1, 0};
+    trf_vocab *v;
+    int again, i, k;
+    (void)state;
+    make_model(&model, o);
+    v = vocab_of(&model, NULL);
+    assert_non_null(v);
+    for (again = 0; again < 3000; again++) {
+        char text[128] = "", *at = text, part[64][64];
+        int32_t ids[128], n;
+        int parts_in_it = pick(12), symbols = 0, given = 0, unknown = 0;
+        for (i = 0; i < parts_in_it; i++) at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(14)]);
+        for (i = 0; text[i]; symbols++) {
+            k = trf__char_bytes(text + i, (int64_t)strlen(text + i));
+            sprintf(part[symbols], "%.*s", k, text + i);
+            i += k;
+        }
+        for (;;) {
+            int best = -1;
+            float score = 0;
+            for (i = 0; i + 1 < symbols; i++) {
+                char both[128];
+                int32_t token = (sprintf(both, "%s%s", part[i], part[i + 1]), token_of(v, both, (int)strlen(both)));
+                if (token < 0 || (best >= 0 && v->pieces->pieces[token].score <= score)) continue;
+                best = i;
+                score = v->pieces->pieces[token].score;
+            }
+            if (best < 0) break;
+            strcat(part[best], part[best + 1]);
+            for (i = best + 1; i + 1 < symbols; i++) strcpy(part[i], part[i + 1]);
+            symbols--;
+        }
+        OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
+        for (i = 0; i < symbols; i++) {
+            int32_t token = token_of(v, part[i], (int)strlen(part[i]));
+            if (token >= 0 && v->pieces->pieces[token].type == UNUSED) { given = -1; break; }      /* they come apart: goldens */
+            if (token < 0 && unknown) continue;
+            unknown = token < 0;
+            assert_int_equal(ids[given++], token < 0 ? (int32_t)TRF__UNK : token + 4);
+        }
+        if (given >= 0) assert_int_equal(given, n);
+    }
+    trf_vocab_destroy(v);
+}
+
+/* ---- models that are not what they should be ---- */
+
+static void refused(const message *m, trf_status status, const char *words)
+{
+    assert_null(vocab_of(m, NULL));
+    if (err.status != status || !strstr(err.message, words)) fail_msg("status %d, \"%s\"; expected \"%s\"", err.status, err.message, words);
+    assert_string_equal(err.what, "sentencepiece");
+}
+
+static void refusals(void **state)
+{
+    options o = all_options[0];
+    trf_vocab *v;
+    size_t n;
+    (void)state;
+    make_model(&model, o);
+    n = model.n;
+    put_piece(&model, "abc", -1, NORMAL);
+    refused(&model, TRF_E_FORMAT, "once");
+    assert_true(err.where > (int64_t)n && err.where < (int64_t)model.n);
+    model.n = n; put_piece(&model, "", -1, NORMAL); refused(&model, TRF_E_FORMAT, "empty");
+    model.n = n; put_piece(&model, "\xC3", -1, NORMAL); refused(&model, TRF_E_FORMAT, "UTF-8");
+    model.n = n; put_piece(&model, "q", (float)HUGE_VAL, NORMAL); refused(&model, TRF_E_FORMAT, "score");
+    model.n = n; put_piece(&model, "<unknown>", 0, UNKNOWN); refused(&model, TRF_E_FORMAT, "unknown");
+    model.n = n; put_piece(&model, "<0x1>", 0, BYTE); refused(&model, TRF_E_FORMAT, "<0x0A>");
+    model.n = n; put_piece(&model, "<0x1F>", 0, BYTE); refused(&model, TRF_E_FORMAT, "1 of bytes");
+    model.n = n; o.type = 3; put_options(&model, o); refused(&model, TRF_E_UNSUPPORTED, "unigram or BPE");
+    model.n = n; put_bytes(&model, 5, "\x12\1a", 3); refused(&model, TRF_E_UNSUPPORTED, "answers");
+    model.n = n; put_bytes(&model, 3, "\x12\5abcde", 7); refused(&model, TRF_E_FORMAT, "map");
+    model.n = 0; refused(&model, TRF_E_FORMAT, "expected pieces");
+    put_flag(&model, 0, 1); refused(&model, TRF_E_FORMAT, "byte 0");
+    assert_int_equal(trf_vocab_from_sentencepiece(NULL, "", 0, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_vocab_from_sentencepiece(&v, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
+    make_model(&model, all_options[0]);
+    put_flag(&model, 77, 5);                        /* what nobody knows is passed over */
+    put_bytes(&model, 4, "self test", 9);
+    v = vocab_of(&model, NULL);
+    assert_non_null(v);
+    assert_int_equal(trf_vocab_kind(v), TRF_SENTENCEPIECE);
+    assert_int_equal(trf_vocab_size(v), PARTS + 4);
+    assert_string_equal(trf_vocab_token(v, 4 + 6), "abc");
+    assert_int_equal(trf_vocab_id(v, "abc"), 4 + 6);
+    assert_int_equal(trf_vocab_id(v, "<s>"), TRF__UNK);
+    assert_int_equal(trf_vocab_learn(v, "abc", &err), TRF_E_STATE);
+    trf_vocab_destroy(v);
+}
+
+/* Every byte changed, every length: refused with a place, or a model that works. */
+static void hostile(void **state)
+{
+    static message bad;
+    int o;
+    size_t at;
+    (void)state;
+    for (o = 0; o < 2; o++) {
+        options with = all_options[o];
+        with.map = 1;
+        make_model(&model, with);
+        for (at = 0; at < 2 * model.n; at += at < 1500 || at > model.n ? 1 : 37) {
+            trf_vocab *v;
+            int32_t ids[64], n;
+            char text[256];
+            bad = model;
+            if (at < model.n) bad.bytes[at] ^= (unsigned char)(1 << pick(8));
+            else bad.n = at - model.n;
+            if (at >= model.n + 1500 && pick(16)) continue;
+            v = vocab_of(&bad, NULL);
+            if (!v) { assert_true(err.status < 0 && err.message[0] && err.where >= 0); continue; }
+            OK(trf_vocab_encode(v, "abc \xEF\xAC\x81\xE2\x80\xA6 {u}cab\xFFz \xEF\xBC\xA1\xCC\x88", ids, 64, &n, &err));
+            OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
+            trf_vocab_destroy(v);
+        }
+    }
+}
+
+static void no_memory(void **state)
+{
+    kit_memory memory;
+    trf_hooks hooks;
+    trf_vocab *v = NULL;
+    int32_t ids[64], n;
+    int64_t k;
+    int o, done;
+    (void)state;
+    for (o = 0; o < 2; o++)
+        for (make_model(&model, all_options[o]), k = 1, done = 0; !done; k++) {
+            hooks = kit_hooks(&memory);
+            memory.fail_at = k;
+            v = vocab_of(&model, &hooks);
+            if (!v) assert_int_equal(err.status, TRF_E_NOMEM);
+            else {
+                done = trf_vocab_encode(v, "abc cab", ids, 64, &n, &err) == TRF_OK;
+                if (!done) assert_int_equal(err.status, TRF_E_NOMEM);
+                if (!done) assert_int_equal(n, 0);
+            }
+            trf_vocab_destroy(v);
+            assert_int_equal(memory.live, 0);
+        }
+    assert_true(k > 8);
+}
+
+/* ---- in a model, in a file ---- */
+
+static void travels(void **state)
+{
+    char path[] = "/tmp/trf-pieces-XXXXXX", answer[4096];
+    trf_config config = trf_config_tiny();
+    trf_search search = trf_search_defaults();
+    trf_model *m, *back;
+    trf_translator *t;
+    trf_vocab *v;
+    const trf_vocab *kept;
+    int32_t ids[64], n;
+    (void)state;
+    make_model(&model, all_options[0]);
+    v = vocab_of(&model, NULL);
+    config.d_model = 16; config.n_heads = 2; config.d_ff = 16; config.encoder_layers = config.decoder_layers = 1;
+    config.source_vocab = config.target_vocab = trf_vocab_size(v);
+    OK(trf_model_create(&m, &config, &err));
+    OK(trf_model_set_vocabs(m, v, v, &err));
+    assert_int_equal(close(mkstemp(path)), 0);
+    OK(trf_model_save(m, path, &err));
+    OK(trf_model_load(&back, path, NULL, &err));
+    assert_int_equal(unlink(path), 0);
+    kept = trf_model_source_vocab(back);
+    assert_int_equal(trf_vocab_kind(kept), TRF_SENTENCEPIECE);
+    assert_true(kept->pieces->model_bytes == (int64_t)model.n && !memcmp(kept->pieces->model, model.bytes, model.n));
+    OK(trf_vocab_encode(kept, texts[3], ids, 64, &n, &err));
+    assert_int_equal(n, 4);
+    assert_int_equal(trf_vocab_encode(kept, texts[3], ids, 1, &n, &err), TRF_E_LIMIT);
+    assert_int_equal(n, 4);
+    OK(trf_translator_create(&t, back, &search, &err));
+    OK(trf_translate_text(t, "abc cab", answer, sizeof answer, &err));
+    assert_null(strstr(answer, TRF__SPACE));
+    trf_translator_destroy(t);
+    trf_model_destroy(back);
+    trf_model_destroy(m);
+    trf_vocab_destroy(v);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals),
+        cmocka_unit_test(hostile), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
+    };
+    if (argc == 2) {        /* writes model number o to the file, and the texts with a NUL behind each to standard output */
+        FILE *f = fopen(argv[1], "wb");
+        int t, o = atoi(strrchr(argv[1], '.') + 1);
+        make_model(&model, all_options[o]);
+        if (!f || fwrite(model.bytes, 1, model.n, f) != model.n || fclose(f)) return 1;
+        for (t = 0; t < TEXTS; t++) fwrite(texts[t], 1, strlen(texts[t]) + 1, stdout);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
