@@ -474,9 +474,9 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
    it is more than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
                                     int32_t *n, trf_error *err);
-/* Ids to text: words with one blank between them, characters without. *bytes (may be NULL) is the
-   length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a
-   whole token). Special ids are skipped, except unk. */
+/* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
+   NULL) is the length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a whole
+   token). Special ids are skipped, except unk. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err);
 
@@ -7704,7 +7704,8 @@ struct trf__pieces {
     int64_t n_cells;
     float least, most;              /* score of a normal piece */
     int32_t bytes[256];             /* tokens of bytes; -1: none */
-    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, types;
+    int32_t types;                  /* bit 1 << type: there are such pieces */
+    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix;
 };
 
 /* ---- the file ---- */
@@ -7725,7 +7726,7 @@ TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
     const unsigned char *begin = w->at;
-    int type, i, good;
+    int type, good;
     *more = w->at < w->end;
     if (!*more) return TRF_OK;
     good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
@@ -7739,20 +7740,19 @@ TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
                          "byte %lld: expected a field of a SentencePiece model, got something else",
                          (long long)(begin - w->begin));
     if (type != 0) w->at += w->value;
-    if (type == 5) for (w->value = 0, i = 0; i < 4; i++) w->value |= (uint64_t)w->bytes[i] << 8 * i;
+    if (type == 5) w->value = trf__from_little(w->bytes, 4);
     return TRF_OK;
 }
 
 /* Number of the byte that "<0x0A>" names, or -1. */
 TRF__FN int trf__byte_of(const char *text, size_t length)
 {
-    char name[8];
-    int byte;
-    for (byte = 0; length == 6 && byte < 256; byte++) {
-        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
-        if (!memcmp(name, text, 6)) return byte;
-    }
-    return -1;
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
+    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
@@ -7965,25 +7965,28 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
     return longest;
 }
 
-/* The longest rule that the text begins with, or 0; *to: what replaces it. The map is a double array of another kind
-   (darts-clone): a cell holds its label, the way to its children, and whether one of them is a value. */
+/* The map is a double array of another kind (darts-clone): a cell holds its label, whether a value is among its
+   children, and the way to them: what its own place is to be xored with. */
+TRF__FN uint64_t trf__rule_way(uint32_t cell) { return (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6); }
+
+/* The longest rule that the text begins with, or 0; *to: what replaces it. */
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
-    uint64_t at = 0;
-    uint32_t cell = p->n_rules ? (uint32_t)trf__from_little(p->rules, 4) : 0;
+    uint64_t at = 0, leaf;
+    uint32_t cell = p->n_rules ? (uint32_t)trf__from_little(p->rules, 4) : 0, value;
     size_t i, longest = 0;
     for (i = 0; p->n_rules && i < n; i++) {
-        at ^= (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6) ^ (unsigned char)text[i];
+        at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
         if (at >= p->n_rules) break;
         cell = (uint32_t)trf__from_little(p->rules + 4 * at, 4);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
-        if (cell >> 8 & 1) {
-            uint64_t leaf = at ^ (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6);
-            uint32_t value = leaf < p->n_rules ? (uint32_t)trf__from_little(p->rules + 4 * leaf, 4) & 0x7FFFFFFF : 0;
-            if (leaf >= p->n_rules || value >= p->n_replaced) break;
-            *to = p->replaced + value;
-            longest = i + 1;
-        }
+        if (!(cell >> 8 & 1)) continue;
+        leaf = at ^ trf__rule_way(cell);
+        if (leaf >= p->n_rules) break;
+        value = (uint32_t)trf__from_little(p->rules + 4 * leaf, 4) & 0x7FFFFFFF;
+        if (value >= p->n_replaced) break;
+        *to = p->replaced + value;
+        longest = i + 1;
     }
     return longest;
 }
@@ -8126,7 +8129,7 @@ typedef struct trf__bpe {
     const char *text;
     trf__symbol *symbols;
     trf__merge *heap;
-    int32_t *split;         /* of each unused token, where the last pair that made it met; NULL: no token is unused */
+    int32_t *split;         /* of each token, if any is unused: where the last pair that made an unused one met */
     int32_t n_symbols, n_pairs;
 } trf__bpe;
 
@@ -8904,8 +8907,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     return TRF_OK;
 }
 
-/* Gives it weights, all zero: create, copy and load fill them in. */
-/* Room for the parameters, all of which the caller writes; what fills their rows up is zero. */
+/* Room for the parameters, all of which the caller (create, copy, load) writes; what fills their rows up is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -14354,12 +14356,13 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //   tensors            the parameters, with the names and shapes of trf_parameter; a tied matrix once, under
 //                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
 //                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
-//                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it.
+//                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
+//                      model.
 //   __metadata__       trf.format = 2; trf.version, of the library that wrote it; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
-//                      digits); trf.source_vocab and trf.target_vocab = words | characters; trf.crc32 of the data. A
-//                      checkpoint adds trf.train.FIELD, trf.step, trf.updates, and, with a corpus, trf.corpus.epoch,
-//                      .batch and .fingerprint.
+//                      digits); trf.source_vocab and trf.target_vocab = words | characters |
+//                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
+//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
 //
 // Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
 // and the checksum covers them. load_state_dict(strict=False) passes over them.

@@ -253,10 +253,10 @@ blanks in a row stay @@ pieces @@ after_space = p->remove_extra && part[length -
 the blank that normalising added stays @@ pieces @@ TRF__SPACE, 3)) k = 3; @@ TRF__SPACE, 3)) k = 0;
 a blank in front and behind @@ pieces @@ if (p->dummy_prefix && !p->suffix) @@ if (p->dummy_prefix)
 of equal ways the later @@ pieces @@ !(score > to->score)) return; @@ !(score >= to->score)) return;
-the shortest rule of the map @@ pieces @@ if (cell >> 8 & 1) { @@ if (!longest && cell >> 8 & 1) {
+the shortest rule of the map @@ pieces @@ if (!(cell >> 8 & 1)) continue; @@ if (longest || !(cell >> 8 & 1)) continue;
 every unknown character alone @@ pieces @@ else if (!to->unknown) trf__give_id @@ else trf__give_id
 a character of bytes is cut after its first @@ pieces @@ if (k > 1) i += (int32_t)k - 1; @@ (void)0;
-a map that leads nowhere is followed @@ pieces @@ if (leaf >= p->n_rules || value >= p->n_replaced) break; @@ if (leaf >= p->n_rules) break;
+a map that leads nowhere is followed @@ pieces @@ if (value >= p->n_replaced) break; @@ (void)0;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -398,7 +398,7 @@ static void no_memory(void **state)
             else {
                 done = trf_vocab_encode(v, "abc cab", ids, 64, &n, &err) == TRF_OK;
                 if (!done) assert_int_equal(err.status, TRF_E_NOMEM);
-                if (!done) assert_int_equal(n, 0);
+                if (!done) { assert_int_equal(n, 0); OK(trf_vocab_encode(v, "abc cab", ids, 64, &n, &err)); }     /* and goes on */
             }
             trf_vocab_destroy(v);
             assert_int_equal(memory.live, 0);
