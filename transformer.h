@@ -8194,6 +8194,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
             length = b->split[token];
             continue;
         }
+        if (token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED) token = -1;       /* it is no text's own */
         trf__give_piece(b->v, to, token, b->text + begin, length);
         if (n == 0) return;
         begin = b->heap[--n].left;
