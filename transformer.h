@@ -585,8 +585,8 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
 // configuration as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the
-// prefix `transformer.`; the CRC-32 of the data is checked where the file has one. A checkpoint is another kind of
-// file: TRF_E_STATE here.
+// prefix `transformer.`; the CRC-32 of the data is checked where the file has one. Of a checkpoint trf_model_load takes
+// the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -14640,26 +14640,21 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
-TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, trf_error *err)
+TRF__FN int trf__is_checkpoint(const trf_file *file)
 {
     const char *content = trf_file_metadata(file, "trf.content");
-    int is_checkpoint = content && !strcmp(content, "checkpoint");
-    if (is_checkpoint == checkpoint) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                     checkpoint ? "the file is a model, not a checkpoint: load it with trf_model_load"
-                                : "the file is a checkpoint, not a model: load it with trf_checkpoint_load");
+    return content && !strcmp(content, "checkpoint");
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
-TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, int checkpoint,
-                                   trf_error *err)
+TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, trf_error *err)
 {
     trf_config config;
     trf_model *model;
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
-    status = trf__match_tensors(file, model, checkpoint, err);
+    status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_weights(file, model, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
@@ -14681,8 +14676,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 0, err);
-    if (status == TRF_OK) status = trf__model_read(model, file, options, 0, err);
+    status = trf__model_read(model, file, options, err);
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
@@ -14927,8 +14921,10 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 1, err);
-    if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
+    status = trf__is_checkpoint(file) ? TRF_OK
+           : trf__fail(err, TRF_E_STATE, -1, "trf.content",
+                       "the file is a model, not a checkpoint: load it with trf_model_load");
+    if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
     trf_file_close(file);
