@@ -571,12 +571,18 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
+/* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
+   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
 /* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
    last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
    batch of its own. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+/* Back to the first batch of the first epoch: the same batches again, in the same order. */
+TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -8413,6 +8419,20 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     return TRF_OK;
 }
 
+/* An array of ids that grows to what a text has. */
+typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
+
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to, const trf_hooks *hooks,
+                                   trf_error *err)
+{
+    trf_status status;
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+}
+
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err)
 {
@@ -10938,7 +10958,7 @@ struct trf_translator {
     int32_t *n_answers; int64_t n_answers_capacity;
     int32_t *ids; int64_t ids_capacity, n_ids;
     int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
-    int32_t *text_ids; int64_t text_ids_capacity;
+    trf__text_ids text;                                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
     const void **order; int64_t order_capacity;         /* the longest first */
     int32_t n_sentences;
@@ -11067,7 +11087,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
-    trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
+    trf__free(&hooks, t->text.ids, trf__bytes(t->text.capacity, sizeof *t->text.ids));
     trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
     trf__free(&hooks, t->order, trf__bytes(t->order_capacity, sizeof *t->order));
     trf__free(&hooks, t, sizeof *t);
@@ -11655,8 +11675,6 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     const trf_vocab *to;
     const trf_hypothesis *best;
     trf_sequences one;
-    int32_t n = 0;
-    size_t bytes;
     if (answer && size > 0) answer[0] = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
@@ -11667,17 +11685,14 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!from || !to)
         return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
                          "the model has no vocabularies: see trf_model_set_vocabs");
-    TRF__GROW(int32_t, translator->text_ids, translator->text_ids_capacity, (int64_t)strlen(text),
-              &translator->search.hooks);
-    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
-                              (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
-    one.ids = translator->text_ids;
-    one.lengths = &n;
+    TRF__TRY(trf__encode_all(from, text, &translator->text, &translator->search.hooks, err));
+    one.ids = translator->text.ids;
+    one.lengths = &translator->text.n;
     one.count = 1;
     TRF__TRY(trf_translate_batch(translator, &one, err));
     best = trf_hypothesis_at(translator, 0, 0);
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    return trf_vocab_decode(to, best->ids, best->n, answer, size, &bytes, err);
+    return trf_vocab_decode(to, best->ids, best->n, answer, size, NULL, err);
 }
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
@@ -12683,6 +12698,7 @@ struct trf_corpus {
     int32_t *ids;
     trf__pair *pairs;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    trf__text_ids texts[2];     /* of the pair that was added last as text */
     int64_t longest;            /* ids of the longest side of any pair */
     uint64_t hash;              /* of all pairs, kept up to date by every add */
 
@@ -13012,6 +13028,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     if (!corpus) return;
     hooks = corpus->options.hooks;
     trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
     trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
@@ -13063,9 +13081,35 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
+                                      const char *what, trf_error *err)
+{
+    c->texts[side].n = 0;
+    if (!vocab) return TRF_OK;
+    if (!text) return trf__fail_null(err, what);
+    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
+    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
+}
+
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
+{
+    const trf__text_ids *texts;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!source_vocab && !target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
+    texts = corpus->texts;
+    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
+    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
+    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
 
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API void trf_corpus_rewind(trf_corpus *corpus) { if (corpus) corpus->epoch = corpus->batch = 0; }
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
