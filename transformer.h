@@ -745,7 +745,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none). `size` bytes too small: TRF_E_LIMIT, cut at a
-   whole token. */
+   whole token; trf_hypothesis_text(translator, 0, 0, ...) then has the length and the whole, at no further cost. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -757,6 +757,11 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
+/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its NUL,
+   also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE: the
+   model has no target vocabulary. */
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err);
 
 /* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
@@ -11667,32 +11672,45 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err)
+{
+    const trf_hypothesis *h;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    h = trf_hypothesis_at(translator, sentence, rank);
+    if (!h)
+        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence", "sentence %d has %d results, got rank %d",
+                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
+    if (!translator->model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+}
+
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err)
 {
     const trf_config *c;
     const trf_vocab *from;
-    const trf_vocab *to;
-    const trf_hypothesis *best;
     trf_sequences one;
     if (answer && size > 0) answer[0] = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
     c = &translator->model->config;
     from = trf__has_source(c) ? translator->model->source : translator->model->target;
-    to = translator->model->target;
     if (!answer && size > 0) return trf__fail_null(err, "answer");
-    if (!from || !to)
-        return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                         "the model has no vocabularies: see trf_model_set_vocabs");
+    if (!from || !translator->model->target) return trf__no_vocabularies(err);
     TRF__TRY(trf__encode_all(from, text, &translator->text, &translator->search.hooks, err));
     one.ids = translator->text.ids;
     one.lengths = &translator->text.n;
     one.count = 1;
     TRF__TRY(trf_translate_batch(translator, &one, err));
-    best = trf_hypothesis_at(translator, 0, 0);
-    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    return trf_vocab_decode(to, best->ids, best->n, answer, size, NULL, err);
+    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
