@@ -503,13 +503,19 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
-/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
-   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: no data
-   and no elements. */
+/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once. The view of
+   trf_parameter is for reading. That of trf_model_parameter may be written through while the model has no trainer and
+   no translator, which keep copies of its weights; beside a trainer trf_trainer_parameter's may. A wrong number: no
+   data and no elements. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index);
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
+/* The model's weights become the mean of those of `count` models (1 or more, itself among them or not), summed in
+   double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
+   and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
@@ -9026,6 +9032,8 @@ TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index) { return trf_parameter(model, index); }
+
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
     int32_t i;
@@ -9089,6 +9097,48 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
+}
+
+/* Whether model number `number` computes what `a` does; where weights started does not matter. */
+TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number, trf_error *err)
+{
+#define X(type, field, low, high, stored) \
+    if (a->field != b->field && strcmp(#field, "seed")) \
+        return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", #field, \
+                         (double)a->field, (int)number, (double)b->field);
+    TRF__CONFIG_FIELDS(X)
+#undef X
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
+{
+    enum { CHUNK = 2048 };
+    double sum[CHUNK];
+    trf_real numbers[CHUNK];
+    int64_t at, n, i;
+    int32_t k, number;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (count < 1) return trf__fail_below(err, "count", 1, count);
+    if (!models) return trf__fail_null(err, "models");
+    for (k = 0; k < count; k++) {
+        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL", (int)k);
+        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
+    }
+    for (number = 0; number < model->layout.n_params; number++) {
+        const trf__param *p = &model->layout.params[number];
+        for (at = 0; at < trf__param_size(p); at += n) {
+            n = trf__min64(trf__param_size(p) - at, CHUNK);
+            for (k = 0; k < count; k++) {
+                trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n);
+                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i] : (double)numbers[i];
+            }
+            for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
+            trf__arena_put(model, model->weights, p->offset + at, numbers, n);
+        }
+    }
+    for (k = 0; k < count; k++) TRF__TRY(models[k]->run.backend->sync(&models[k]->run, err));
+    return model->run.backend->sync(&model->run, err);
 }
 
 // -----------------------------------------------------------------------------------------------
