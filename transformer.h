@@ -503,13 +503,19 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
-/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
-   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: no data
-   and no elements. */
+/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once. The view of
+   trf_parameter is for reading. That of trf_model_parameter may be written through while the model has no trainer and
+   no translator, which keep copies of its weights; beside a trainer trf_trainer_parameter's may. A wrong number: no
+   data and no elements. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index);
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
+/* The model's weights become the mean of those of `count` models (1 or more, itself among them or not), summed in
+   double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
+   and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
@@ -571,12 +577,18 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
+/* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
+   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
 /* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
    last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
    batch of its own. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+/* Back to the first batch of the first epoch: the same batches again, in the same order. */
+TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -739,7 +751,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none). `size` bytes too small: TRF_E_LIMIT, cut at a
-   whole token. */
+   whole token; trf_hypothesis_text(translator, 0, 0, ...) then has the length and the whole, at no further cost. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -751,6 +763,11 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
+/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its NUL,
+   also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE: the
+   model has no target vocabulary. */
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err);
 
 /* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
@@ -8413,6 +8430,20 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     return TRF_OK;
 }
 
+/* An array of ids that grows to what a text has. */
+typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
+
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to, const trf_hooks *hooks,
+                                   trf_error *err)
+{
+    trf_status status;
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+}
+
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err)
 {
@@ -9001,6 +9032,8 @@ TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index) { return trf_parameter(model, index); }
+
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
     int32_t i;
@@ -9064,6 +9097,48 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
+}
+
+/* Whether model number `number` computes what `a` does; where weights started does not matter. */
+TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number, trf_error *err)
+{
+#define X(type, field, low, high, stored) \
+    if (a->field != b->field && strcmp(#field, "seed")) \
+        return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", #field, \
+                         (double)a->field, (int)number, (double)b->field);
+    TRF__CONFIG_FIELDS(X)
+#undef X
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
+{
+    enum { CHUNK = 2048 };
+    double sum[CHUNK];
+    trf_real numbers[CHUNK];
+    int64_t at, n, i;
+    int32_t k, number;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (count < 1) return trf__fail_below(err, "count", 1, count);
+    if (!models) return trf__fail_null(err, "models");
+    for (k = 0; k < count; k++) {
+        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL", (int)k);
+        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
+    }
+    for (number = 0; number < model->layout.n_params; number++) {
+        const trf__param *p = &model->layout.params[number];
+        for (at = 0; at < trf__param_size(p); at += n) {
+            n = trf__min64(trf__param_size(p) - at, CHUNK);
+            for (k = 0; k < count; k++) {
+                trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n);
+                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i] : (double)numbers[i];
+            }
+            for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
+            trf__arena_put(model, model->weights, p->offset + at, numbers, n);
+        }
+    }
+    for (k = 0; k < count; k++) TRF__TRY(models[k]->run.backend->sync(&models[k]->run, err));
+    return model->run.backend->sync(&model->run, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -10938,7 +11013,7 @@ struct trf_translator {
     int32_t *n_answers; int64_t n_answers_capacity;
     int32_t *ids; int64_t ids_capacity, n_ids;
     int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
-    int32_t *text_ids; int64_t text_ids_capacity;
+    trf__text_ids text;                                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
     const void **order; int64_t order_capacity;         /* the longest first */
     int32_t n_sentences;
@@ -11067,7 +11142,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
-    trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
+    trf__free(&hooks, t->text.ids, trf__bytes(t->text.capacity, sizeof *t->text.ids));
     trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
     trf__free(&hooks, t->order, trf__bytes(t->order_capacity, sizeof *t->order));
     trf__free(&hooks, t, sizeof *t);
@@ -11647,37 +11722,45 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err)
+{
+    const trf_hypothesis *h;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    h = trf_hypothesis_at(translator, sentence, rank);
+    if (!h)
+        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence", "sentence %d has %d results, got rank %d",
+                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
+    if (!translator->model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+}
+
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err)
 {
     const trf_config *c;
     const trf_vocab *from;
-    const trf_vocab *to;
-    const trf_hypothesis *best;
     trf_sequences one;
-    int32_t n = 0;
-    size_t bytes;
     if (answer && size > 0) answer[0] = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
     c = &translator->model->config;
     from = trf__has_source(c) ? translator->model->source : translator->model->target;
-    to = translator->model->target;
     if (!answer && size > 0) return trf__fail_null(err, "answer");
-    if (!from || !to)
-        return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                         "the model has no vocabularies: see trf_model_set_vocabs");
-    TRF__GROW(int32_t, translator->text_ids, translator->text_ids_capacity, (int64_t)strlen(text),
-              &translator->search.hooks);
-    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
-                              (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
-    one.ids = translator->text_ids;
-    one.lengths = &n;
+    if (!from || !translator->model->target) return trf__no_vocabularies(err);
+    TRF__TRY(trf__encode_all(from, text, &translator->text, &translator->search.hooks, err));
+    one.ids = translator->text.ids;
+    one.lengths = &translator->text.n;
     one.count = 1;
     TRF__TRY(trf_translate_batch(translator, &one, err));
-    best = trf_hypothesis_at(translator, 0, 0);
-    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    return trf_vocab_decode(to, best->ids, best->n, answer, size, &bytes, err);
+    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
@@ -12683,6 +12766,7 @@ struct trf_corpus {
     int32_t *ids;
     trf__pair *pairs;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    trf__text_ids texts[2];     /* of the pair that was added last as text */
     int64_t longest;            /* ids of the longest side of any pair */
     uint64_t hash;              /* of all pairs, kept up to date by every add */
 
@@ -13012,6 +13096,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     if (!corpus) return;
     hooks = corpus->options.hooks;
     trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
     trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
@@ -13063,9 +13149,35 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
+                                      const char *what, trf_error *err)
+{
+    c->texts[side].n = 0;
+    if (!vocab) return TRF_OK;
+    if (!text) return trf__fail_null(err, what);
+    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
+    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
+}
+
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
+{
+    const trf__text_ids *texts;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!source_vocab && !target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
+    texts = corpus->texts;
+    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
+    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
+    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
 
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API void trf_corpus_rewind(trf_corpus *corpus) { if (corpus) corpus->epoch = corpus->batch = 0; }
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
