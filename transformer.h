@@ -503,6 +503,19 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
+/* Texts of your own under keys of your own, which travel with the model: into copies, into model files and
+   checkpoints (as metadata of safetensors, under the same keys), and back; those that other programs have written
+   stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
+   (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
+   keys and values together may be 1 MiB and 65000 texts (TRF_E_LIMIT; what a file brings may be more). To be called
+   before the model is shared with other threads, but also while it has a trainer and translators. */
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
+                                          trf_error *err);
+/* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */
+TRF_API int32_t trf_model_metadata_count(const trf_model *model);
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value);
+TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);    /* NULL if there is none */
+
 /* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once. The view of
    trf_parameter is for reading. That of trf_model_parameter may be written through while the model has no trainer and
    no translator, which keep copies of its weights; beside a trainer trf_trainer_parameter's may. A wrong number: no
@@ -596,9 +609,9 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 // The message of an error about a file begins with its path, or with the last hundred bytes of it.
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
-// configuration as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the
-// prefix `transformer.`; the CRC-32 of the data is checked where the file has one. Of a checkpoint trf_model_load takes
-// the model and leaves the rest.
+// configuration and texts of your own as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16,
+// and may carry the prefix `transformer.`; the CRC-32 of the data is checked where the file has one. Of a checkpoint
+// trf_model_load takes the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -763,9 +776,9 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
-/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its NUL,
-   also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE: the
-   model has no target vocabulary. */
+/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its
+   NUL, also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE:
+   the model has no target vocabulary. */
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err);
 
@@ -8433,8 +8446,8 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
 /* An array of ids that grows to what a text has. */
 typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
 
-TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to, const trf_hooks *hooks,
-                                   trf_error *err)
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
+                                   const trf_hooks *hooks, trf_error *err)
 {
     trf_status status;
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
@@ -8872,9 +8885,13 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 // >>model          configuration + weights + vocabularies
 //
 // The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, and
-// copies of the vocabularies. It is made in two stages (frame, then weights), so that a file is proven to fit before
+// copies of the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is proven to fit before
 // any memory for weights is asked for (>>store).
 // -----------------------------------------------------------------------------------------------
+
+typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
+
+enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000 };     /* limits of the program's own */
 
 struct trf_model {
     trf_config config;
@@ -8882,6 +8899,9 @@ struct trf_model {
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
     trf_vocab *source, *target; /* copies, or NULL */
+    trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind them their bytes */
+    size_t metadata_bytes;      /* of it all; 0: NULL */
+    int32_t n_metadata;
 };
 
 TRF_API void trf_model_destroy(trf_model *model)
@@ -8891,6 +8911,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
+    trf__free(&hooks, model->metadata, model->metadata_bytes);
     model->run.backend->free(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
@@ -9081,6 +9102,89 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     return TRF_OK;
 }
 
+/* Copies of a sorted list of texts become the model's. */
+TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, int32_t n, trf_error *err)
+{
+    size_t bytes = trf__bytes(n, sizeof *list);
+    trf__meta *own = NULL;
+    char *to;
+    int32_t i;
+    for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
+    if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)n);
+    to = (char *)(own + n);
+    for (i = 0; i < n; i++) {
+        size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
+        own[i].key = (char *)memcpy(to, list[i].key, key);
+        own[i].value = (char *)memcpy(to + key, list[i].value, value);
+        to += key + value;
+    }
+    trf__free(&model->config.hooks, model->metadata, model->metadata_bytes);
+    model->metadata = own;
+    model->metadata_bytes = bytes;
+    model->n_metadata = n;
+    return TRF_OK;
+}
+
+/* Keys that the library writes itself. "format": "pt" is what PyTorch's users ask of a file. */
+TRF__FN int trf__our_key(const char *key) { return !strncmp(key, "trf.", 4) || !strcmp(key, "format"); }
+
+TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_error *err)
+{
+    if (!key) return trf__fail_null(err, "key");
+    TRF__TRY(trf__check_utf8(key, "key", err));
+    if (!*key || strlen(key) > TRF__META_KEY)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "a key must have 1 to %d bytes, got %llu",
+                         (int)TRF__META_KEY, (unsigned long long)strlen(key));
+    if (trf__our_key(key))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "the key %s belongs to the library", key);
+    return value ? trf__check_utf8(value, "value", err) : TRF_OK;
+}
+
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value, trf_error *err)
+{
+    trf__meta *list;
+    size_t bytes, texts = 0;
+    int32_t i, n = 0, had;
+    trf_status status;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__metadata_check(key, value, err));
+    bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
+    list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one text more");
+    for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++) list[n++] = model->metadata[i];
+    had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
+    if (value) {
+        list[n].key = key;
+        list[n++].value = value;
+    }
+    for (i += had; i < model->n_metadata; i++) list[n++] = model->metadata[i];
+    for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
+    if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
+        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d", (int)n,
+                           (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
+    else status = trf__metadata_keep(model, list, n, err);
+    trf__free(&model->config.hooks, list, bytes);
+    return status;
+}
+
+TRF_API int32_t trf_model_metadata_count(const trf_model *model) { return model ? model->n_metadata : 0; }
+
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value)
+{
+    int inside = index >= 0 && index < trf_model_metadata_count(model);
+    if (key) *key = inside ? model->metadata[index].key : NULL;
+    if (value) *value = inside ? model->metadata[index].value : NULL;
+}
+
+TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
+{
+    int32_t i;
+    for (i = 0; key && i < trf_model_metadata_count(model); i++)
+        if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
+    return NULL;
+}
+
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
@@ -9095,6 +9199,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
         status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
+    if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
 }
@@ -13571,8 +13676,6 @@ TRF__FN const trf__dtype *trf__dtype_of(const char *name)
     return NULL;
 }
 
-typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
-
 struct trf_file {
     trf_hooks hooks;
     size_t allocated;           /* bytes of this block: struct, tables, header */
@@ -14475,7 +14578,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
-//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
+//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint. "format": "pt" is
+//                      for PyTorch's users. All other keys are the program's own (trf_model_set_metadata), or of
+//                      those who wrote the file before.
 //
 // Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
 // and the checksum covers them. load_state_dict(strict=False) passes over them.
@@ -14752,13 +14857,28 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
+/* What other programs, and the caller's own, have written into the metadata. */
+TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, trf_error *err)
+{
+    size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
+    trf__meta *list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    trf_status status;
+    int32_t i, n = 0;
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)file->n_meta);
+    for (i = 0; i < file->n_meta; i++)
+        if (!trf__our_key(trf__name_of(file->by_key[i]))) list[n++] = *(const trf__meta *)file->by_key[i];
+    status = trf__metadata_keep(model, list, n, err);
+    trf__free(&model->config.hooks, list, bytes);
+    return status;
+}
+
 TRF__FN int trf__is_checkpoint(const trf_file *file)
 {
     const char *content = trf_file_metadata(file, "trf.content");
     return content && !strcmp(content, "checkpoint");
 }
 
-/* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
+/* A model from an open file: configuration, proof that everything fits, weights, vocabularies, others' metadata. */
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, trf_error *err)
 {
     trf_config config;
@@ -14770,6 +14890,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_weights(file, model, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
+    if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
     *out = model;
     return TRF_OK;
@@ -14821,8 +14942,12 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     int32_t n = model->layout.n_params, all = m ? 3 * n : n, i;
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
-    trf__out *out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    trf__out *out;
     trf_status status;
+    if (model->n_metadata > TRF__META_MOST)     /* no reader would take them and ours */
+        return trf__name_file(trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts, the limit is %d",
+                                        (int)model->n_metadata, (int)TRF__META_MOST), path, err);
+    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
                               path, err);
@@ -14848,6 +14973,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
 TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
 {
     const trf_config *c = &model->config;
+    int32_t i;
     trf__note(notes, "format", "pt");
     trf__note_int(notes, "trf.format", TRF__FORMAT);
     trf__note(notes, "trf.version", TRF_VERSION);
@@ -14857,6 +14983,7 @@ TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const c
 #define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(X)
 #undef X
+    for (i = 0; i < model->n_metadata; i++) trf__note(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
 TRF__FN void trf__note_model(trf__text *notes, const void *model)
