@@ -1,0 +1,78 @@
+// metrics: figures that compare lines of text with references: BLEU, chrF, exact matches, word and character errors.
+// SPDX-License-Identifier: MIT
+//
+// Every figure is computed from sums over sentences, as in sacreBLEU 2 (BLEU, chrF) and jiwer 4 (WER, CER):
+//
+//     struct metrics *m = metrics_create(&options);
+//     for each line: if (metrics_add(m, hypothesis, references, n)) ...
+//     metrics_value(m, FIGURE_BLEU);
+//     metrics_destroy(m);
+//
+// Texts are UTF-8. A byte that belongs to no well-formed character counts as one character. Blanks are those of
+// Python's str.split(): all of Unicode's.
+
+#ifndef TRF_METRICS_H
+#define TRF_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum figure { FIGURE_BLEU, FIGURE_CHRF, FIGURE_CHRFPP, FIGURE_EXACT, FIGURE_WER, FIGURE_CER, FIGURES };
+
+struct figure_info {
+    const char *name;           /* in options: "chrf++" */
+    const char *title;          /* in results, as sacreBLEU has it: "chrF2++" */
+};
+
+extern const struct figure_info metrics_figures[FIGURES];
+int metrics_figure_named(const char *name, size_t length);      /* or -1 */
+
+enum { METRICS_OK = 0, METRICS_NO_MEMORY, METRICS_NO_REFERENCE };
+
+/* How BLEU cuts a line into words. */
+enum metrics_tokens { METRICS_13A, METRICS_NONE, METRICS_CHAR };
+
+struct metrics_options {
+    unsigned figures;           /* 1u << FIGURE_BLEU | ...: what is asked for; the others stay 0 */
+    int32_t tokens;             /* enum metrics_tokens */
+    int32_t lowercase;          /* of all figures */
+};
+
+/* n-grams of one order: in the hypotheses, in the references, and those in both. */
+struct metrics_counts { int64_t hypothesis, reference, matches; };
+
+struct metrics_sums {
+    int64_t sentences;
+    int64_t fewest_references, most_references;     /* of a sentence */
+    struct metrics_counts bleu[4];                  /* reference: of all references together */
+    int64_t hypothesis_length, reference_length;    /* BLEU's words; of the references, the one closest in length */
+    struct metrics_counts chrf[6], chrfpp[8];       /* orders of characters, then of words; of the best reference */
+    int64_t exact;                                  /* sentences whose words are those of a reference */
+    int64_t word_errors, words;             /* of the reference with the fewest; of several such, the longest */
+    int64_t character_errors, characters;   /* the same rule */
+};
+
+struct metrics;
+
+struct metrics *metrics_create(const struct metrics_options *options);      /* NULL: no memory */
+void metrics_destroy(struct metrics *m);
+
+/* Adds a sentence, which may have as many references as it likes but not none. Anything but METRICS_OK: nothing
+   was added. A text may have 2^29 characters, together with its references; more is METRICS_NO_MEMORY. */
+int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references, int n_references);
+
+const struct metrics_sums *metrics_sums(const struct metrics *m);
+
+/* The figure of all sentences so far, from 0 to 100 (error rates may be above it). WER and CER are errors in 100
+   words or characters of the references; without any, a hundred times the errors, as jiwer has it. */
+double metrics_value(const struct metrics *m, enum figure which);
+
+/* BLEU and what it is made of: smoothed precisions in percent, brevity penalty. */
+struct metrics_bleu { double score, precision[4], brevity; };
+struct metrics_bleu metrics_bleu(const struct metrics_sums *sums);
+
+/* What must be known to repeat the figure, as sacreBLEU writes it: "nrefs:1|case:mixed|eff:no|tok:13a|...".
+   Cut at `size`; 128 bytes and the version's are enough. */
+void metrics_signature(const struct metrics *m, enum figure which, const char *version, char *text, size_t size);
+
+#endif
