@@ -8091,11 +8091,15 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
-    int32_t at, end, next, node, token, step;
+    int32_t at, end, next, node, token, step, reached = 0;
     for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
         int single = 0;
+        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
+            for (end = at; end <= reached; end++) ways[end].score -= till;
+            till = 0;
+        }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
@@ -8105,6 +8109,7 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
             single |= end - at == step;
         }
         if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* turned round: a way then tells where its piece ends, and which it is */
     for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
