@@ -107,17 +107,19 @@ def random_model(r):
     if r.random() < 0.3: trainer.unk_surface = r.choice(("", "?", " ", "\u2581?"))
     letters = r.sample(("a", "b", "c", "\u2581", "\u00e4", "\u4e2d", "\U0001f600", " "), r.randint(2, 8))
     scores = r.sample((-1.0, -2.0, -2.5, -0.7, 0.0, -0.0, 0.1, 0.2, 0.5, 3.0, -13.0, -60000.0, 70000.0), r.randint(1, 4))
-    kinds = r.choices((piece.NORMAL, piece.USER_DEFINED, piece.UNUSED, piece.CONTROL), (1, *(r.choice((0, 0.2, 1)) for _ in range(3))), k=100)
+    some = piece.NORMAL, piece.USER_DEFINED, piece.UNUSED, piece.CONTROL
+    kinds = r.choices(some[:3]) + r.choices(some, (r.choice((0.01, 1, 1)), *(r.choice((0, 0.2, 1)) for _ in range(3))), k=150)
     special = [("<unk>", piece.UNKNOWN), ("<s>", piece.CONTROL)] + [(f"<0x{i:02X}>", piece.BYTE) for i in range(256 * trainer.byte_fallback)]
     texts = list(dict.fromkeys("".join(r.choices(letters, k=r.randint(1, r.choice((1, 3, 5))))) for _ in range(r.randint(1, 60))))
     if trainer.byte_fallback and r.random() < 0.3: special = special[1:]
-    kinds[0] = piece.NORMAL
+    if r.random() < 0.05: texts = [letters[0] * i for i in range(1, 150) if r.random() < 0.9 or i < 5]
     for text, kind in special + list(zip(texts, kinds)): m.pieces.add(piece=text, score=r.choice(scores), type=kind)
     texts += letters
     if r.random() < 0.4:
-        rules = {text.encode(): "".join(r.choices(letters + ["", "b", "\u2581"], k=r.randint(0, 3))).encode() for text in r.choices(texts, k=r.randint(1, 8))}
+        rules = {text.encode(): "".join(r.choices(letters + ["", "b"], k=r.randint(0, 3))).encode() for text in r.choices(texts, k=r.choice((1, 5, 100)))}
         changed = bytearray(map_of(rules))
-        if r.random() < 0.5: changed[r.randint(0, len(changed) - 1 - sum(len(text) + 1 for text in rules.values()))] ^= 1 << r.randint(0, 7)
+        before_texts = len(changed) - sum(len(text) + 1 for text in rules.values())
+        if r.random() < 0.5: changed[r.randint(0, before_texts - 1)] ^= 1 << r.randint(0, 7)
         normalizer.precompiled_charsmap = bytes(changed)
     return m.SerializeToString(), [text.encode() for text in texts + [" ", "  ", "\t", "d", "<s>", "<0x41>"]] + [b"\xff", b"\xe4", b"\xf0\x9f"]
 
@@ -166,6 +168,6 @@ def golden(program):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 3: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4:]))
-    if sys.argv[1:2] == ["random"] and len(sys.argv) in (4, 5): sys.exit(made_up(sys.argv[2], int(sys.argv[3]), sys.argv[4:] and int(sys.argv[4])))
+    if sys.argv[1:2] == ["random"] and len(sys.argv) in (4, 5): sys.exit(made_up(sys.argv[2], int(sys.argv[3]), int((sys.argv + ["1"])[4])))
     if sys.argv[1:2] == ["golden"] and len(sys.argv) == 3: sys.exit(golden(sys.argv[2]))
     sys.exit(__doc__)
