@@ -7732,7 +7732,7 @@ struct trf__pieces {
     int64_t capacity;
     trf__cell *cells;
     int64_t n_cells;
-    float least, most;              /* score of a normal piece */
+    float least;                    /* score of a normal piece */
     int32_t bytes[256];             /* tokens of bytes; -1: none */
     int32_t types;                  /* bit 1 << type: there are such pieces */
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix;
@@ -7820,7 +7820,6 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     p->types |= 1 << type;
     if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
     if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
-    if (type == TRF__PIECE_NORMAL && score > p->most) p->most = score;
     return TRF_OK;
 }
 
@@ -8107,7 +8106,7 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 }
 
 /* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
-   can be unknown, ten below the least score; a user-defined piece is worth more than its characters could be. */
+   can be unknown, ten below the least score; a user-defined piece is worth a tenth for every byte but one. */
 typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
 
 TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
@@ -8122,20 +8121,25 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
-    int32_t at, end, next, node, token, step;
+    int32_t at, end, next, node, token, step, reached = 0;
     for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
         int single = 0;
+        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
+            for (end = at; end <= reached; end++) ways[end].score -= till;
+            till = 0;
+        }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
             trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
-                ? (float)((double)((float)(end - at) * p->most) - 0.1) : p->pieces[token].score), at, token);
+                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
             single |= end - at == step;
         }
         if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* turned round: a way then tells where its piece ends, and which it is */
     for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
@@ -8377,7 +8381,6 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
         p->unknown = " \xE2\x81\x87 ";
         p->n_unknown = 5;
         p->least = FLT_MAX;
-        p->most = FLT_MIN;
         for (i = 0; i < 256; i++) p->bytes[i] = -1;
         status = trf__read_pieces(v, err);
         if (!status) status = trf__pieces_index(v, err);
