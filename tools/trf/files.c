@@ -261,7 +261,6 @@ int next_pair(struct pair_reader *p)
         p->fault = "the other file has no such line";
         return 1;
     }
-    if (p->unpaired && got_a == 0 && got_b == 0) return 0;
     while (got_a > 0) got_a = next_line(a);
     while (got_b > 0) got_b = next_line(b);
     if (got_a == 0 && got_b == 0)

@@ -170,7 +170,7 @@ static int is_stored(const struct training *t, int i)
 static int note_state(struct training *t, int there)
 {
     const struct state *state = &t->state;
-    char key[96], value[64], *kept = format_text("%s", "");
+    char key[96], value[96], *kept = format_text("%s", "");
     size_t i;
     int k, status = DONE;
     for (k = 0; k < n_rows && !status; k++) {
@@ -185,11 +185,11 @@ static int note_state(struct training *t, int there)
         free(kept);
         kept = longer;
     }
-    snprintf(value, sizeof value, "%lld %lld %.17g %d", (long long)state->validated, (long long)state->best_update,
-             state->best, (int)state->without_gain);
+    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated, (long long)state->best_update,
+             state->best, state->best_loss, (int)state->without_gain);
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
-    if (!status) status = note(t, "training.seconds", there ? value : NULL);
+    if (!status && isfinite(t->s->minutes)) status = note(t, "training.seconds", there ? value : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -260,7 +260,7 @@ int restore_state(struct training *t)
     const char *text = trf_model_metadata(t->model, "training.validation");
     long long validated, best_update;
     int gain;
-    if (text && sscanf(text, "%lld %lld %lf %d", &validated, &best_update, &state->best, &gain) == 4) {
+    if (text && sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
         state->validated = validated;
         state->best_update = best_update;
         state->without_gain = gain;
@@ -411,7 +411,7 @@ static int validate_and_keep(struct training *t, int64_t update)
 {
     struct state *state = &t->state;
     struct validation v;
-    int status = DONE, is_best;
+    int status = DONE, gain, is_best;
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of update", update, t->checkpoint != NULL);
     validating = 1;
@@ -422,13 +422,15 @@ static int validate_and_keep(struct training *t, int64_t update)
         state->validated = update;
         return keep_model(t, update, 0);
     }
-    is_best = state->best_update == 0 || better(metric_of(t), v.score, state->best);
+    gain = state->best_update == 0 || better(metric_of(t), v.score, state->best);
+    is_best = gain || (v.score == state->best && v.loss < state->best_loss);
     show_validation(t, update, &v, is_best);
     if (keep_model(t, update, v.score) || (is_best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
-    state->without_gain = is_best ? 0 : state->without_gain + 1;
+    state->without_gain = gain ? 0 : state->without_gain + 1;
     if (!is_best) return DONE;
     state->best = v.score;
+    state->best_loss = v.loss;
     state->best_update = update;
     return DONE;
 }

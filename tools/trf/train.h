@@ -36,8 +36,8 @@ struct kept { int64_t update; double score; };
 /* What must be known besides the checkpoint's weights to go on exactly; it travels in the checkpoint's metadata. */
 struct state {
     int64_t validated, best_update;     /* updates; -1 and 0: none yet */
-    double best;
-    int32_t without_gain;               /* validations since the best */
+    double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
+    int32_t without_gain;               /* validations since the metric got better */
     double seconds;                     /* spent in earlier runs */
     struct kept *kept;
     size_t n_kept, kept_capacity;
