@@ -1063,6 +1063,11 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
+/* Other options from the next step on, which is the same bits as that of a trainer which has been loaded with them
+   from a checkpoint made now. All may change but the threads and the hooks' alloc and free (with `user`, where there
+   are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones give no memory back.
+   TRF_E_STATE in the middle of an accumulation. */
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
 /* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
    step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
@@ -8884,9 +8889,9 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
-// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, and
-// copies of the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is proven to fit before
-// any memory for weights is asked for (>>store).
+// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, copies of
+// the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is
+// proven to fit before any memory for weights is asked for (>>store).
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
@@ -9161,8 +9166,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     for (i += had; i < model->n_metadata; i++) list[n++] = model->metadata[i];
     for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
     if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
-        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d", (int)n,
-                           (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
+        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d",
+                           (int)n, (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
     return status;
@@ -9488,6 +9493,7 @@ typedef struct trf__pass {
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
     int training, sides;                /* sides: that the model has */
+    int options_set;                    /* how often a trainer's options have changed */
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
@@ -9669,8 +9675,22 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
     return drop;
 }
 
-/* Fills in what a sublayer is: parameters, the norm that follows, its dropouts (o may be NULL: none). */
-TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, const trf_train_options *o)
+/* The dropouts of a stack: of its embedding, and where its sublayers are. */
+TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
+{
+    int i;
+    stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
+    for (i = 0; i < stack->n_sublayers; i++) {
+        trf__sublayer *sub = &stack->sublayers[i];
+        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
+        sub->inner_drop = sub->kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
+                                                         : trf__drop_of(o->attention_dropout, site);
+        sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
+    }
+}
+
+/* Fills in what a sublayer is: parameters, and the norm that follows. */
+TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
     const trf__layer *layers = pass->layout->layers + (stack->decoder ? c->encoder_layers : 0);
@@ -9680,7 +9700,6 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
         trf__sublayer *sub = &stack->sublayers[i], *follows = pre ? (i > 0 ? sub - 1 : NULL) : sub;
         int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
         int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
-        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
         int kind = trf__sublayer_kind(stack, i), self = kind == TRF__SELF, cross = kind == TRF__CROSS;
         sub->kind = kind;
         sub->layer = i / per;
@@ -9688,11 +9707,6 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
         sub->in_b = self ? p->self_in_b : cross ? p->cross_in_b : p->b1;
         sub->out_w = self ? p->self_out_w : cross ? p->cross_out_w : p->w2;
         sub->out_b = self ? p->self_out_b : cross ? p->cross_out_b : p->b2;
-        if (o) {
-            sub->inner_drop = self || cross ? trf__drop_of(o->attention_dropout, site)
-                                            : trf__drop_of(o->activation_dropout, site + 1);
-            sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
-        }
         if (follows) { follows->gain = gain; follows->bias = bias; }
         else { stack->first_gain = gain; stack->first_bias = bias; }
         if (pre && i == stack->n_sublayers - 1) { sub->gain = stack->final_gain; sub->bias = stack->final_bias; }
@@ -9701,8 +9715,7 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
 }
 
 /* A stack before its sublayers exist. */
-TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, const trf_train_options *o,
-                                  int decoder)
+TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, int decoder)
 {
     trf__stack stack;
     TRF__ZERO(stack);
@@ -9710,7 +9723,6 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.per_layer = decoder && trf__has_source(c) ? 3 : 2;
     stack.n_sublayers = stack.per_layer * (decoder ? c->decoder_layers : c->encoder_layers);
     stack.first_gain = stack.first_bias = -1;
-    if (o) stack.drop = trf__drop_of(o->dropout, (uint32_t)decoder);
     if (layout) {
         stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
         stack.positions = decoder ? layout->whole.tgt_positions : layout->whole.src_positions;
@@ -9732,8 +9744,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.limits = *limits;
     pass.training = o != NULL;
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
-    pass.encoder = trf__stack_new(c, layout, o, 0);
-    pass.decoder = trf__stack_new(c, layout, o, 1);
+    pass.encoder = trf__stack_new(c, layout, 0);
+    pass.decoder = trf__stack_new(c, layout, 1);
     return pass;
 }
 
@@ -9854,8 +9866,9 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     if (status == TRF_OK) {
         pass->encoder.sublayers = pass->sublayers;
         pass->decoder.sublayers = pass->sublayers + pass->encoder.n_sublayers;
-        trf__stack_sublayers(pass, &pass->encoder, o);
-        trf__stack_sublayers(pass, &pass->decoder, o);
+        trf__stack_sublayers(pass, &pass->encoder);
+        trf__stack_sublayers(pass, &pass->decoder);
+        if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
         status = trf__pass_resize(pass, limits, err);
     }
     if (status != TRF_OK) trf__pass_close(pass);
@@ -10586,7 +10599,8 @@ struct trf_trainer {
     trf__verdict *verdict;          /* of the last update */
     int64_t n_tiles;
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updated;                /* number of the last update that was made here; 0: none */
+    int64_t updated;                /* number of the last update that was made here; 0: none, */
+    double rate;                    /* and its learning rate */
     trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
     int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
     int written;                    /* the caller has a view of the weights, and may write them between steps */
@@ -10720,6 +10734,52 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { return t ? &t->options : NULL; }
 
+TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+{
+    if (trainer->micro == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                     "%lld micro-batches wait for their optimizer step: end it or discard them",
+                     (long long)trainer->micro);
+}
+
+/* What a trainer lives in cannot change: its threads, and the memory that it has from its allocator. */
+TRF__FN trf_status trf__same_home(const trf_train_options *have, const trf_train_options *o, trf_error *err)
+{
+    const trf_hooks *old = &have->hooks, *hooks = &o->hooks;
+    if (o->threads != have->threads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads", "the trainer has %d threads and keeps them, got %d",
+                         (int)have->threads, (int)o->threads);
+    if (hooks->alloc == old->alloc && hooks->free == old->free && (!old->alloc || hooks->user == old->user))
+        return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "the trainer keeps its allocator, got another one");
+}
+
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err)
+{
+    trf_train_options o = options ? *options : trf_train_defaults();
+    trf__pass *pass;
+    trf__limits limits;
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    pass = &trainer->pass;
+    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__train_check(&o, pass->config, err));
+    TRF__TRY(trf__same_home(&trainer->options, &o, err));
+    limits = trf__train_limits(pass->config, &o);
+    limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
+    limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
+    limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
+    limits.longest = trf__max64(limits.longest, pass->limits.longest);
+    if (memcmp(&limits, &pass->limits, sizeof limits) != 0) TRF__TRY(trf__pass_resize(pass, &limits, err));
+    if (o.decay_all != trainer->options.decay_all)
+        trf__cut_tiles(trainer->tiles, &pass->run, &trainer->model->layout, o.decay_all);
+    trf__stack_drops(&pass->encoder, &o);
+    trf__stack_drops(&pass->decoder, &o);
+    pass->options_set++;        /* what has been recorded knows the old ones */
+    pass->run.hooks = o.hooks;
+    trainer->options = o;
+    return TRF_OK;
+}
+
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
     if (trainer) trainer->written = 1;
@@ -10781,7 +10841,7 @@ TRF__FN trf__shape trf__pass_shape(const trf__pass *pass)
     trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)pass->device_block, pass->first,
                            l->source_rows, l->target_rows, l->sentences, l->longest,
                            from->rows, from->n_self, from->n_groups, from->most_queries,
-                           to->rows, to->n_self, to->n_groups, to->most_queries, 0 } };
+                           to->rows, to->n_self, to->n_groups, to->most_queries, pass->options_set } };
     return shape;
 }
 
@@ -10912,6 +10972,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_end_step(trainer);
     trainer->updated = trainer->step;
+    trainer->rate = trainer->pass.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
 
@@ -10939,7 +11000,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
     report->gradient_norm = v.norm;
-    report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
+    report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
     if (!v.skipped) return TRF_OK;
     blame = v.bad_tile >= 0 ? trf__tile_name(&trainer->model->layout, v.bad_tile)
@@ -15018,14 +15079,6 @@ TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
     int behind = begin.epoch > next.epoch || (begin.epoch == next.epoch && begin.batch > next.batch);
     return begin.corpus != next.corpus || behind ? next : begin;
-}
-
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
-{
-    if (trainer->micro == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                     "%lld micro-batches wait for their optimizer step: end it or discard them",
-                     (long long)trainer->micro);
 }
 
 typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
