@@ -626,9 +626,10 @@ TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
-   link at `path` is replaced by the file, not followed. A program that is killed here leaves a file path.tmp-...
-   behind. One whose files may not exceed a size (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving
-   is then TRF_E_IO, errno EFBIG. */
+   link at `path` is replaced by the file, not followed. Any number of programs may save there at a time. One that is
+   killed here leaves a file path.tmp-... behind, which the next save there removes: flock tells that nobody writes it
+   any more (not on Windows, nor where files cannot be locked). A program whose files may not exceed a size
+   (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
@@ -13370,9 +13371,9 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 //
 // Everything the library asks of the operating system is one of the functions trf_os_... here, called as
 // TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and the two constants, in a
-// header named by TRF_OS_HEADER; whoever defines TRF_OS before the include comes between, as tests do that make calls
-// fail. A descriptor is an int, failure is a negative result with errno set. Strict C99 hides much of POSIX; what is
-// used here stays visible.
+// header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS 1); whoever defines TRF_OS before the
+// include comes between, as tests do that make calls fail. A descriptor is an int, failure is a negative result with
+// errno set. Strict C99 hides much of POSIX; what is used here stays visible.
 //
 // The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
 // on, and only regular files are opened, so no pipe, device or folder can hang or confuse a reader.
@@ -13458,6 +13459,7 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 
 #else
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -13503,6 +13505,34 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset) { return lseek(fd, (off_t)offse
 TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return (int64_t)write(fd, from, bytes); }
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
+#if defined(LOCK_EX)
+#define TRF_OS_HOLDS 1
+/* Holds a file, open as fd or, where that is -1, not yet: nobody else can until the descriptor that this returns is
+   closed or the process ends. -1: errno EAGAIN if somebody does, or if the path is that of another file by now. */
+TRF__FN int trf_os_hold(const char *path, int fd)
+{
+    struct stat mine, there;
+    int held, error, flags = O_WRONLY;
+#if defined(O_NOFOLLOW) && defined(O_NONBLOCK)
+    flags |= O_NOFOLLOW | O_NONBLOCK;
+#endif
+    held = fd >= 0 ? dup(fd) : open(path, flags);
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may write */
+    if (held < 0) return -1;
+    (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+    error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    if (!error && (fstat(held, &mine) || stat(path, &there) || !S_ISREG(mine.st_mode) ||
+                   mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)) error = EAGAIN;
+    if (!error) return held;
+    close(held);
+    errno = error;
+    return -1;
+}
+#endif
+#endif
+#if !defined(TRF_OS_HOLDS)
+#define TRF_OS_HOLDS 0
+TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
 #endif
 
 enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
@@ -13590,15 +13620,21 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
 }
 
 /* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
-   Until the rename the old file is untouched; a link at `path` is replaced, not followed. */
+   Until the rename the old file is untouched; a link at `path` is replaced, not followed.
+   The first names are for those who hold their file while it has one of them: what nobody holds was left behind by a
+   process that is no more, and goes. A file is opened and then held, and its name may have gone to another one in
+   between, so holding looks at the name again; after that only the holder renames or removes it. Where nobody can
+   hold, names are made of the process's number, and stay. */
 typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, made;           /* made: the temporary file exists and is ours */
+    int fd, held, made;     /* held: by this descriptor, or -1; made: the temporary file exists and is ours */
 } trf__saving;
 
-/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-0a1b2c3d"; a very long name is cut to stay a
+enum { TRF__HELD_NAMES = 4 };
+
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000"; a very long name is cut to stay a
    legal one, between two characters. */
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
@@ -13607,19 +13643,56 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
     length = strlen(name);
     if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
-    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
-             (unsigned long)((TRF_OS(pid)() * 1024u + attempt) & 0xFFFFFFFFu));
+    if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
+    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name, (unsigned long)attempt);
+}
+
+/* Removes what processes that are no more have left behind. */
+TRF__FN void trf__save_sweep(trf__saving *saving)
+{
+    uint32_t i;
+    for (i = 0; i < TRF__HELD_NAMES; i++) {
+        int held;
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
+        held = TRF_OS(hold)(saving->temporary, -1);
+        if (held < 0) continue;
+        (void)TRF_OS(unlink)(saving->temporary);
+        trf__close(held);
+    }
+}
+
+/* Makes the temporary file, under a name that nobody has. */
+TRF__FN int trf__save_open(trf__saving *saving, int mode)
+{
+    uint32_t attempt = TRF_OS_HOLDS ? 0 : TRF__HELD_NAMES;
+    int error = EEXIST;
+    for (; attempt < 1000 && saving->fd < 0; attempt++) {
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, attempt);
+        error = trf__open(saving->temporary, 1, mode, &saving->fd);
+        if (error && error != EEXIST) return error;
+        if (error || attempt >= TRF__HELD_NAMES) continue;
+        errno = 0;
+        saving->held = TRF_OS(hold)(saving->temporary, saving->fd);
+        if (saving->held >= 0) return 0;
+        if (errno != EAGAIN) {              /* nobody can hold a file here */
+            (void)TRF_OS(unlink)(saving->temporary);
+            attempt = TRF__HELD_NAMES - 1;
+        }
+        trf__close(saving->fd);             /* else it was swept away, or will be */
+        saving->fd = -1;
+        error = EEXIST;
+    }
+    return saving->fd < 0 ? error : 0;
 }
 
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
 {
     trf_os_facts old, now;
-    int error = 0, exists;
-    uint32_t attempt;
+    int error, exists;
     TRF__ZERO(*saving);
     TRF__ZERO(old);
     saving->path = path;
-    saving->fd = -1;
+    saving->fd = saving->held = -1;
     errno = 0;
     exists = TRF_OS(stat)(path, -1, &old) >= 0;
     if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
@@ -13629,12 +13702,9 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
     if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
-    for (attempt = 0; attempt < 1000 && saving->fd < 0; attempt++) {
-        trf__temporary_name(saving->temporary, saving->bytes, path, attempt);
-        error = trf__open(saving->temporary, 1, exists ? old.mode : 0666, &saving->fd);
-        if (error && error != EEXIST) break;
-    }
-    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
+    if (TRF_OS_HOLDS) trf__save_sweep(saving);
+    error = trf__save_open(saving, exists ? old.mode : 0666);
+    if (error) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
@@ -13689,9 +13759,10 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     if (!status) status = trf__save_commit(saving, err);
     if (saving->fd >= 0) trf__close(saving->fd);
     if (saving->made) (void)TRF_OS(unlink)(saving->temporary);
+    if (saving->held >= 0) trf__close(saving->held);
     trf__free(hooks, saving->temporary, saving->bytes);
     TRF__ZERO(*saving);
-    saving->fd = -1;
+    saving->fd = saving->held = -1;
     return status;
 }
 
