@@ -8608,6 +8608,8 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
+    if (low == high)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.9g, got %.9g", field, low, value);
     if (high < 1 && high >= TRF__BELOW_ONE)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
                          value);
@@ -8701,10 +8703,20 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(trf_decoder_start,  decoder_start,    0, 3, 1) \
     X(uint64_t,           seed,             0, 2e19, 1)
 
+/* Where only 0 is left it is the kind that leaves no more. */
+TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
+                                    trf_error *err)
+{
+    if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
+                     c->kind == TRF_DECODER_ONLY ? "a decoder-only" : "an encoder-only", value);
+}
+
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source = trf__has_source(c), target = trf__has_target(c);
-#define X(type, field, low, high, stored) TRF__RANGE(c, field, low, high);
+#define X(type, field, low, high, stored) \
+    TRF__TRY(trf__check_field(c, #field, (double)c->field, low, high, err));
     TRF__CONFIG_FIELDS(X)
 #undef X
     if (c->d_model % c->n_heads)
@@ -14270,10 +14282,13 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin)
         {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
         {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
     };
+    int64_t fault;
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n)) return known[i].what;
-    return NULL;
+    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
+    fault = trf__utf8_fault((const char *)begin, 8);
+    return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
 /* The first eight bytes, held against the size of the file and the limits. */
@@ -14292,11 +14307,13 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
     guess = trf__file_guess(begin);
     if (guess)
-        return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a safetensors file, got what looks like %s", guess);
-    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a header, got the length 0");
+        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
+    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: its header has the length 0");
     if (n > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, 0, path, "a header of %llu bytes, the limit is %d", (unsigned long long)n,
-                         (int)TRF__FILE_HEADER);
+        return trf__fail(err, TRF_E_LIMIT, 0, path,
+                         n > size - 8 ? "not a safetensors file: a header of %llu bytes, the limit is %d"
+                                      : "a header of %llu bytes, the limit is %d",
+                         (unsigned long long)n, (int)TRF__FILE_HEADER);
     return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
                      "file is %llu bytes, needs at least %llu for its header: truncated?",
                      (unsigned long long)size, (unsigned long long)(n + 8));
@@ -14419,15 +14436,14 @@ TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t 
     return TRF_OK;
 }
 
-TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
-                                 trf_error *err)
+TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                     trf_error *err)
 {
     const trf_file_entry *entry;
     const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
     size_t n, i;
-    TRF__TRY(trf__begin(file, "file", err));
     if (index < 0 || index >= file->count)
         return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
                          (int)file->count, (int)index);
@@ -14456,6 +14472,13 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
         }
     }
     return TRF_OK;
+}
+
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                 trf_error *err)
+{
+    TRF__TRY(trf__begin(file, "file", err));
+    return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path, err);
 }
 
 /* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it passes. */

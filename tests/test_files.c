@@ -998,6 +998,9 @@ static void test_shrinking(void **state)
     assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, &err), TRF_E_IO);
     assert_told(&err, TRF_E_IO, "shrinks");
     assert_true(err.where == (int64_t)trf_file_at(file, 0).begin + 5);
+    assert_true(names(&err, path));
+    assert_int_equal(trf_file_read(file, 99, 0, numbers, 6, &err), TRF_E_INVALID_ARG);
+    assert_true(names(&err, path));
     assert_int_equal(trf__file_check_crc(file, &err), TRF_E_IO);
     trf_file_close(file);
 }
@@ -1367,6 +1370,30 @@ static void test_paths(void **state)
     assert_int_equal(leftovers(), 0);
 }
 
+/* Files of something else: what they look like, behind their path. */
+static void test_other_files(void **state)
+{
+    static const struct { const char *bytes; size_t n; trf_status status; const char *says; } files[] = {
+        { "Wie sch\xC3\xB6n!\n", 13, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
+        { "one\ttwo\r\nthree", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
+        { "PK\3\4 and so on", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like a zip archive" },
+        { "\1\2\3\4\5\6\7\10\11", 9, TRF_E_LIMIT, ": not a safetensors file: a header of 578437695752307201 bytes" },
+        { "text\0\1\2\3\4", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
+        { "\xC3\xB6\xC3\xB6\xFFtext", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
+        { "\0\0\0\0\0\0\0\0\0", 9, TRF_E_FORMAT, ": not a safetensors file: its header has the length 0" }
+    };
+    trf_error err;
+    trf_file *file = NULL;
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        put_file(in_folder("other.txt"), files[i].bytes, files[i].n, 0);
+        assert_int_equal(trf_file_open(&file, in_folder("other.txt"), NULL, &err), files[i].status);
+        assert_true(names(&err, in_folder("other.txt")));
+        if (strstr(err.message, files[i].says) != err.message + strlen(in_folder("other.txt"))) fail_msg("%s", err.message);
+    }
+}
+
 /* A message shows the end of a long path, cut between two characters and safe for a terminal, and what is wrong; it
    does so once, however many calls pass the error on. */
 static void test_names(void **state)
@@ -1564,7 +1591,7 @@ int main(void)
         cmocka_unit_test_setup(test_killed, fresh), cmocka_unit_test_setup(test_at_the_same_time, fresh),
         cmocka_unit_test_setup(test_held, fresh),
         cmocka_unit_test_setup(test_paths, fresh),
-        cmocka_unit_test_setup(test_names, fresh),
+        cmocka_unit_test_setup(test_names, fresh), cmocka_unit_test_setup(test_other_files, fresh),
         cmocka_unit_test_setup(test_safe_text, fresh),
         cmocka_unit_test_setup(test_numbers, fresh),
         cmocka_unit_test_setup(test_comma, fresh),
