@@ -308,5 +308,176 @@ expect 0 "inspect brain" "brain  BF16  (4)  4  0  2.16  -3  2  1 NOT FINITE" "$t
 head -c 2000 good >cut
 expect 1 "inspect half a file" "cut" "$trf" inspect cut
 
+# --- validation: a part held out, its metric, the best model, an end by itself ----------------------------------
+expect 0 "held out" "held out: 3[0-9] of 600 pairs" "$trf" train --tsv train.tsv $model --threads 1 --updates 2 --model m
+check "short answers are judged by their errors" grep -q "validated every [0-9]* by wer" err
+expect 0 "none held out" "by nobody" "$trf" train --tsv train.tsv $small --valid-size 0 --updates 2 --model m
+expect 1 "all held out" "leaves none" "$trf" train --tsv train.tsv $small --valid-size 600 --updates 2 --model m
+printf 'a b\tx\na b\ty\nc\tz\nd\tz\n' >twice.tsv
+awk 'BEGIN { for (i = 0; i < 40; i++) print "w" i "\t" "x" }' >>twice.tsv
+awk 'BEGIN { for (i = 0; i < 40; i++) print "often\tx" }' >>twice.tsv
+expect 0 "a source is on one side only" "held out: 10 of 84" "$trf" train --tsv twice.tsv $small --valid-size 10 --updates 1 --model m
+for metric in bleu chrf exact wer cer loss; do
+    expect 0 "metric $metric" "validation: step 4 .*" \
+        "$trf" train --tsv train.tsv $model --threads 1 --metric $metric --updates 4 --model metric
+    check "$metric is told" grep -q "done: .*best: update 4, $metric [0-9.]*" err
+done
+expect 0 "patience" "nothing better in --patience validations" "$trf" train --tsv train.tsv $model --threads 1 \
+    --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 3 --metric loss --ema 0 --model patient
+check "three times without gain" grep -q "done: 20 updates" err
+expect 0 "nothing more to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume
+expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume --patience 5
+expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
+expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
+expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
+expect 0 "an order that is too long" "warning: the rate rises for 20 updates, but there are only 10" \
+    "$trf" train --tsv train.tsv $small --updates 10 --model m
+expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.1 --updates 40 --model smooth
+check "is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
+check "an unvalidated one needs no file beside the model" test ! -e smooth.update-40
+
+# --- several seeds, several models -------------------------------------------------------------------------------
+expect 0 "seeds" "2 seeds: loss mean [0-9.]*, deviation [0-9.]*, best" \
+    "$trf" train --tsv train.tsv $short --seed 5 --threads 1 --seeds 2 --updates 20 --model many
+expect 0 "a seed alone" "" "$trf" train --tsv train.tsv $short --seed 6 --threads 1 --updates 20 --model six
+check "is what it is among several" same six many.seed-6
+check "the best is the model" sh -c 'cmp -s many many.seed-5 || cmp -s many many.seed-6'
+expect 0 "average" "" "$trf" average calm.update-2340 calm.update-2370 --output mean
+expect 0 "an average translates" "" "$trf" score --model mean --tsv test.tsv
+expect 0 "of one, twice" "" "$trf" average one one --output same
+check "is that one" same one same
+expect 1 "of two kinds" "d_model" "$trf" average one good --output m
+expect 2 "of nothing" "two models" "$trf" average one --output m
+expect 1 "over one of them" "" "$trf" average one good --output .
+
+# --- log and picture -----------------------------------------------------------------------------------------------
+expect 0 "log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json --model logged
+check "a line of JSON each" test "$(grep -c '^{"event":"\(start\|progress\|validation\|end\)".*}$' run.json)" -eq "$(wc -l <run.json)"
+check "six of progress" test "$(grep -c progress run.json)" -eq 6
+check "three of validation" test "$(grep -c '"validation"' run.json)" -eq 3
+if command -v python3 >/dev/null; then
+    check "all of it is JSON" python3 -c 'import json
+for line in open("run.json"): json.loads(line)'
+fi
+if command -v gnuplot >/dev/null; then
+    expect 0 "plot" "training loss" "$trf" plot run.json
+    expect 0 "plot to a file" "" "$trf" plot run.json --output run.svg
+    check "which is a picture" grep -q "<svg" run.svg
+else echo "left out: gnuplot"
+fi
+expect 1 "plot something else" "no line of a training" "$trf" plot test.tsv
+expect 2 "plot to what" "svg, .png or .pdf" "$trf" plot run.json --output run.gif
+
+# --- columns, empty sides, what is left out ------------------------------------------------------------------------
+awk -F '\t' '{ print NR "\t" $1 "\t" $2 "\tnote" }' train.tsv >wide.tsv
+expect 1 "four columns" "more than one tab" "$trf" train --tsv wide.tsv $small --strict --updates 40 --model m
+expect 0 "two of them" "" "$trf" train --tsv wide.tsv $small --columns 2,3 --updates 40 --model wide
+check "are the same data" same one wide
+expect 1 "too few" "fewer columns" "$trf" train --tsv wide.tsv $small --columns 2,7 --strict --updates 1 --model m
+for wrong in 2 2,2 0,1 1,2,3 a,b; do
+    expect 2 "columns $wrong" "--columns takes" "$trf" train --tsv wide.tsv $small --columns $wrong --updates 1 --model m
+done
+{ cat train.tsv; printf '1 2\t\n\tone\n'; i=0; while [ $i -lt 9 ]; do i=$((i + 1)); echo "no tab"; done; } >holes.tsv
+expect 0 "holes" "left out: 11 pairs (9 unreadable, 2 empty on one side)" "$trf" train --tsv holes.tsv $small --updates 2 --model m
+check "five are told" test "$(grep -c "left out: holes.tsv:" err)" -eq 5
+expect 0 "empty sides kept" "left out: 9 pairs" "$trf" train --tsv holes.tsv $small --keep-empty --updates 2 --model m
+printf 'one\nt\0wo\n' >nul.names
+printf '1\n2\n' >two.digits
+expect 1 "a NUL in the target" "nul.names:2: not scored: a NUL byte" "$trf" score --model good --source two.digits --target nul.names
+
+# --- what tokens are -----------------------------------------------------------------------------------------------
+cut -f1 letters.tsv | sort -u | awk '{ print $1 * 7919 "\t" $1 }' >numbers.tsv
+expect 0 "lines of one word, all of them new" "source: characters" "$trf" train --tsv numbers.tsv $small --updates 2 --model m
+if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss --threads 1 --updates 2 --model pieces 2>err; then
+    expect 0 "subwords of a model file" "subwords" "$trf" inspect pieces
+    expect 0 "BPE" "subwords learned (BPE)" "$trf" train --tsv train.tsv $model --tokens sentencepiece:bpe --vocab-size 60 \
+        --threads 1 --updates 2 --model bpe
+    expect 0 "more than there can be" "both sides: [0-9]* subwords learned" "$trf" train --tsv train.tsv $model \
+        --tokens sentencepiece:bpe --vocab-size 5000 --threads 1 --updates 2 --model m
+    expect 0 "a vocabulary a side" "target: [0-9]* subwords learned" "$trf" train --tsv train.tsv $model --threads 1 \
+        --target-tokens sentencepiece --target-vocab-size 40 --updates 2 --model m
+    echo "3 1 4" | "$trf" translate --model pieces --beam 1 >out
+    check "raw text" lines_are 1 out
+else
+    check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
+    echo "left out: libsentencepiece"
+fi
+expect 1 "no subwords in there" "train.tsv" "$trf" train --tsv train.tsv $small --sentencepiece train.digits --updates 1 --model m
+
+# --- answers in other forms ------------------------------------------------------------------------------------------
+expect 0 "JSON" '^{"line":1,"source":"1 2","source_tokens":\["1","2"\],"answers":\[{"text":"two one",.*"ended":"end","tokens":\["two","one"\]}\]}$' \
+    "$trf" translate --model good --input three --json
+check "an empty line too" grep -q '^{"line":2,"source":"","answers":\[\]}$' out
+expect 0 "alignments" '"alignment":\[[01],[01]\],"attention":\[\[' "$trf" translate --model good --input three --json --alignments --attention --n-best 2
+if command -v python3 >/dev/null; then
+    check "rows of attention sum to one" python3 -c 'import json
+for line in open("out"):
+    for a in json.loads(line)["answers"]:
+        assert all(abs(sum(row) - 1) < 1e-2 for row in a["attention"]) and len(a["attention"]) == len(a["tokens"]) + 1'
+fi
+expect 2 "alignments of plain lines" "are for --json" "$trf" translate --model good --input three --alignments
+printf 'nine\n' >prefixes
+expect 0 "prefixes" "^nine" "$trf" translate --model good --input three --prefixes prefixes
+check "the other lines are free" test "$(sed -n 3p out)" = seven
+expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"embeddings":' "$trf" inspect good --json
+if command -v python3 >/dev/null; then
+    for file in good good.checkpoint halves pieces; do
+        [ ! -e $file ] || check "inspect $file is JSON" sh -c "'$trf' inspect $file --json | python3 -c 'import json, sys; json.load(sys.stdin)'"
+    done
+fi
+
+# --- files that are not what they seem -------------------------------------------------------------------------------
+expect 2 "model and checkpoint in two spellings" "name the same file" \
+    "$trf" train --tsv train.tsv $small --updates 1 --model fresh --checkpoint ./fresh
+for target in '' /dev/null . no/such/folder; do
+    expect 1 "a model called '$target'" "cannot write '$target'" "$trf" train --tsv train.tsv $small --updates 1 --model "$target"
+done
+cp three growing
+expect 1 "input that grows by the output" "which is read" sh -c "'$trf' translate --model good --input growing >>growing"
+expect 1 "the same through standard input" "standard input reads" sh -c "'$trf' translate --model good <growing >>growing"
+check "it has not grown" same three growing
+expect 2 "one stream for both sides" "cannot both be" sh -c "cat three | '$trf' score --model good --source /dev/stdin --target /dev/stdin"
+"$trf" translate --model good --input odd --output quiet 2>&- || true
+check "messages nobody hears are not in the results" test "$(grep -c "trf" quiet)" -eq 0
+awk 'BEGIN { for (i = 0; i < 2000; i++) print "1 2 3" }' >long.input
+"$trf" translate --model good --beam 1 --input long.input 2>err | head -n 1 >out
+check "a reader who leaves is no error to tell" test ! -s err
+(ulimit -f 1; "$trf" translate --model good --beam 1 --n-best 1 --input long.input --output limited) 2>err
+check "a file that may not grow" grep -q "cannot write limited: File too large" err
+printf 'title \302\233 31m\t\302\205\n' >controls.tsv
+"$trf" train --tsv "$(printf 'a\302\2331mb')" $small --updates 1 --model m 2>err
+check "no control character reaches the terminal" test "$(LC_ALL=C grep -c "$(printf '\302\233')" err)" -eq 0
+expect 1 "inspect a text" "three: .*safetensors" "$trf" inspect three
+expect 1 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
+
+# --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------
+expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model still
+for signal in HUP TERM; do
+    rm -f stopped*
+    "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>log &
+    pid=$!
+    tries=0
+    while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+    kill -$signal $pid
+    wait $pid
+    check "SIG$signal ends it" test $? -ge 128
+    check "it says what it does" grep -q "finishing update [0-9]*, then saving; again: stop at once" log
+    check "and what it has done" grep -q "stopped by signal .*--resume goes on" log
+    expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped --resume
+    check "the same after $signal" same still stopped
+done
+awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) print "1 2 3 4 5 1 2 3 4 5 1 2 3 4 5 " i % 10 "\tone two" }' >slow.tsv
+"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --model slow 2>log &
+pid=$!
+sleep 1
+tries=0
+while ! grep -q "training from" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+sleep 0.5
+began=$(date +%s%N)
+kill -TERM $pid
+wait $pid
+took=$((($(date +%s%N) - began) / 1000000))
+check "a validation is left within a second ($took ms)" test $took -lt 1500
+
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]
