@@ -460,7 +460,7 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
 /* A finished vocabulary of the subwords of a SentencePiece model, from the bytes of its file (below 2 GiB, copied):
    of type unigram or BPE, with byte fallback or without. Raw text is made normal, cut and put together again as
-   libsentencepiece 0.2 does it; bytes that are not UTF-8 become U+FFFD, as there. Ids from 4 on are the model's
+   libsentencepiece 0.2.3 does it; bytes that are not UTF-8 become U+FFFD, as there. Ids from 4 on are the model's
    pieces in their order, without unknown and control ones. Hostile bytes are TRF_E_FORMAT with their offset; models
    of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
@@ -7708,7 +7708,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // >>pieces         SentencePiece models: raw text to subwords and back
 //
 // A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018) and BPE (Sennrich
-// et al. 2016). It answers as libsentencepiece does, so it takes the same steps, roundings included.
+// et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same steps, roundings and limits included.
 //
 //   text -> normalised     the longest rule of the model's map replaces what it matches; blanks become U+2581
 //        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
@@ -7829,19 +7829,38 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     return TRF_OK;
 }
 
+/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is set, or holds its
+   label, whether a value is among its children, and the way to them: what its own place is to be xored with. */
+TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at) { return trf__from_little(p->rules + 4 * at, 4); }
+TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
+
+/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to a text. */
+TRF__FN int trf__rules_sound(const trf__pieces *p)
+{
+    uint64_t at, cell = trf__rule_cell(p, 0), to;
+    int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
+    for (at = 0; sound && at < p->n_rules; at++) {
+        cell = trf__rule_cell(p, at);
+        to = at ^ trf__rule_way(cell);
+        if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
+        else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
+    }
+    return sound;
+}
+
 /* The map: bytes of its double array, that array, and the texts, each with a NUL behind it. */
 TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
 {
     uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
-    if (w->value == 0) return TRF_OK;
-    if (bytes < 4 || bytes % 4 || bytes >= w->value - 4 || w->bytes[w->value - 1])
-        return trf__fail(err, TRF_E_FORMAT, w->bytes - w->begin, "sentencepiece",
-                         "byte %lld: the map of characters is damaged", (long long)(w->bytes - w->begin));
-    p->rules = w->bytes + 4;
-    p->n_rules = (uint32_t)(bytes / 4);
-    p->replaced = (const char *)w->bytes + 4 + bytes;
-    p->n_replaced = (size_t)(w->value - 4 - bytes);
-    return TRF_OK;
+    if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
+        p->rules = w->bytes + 4;
+        p->n_rules = (uint32_t)(bytes / 4);
+        p->replaced = (const char *)w->bytes + 4 + bytes;
+        p->n_replaced = (size_t)(w->value - 4 - bytes);
+        if (trf__rules_sound(p)) return TRF_OK;
+    }
+    return trf__fail(err, TRF_E_FORMAT, w->bytes - w->begin, "sentencepiece",
+                     "byte %lld: the map of characters is damaged", (long long)(w->bytes - w->begin));
 }
 
 /* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
@@ -7860,7 +7879,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
         if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
         if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
         if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
-        if (of == 3 && w.key == 8 * 2 + 2) TRF__TRY(trf__read_rules(p, &w, err));
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
         if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
         if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
         if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
@@ -7887,7 +7906,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (v->n_tokens > 0 && unknowns == 1 && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
+    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
                      "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
@@ -7988,40 +8007,33 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 
 /* ---- text as pieces see it ---- */
 
-/* Length of the longest user-defined piece that the text begins with, or 0. */
+/* Length of the longest user-defined piece that the text begins with, of the 64 shortest, or 0. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t node = 0;
+    int32_t node = 0, found = 0, token;
     size_t i, longest = 0;
     if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
-    for (i = 0; i < n && (node = trf__child(p, node, text[i])) >= 0; i++)
-        if (p->cells[node].token >= 0 && p->pieces[p->cells[node].token].type == TRF__PIECE_USER) longest = i + 1;
+    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
+        token = p->cells[node].token;
+        if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
+    }
     return longest;
 }
 
-/* The map is a double array of another kind (darts-clone): a cell holds its label, whether a value is among its
-   children, and the way to them: what its own place is to be xored with. */
-TRF__FN uint64_t trf__rule_way(uint32_t cell) { return (uint64_t)(cell >> 10) << ((cell & 1u << 9) >> 6); }
-
-/* The longest rule that the text begins with, or 0; *to: what replaces it. */
+/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. */
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
-    uint64_t at = 0, leaf;
-    uint32_t cell = p->n_rules ? (uint32_t)trf__from_little(p->rules, 4) : 0, value;
-    size_t i, longest = 0;
-    for (i = 0; p->n_rules && i < n; i++) {
+    uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
+    size_t i, longest = 0, found = 0;
+    for (i = 0; p->n_rules && i < n && found < 32; i++) {
         at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
-        if (at >= p->n_rules) break;
-        cell = (uint32_t)trf__from_little(p->rules + 4 * at, 4);
+        cell = trf__rule_cell(p, at);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
         if (!(cell >> 8 & 1)) continue;
-        leaf = at ^ trf__rule_way(cell);
-        if (leaf >= p->n_rules) break;
-        value = (uint32_t)trf__from_little(p->rules + 4 * leaf, 4) & 0x7FFFFFFF;
-        if (value >= p->n_replaced) break;
-        *to = p->replaced + value;
+        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_way(cell)) & INT32_MAX);
         longest = i + 1;
+        found++;
     }
     return longest;
 }
@@ -8029,14 +8041,11 @@ TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const
 /* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
 TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to, size_t *length)
 {
-    size_t taken = trf__user_defined(v, text, n);
+    size_t taken;
     *to = text;
-    *length = taken;
-    if (taken) return taken;
-    taken = trf__rule(v->pieces, text, n, to);
-    if (taken) { *length = strlen(*to); return taken; }
-    *length = (size_t)trf__utf8_at(text, n);
-    if (*length) return *length;
+    if ((*length = trf__user_defined(v, text, n)) > 0) return *length;
+    if ((taken = trf__rule(v->pieces, text, n, to)) > 0) { *length = strlen(*to); return taken; }
+    if ((*length = (size_t)trf__utf8_at(text, n)) > 0) return *length;
     *to = TRF__REPLACEMENT;
     *length = 3;
     return 1;
@@ -8059,25 +8068,20 @@ TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n
     const trf__pieces *p = v->pieces;
     const char *space = p->escape ? TRF__SPACE : " ", *part;
     int64_t wide = p->escape ? 3 : 1;
-    int after_space = p->remove_extra;
+    int after_space = p->remove_extra, blank = p->remove_extra;
     size_t length, taken;
-    while (p->remove_extra && n > 0) {
-        taken = trf__normal_prefix(v, text, n, &part, &length);
-        if (length != 1 || *part != ' ') break;
-        text += taken;
-        n -= taken;
-    }
     if (n == 0) return TRF_OK;
     if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
     for (; n > 0; text += taken, n -= taken) {
         taken = trf__normal_prefix(v, text, n, &part, &length);
+        blank = blank && length == 1 && *part == ' ';
         for (; after_space && length > 0 && *part == ' '; part++) length--;
         if (length == 0) continue;
         TRF__TRY(trf__normal_add(v, to, part, length, err));
         after_space = p->remove_extra && part[length - 1] == ' ';
     }
     while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
-    if (p->dummy_prefix && p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
     if (to->n > INT32_MAX / 4)
         return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
     return TRF_OK;
@@ -8117,17 +8121,14 @@ typedef struct trf__way { float score; int32_t from, token; } trf__way;         
 
 TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
 {
-    if (to->from >= 0 && !(score > to->score)) return;
-    to->score = score;
-    to->from = from;
-    to->token = token;
+    if (to->from < 0 || score > to->score) { to->score = score; to->from = from; to->token = token; }
 }
 
 TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways, trf__ids *to)
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
-    int32_t at, end, next, node, token, step, reached = 0;
+    int32_t at, end, node, token, step, reached = 0;
     for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
@@ -8154,16 +8155,14 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         ways[at].token = token;
         end = at; at = before; token = its;
     }
-    for (at = 0; at < n; at = next) {
-        next = ways[at].from;
-        trf__give_piece(v, to, ways[at].token, text + at, next - at);
-    }
+    for (at = 0; at < n; at = ways[at].from)
+        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
 }
 
 /* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs that are a piece, the
    one of the best score first, equal ones from the left. A symbol's node is where its bytes lead to, or -1. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-typedef struct trf__merge { float score; int32_t left, right, length; } trf__merge;
+typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;   /* score: in the order of floats */
 typedef struct trf__bpe {
     const trf_vocab *v;
     const char *text;
@@ -8199,7 +8198,8 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
     token = trf__token_at(p, trf__walk(p, l->node, b->text + r->begin, r->length));
     if (token < 0) return;
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
-    pair.score = p->pieces[token].score;
+    memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
+    if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
     pair.left = left;
     pair.right = right;
     pair.length = l->length + r->length;
@@ -8221,24 +8221,26 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
     return best;
 }
 
-/* A symbol; an unused piece comes apart again. The heap, empty now, is a stack of what is still to be given. */
+/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The heap, empty now,
+   is a stack of what is still to be given; a score there is how often that may still be, less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
 {
     const trf__pieces *p = b->v->pieces;
-    int32_t n = 0;
-    for (;;) {
-        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + begin, length));
-        if (token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED && b->split[token] > 0) {
-            b->heap[n].left = begin + b->split[token];
-            b->heap[n++].right = begin + length;
-            length = b->split[token];
-            continue;
-        }
-        if (token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED) token = -1;       /* it is no text's own */
-        trf__give_piece(b->v, to, token, b->text + begin, length);
-        if (n == 0) return;
-        begin = b->heap[--n].left;
-        length = b->heap[n].right - begin;
+    int32_t n = 1;
+    b->heap[0].left = begin;
+    b->heap[0].length = length;
+    b->heap[0].score = 100;
+    while (n > 0) {
+        trf__merge part = b->heap[--n];
+        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
+        int unused = part.score-- >= 0 && token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED;
+        if (unused && b->split[token] > 0) {
+            b->heap[n] = b->heap[n + 1] = part;
+            b->heap[n + 1].length = b->split[token];
+            b->heap[n].left += b->split[token];
+            b->heap[n].length -= b->split[token];
+            n += 2;
+        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
     }
 }
 

@@ -248,15 +248,25 @@ a checksum from the middle of the file on @@ store files @@ if (at != file->summ
 damage told as what it did @@ store @@ checked = trf__file_check_crc(file, status ? &damage : err); @@ checked = status ? TRF_OK : trf__file_check_crc(file, err);
 what fills rows up is not zero @@ files @@ if (end < n) run->backend->zero @@ if (0) run->backend->zero
 equal pairs merge from the right @@ pieces @@ (a->score == b->score && a->left < b->left); @@ (a->score == b->score && a->left > b->left);
-unused pieces stay @@ pieces @@ b->split[token] > 0) { @@ b->split[token] > length) {
+unused pieces stay @@ pieces @@ b->split[token] > 0) { @@ b->split[token] > part.length) {
+an unused piece that is one character stays @@ pieces @@ unused ? -1 : token @@ token
+unused pieces come apart to the end @@ pieces @@ int unused = part.score-- >= 0 && @@ int unused =
+scores of -0 and 0 are equal @@ pieces @@ pair.score ^= INT32_MAX; @@ pair.score = -(pair.score & INT32_MAX);
+a user-defined piece counts every byte @@ pieces @@ 0.1 * (end - at - 1) @@ 0.1 * (end - at)
+sums of scores grow without end @@ pieces @@ if (till < -100000.0f || till > 100000.0f) { @@ if (till != till) {
+any number of user-defined pieces is looked at @@ pieces @@ i < n && found < 64 && @@ i < n &&
+any number of rules is looked at @@ pieces @@ i < n && found < 32; @@ i < n;
 blanks in a row stay @@ pieces @@ after_space = p->remove_extra && part[length - 1] == ' '; @@ after_space = 0;
 the blank that normalising added stays @@ pieces @@ TRF__SPACE, 3)) k = 3; @@ TRF__SPACE, 3)) k = 0;
 a blank in front and behind @@ pieces @@ if (p->dummy_prefix && !p->suffix) @@ if (p->dummy_prefix)
-of equal ways the later @@ pieces @@ !(score > to->score)) return; @@ !(score >= to->score)) return;
+of equal ways the later @@ pieces @@ score > to->score) { @@ score >= to->score) {
 the shortest rule of the map @@ pieces @@ if (!(cell >> 8 & 1)) continue; @@ if (longest || !(cell >> 8 & 1)) continue;
 every unknown character alone @@ pieces @@ else if (!to->unknown) trf__give_id @@ else trf__give_id
 a character of bytes is cut after its first @@ pieces @@ if (k > 1) i += (int32_t)k - 1; @@ (void)0;
-a map that leads nowhere is followed @@ pieces @@ if (value >= p->n_replaced) break; @@ (void)0;
+a map that leads nowhere is followed @@ pieces @@ sound = (cell & INT32_MAX) < p->n_replaced; @@ (void)0;
+a map whose cells lead out of it is taken @@ pieces @@ sound = (to | 255) < p->n_rules && @@ sound =
+a map's value is what is no value @@ pieces @@ (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31); @@ 1;
+a map without a root is taken @@ pieces @@ int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0; @@ int sound = 1;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2, written down), beside
+/* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2.3, written down), beside
    plain loops, through model files; every byte of a model damaged, every allocation failing once. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -44,23 +44,25 @@ static void put_piece(message *m, const char *text, float score, int type)
     put_bytes(m, 1, piece.bytes, piece.n);
 }
 
-/* A map as darts-clone would have it, each node with a block of 256 cells of its own. */
+/* A map as darts-clone would have it, each node with a block of 256 cells of its own: block 1 for cell 0, the root. */
 typedef struct rule { const char *from, *to; } rule;
 static size_t put_map(unsigned char *to, const rule *rules, int n)
 {
     static uint32_t cells[64 * 256];
     static char texts[1024];
-    uint32_t blocks = 1, place[64];
+    uint32_t blocks = 2, place[64];
     size_t n_texts = 0, i;
     int r;
     memset(cells, 0, sizeof cells);
-    place[0] = 0;                       /* cell of block b's node; the root's children are in block 0 */
+    place[1] = 0;                       /* cell of block b's node */
+    cells[0] = 256 << 10;
     for (r = 0; r < n; r++) {
-        uint32_t block = 0;
+        uint32_t block = 1;
         for (i = 0; rules[r].from[i]; i++) {
             unsigned char label = (unsigned char)rules[r].from[i];
             uint32_t cell = block * 256 ^ label, child;
             for (child = 1; child < blocks && place[child] != cell; child++) { }
+            assert_true(child < 64);
             if (child == blocks) {
                 place[blocks] = cell;
                 cells[cell] |= (cell ^ blocks * 256) << 10 | label;
@@ -79,20 +81,29 @@ static size_t put_map(unsigned char *to, const rule *rules, int n)
     return 4 + blocks * 1024 + n_texts;
 }
 
-typedef struct options { int type, fallback, suffix, dummy, extra, escape, map; } options;
+#define K16 "kkkkkkkkkkkkkkkk"
+static const char ks[] = K16 K16 "k";
+static const rule seven_rules[] = {{"\t", " "}, {"\xC2\xA0", " "}, {"\xEF\xAC\x81", "fi"}, {"\xEF\xBC\xA1", "A"}, {"\xEF\xBC\xA1\xCC\x88", "\xC3\x84"},
+    {"\xE2\x80\x8B", ""}, {"\xE2\x80\xA6", ". . "}};
+enum { RULES = sizeof seven_rules / sizeof *seven_rules };
+
+/* map: 1, the seven rules; 2, and 33 for as many k, the last of which is one too many. odd: the other pieces. */
+typedef struct options { int type, fallback, suffix, dummy, extra, escape, map, odd; } options;
 static void put_options(message *m, options o)
 {
     static message inner;
     static unsigned char map[80000];
-    static const rule rules[] = {{"\t", " "}, {"\xC2\xA0", " "}, {"\xEF\xAC\x81", "fi"}, {"\xEF\xBC\xA1", "A"}, {"\xEF\xBC\xA1\xCC\x88", "\xC3\x84"},
-        {"\xE2\x80\x8B", ""}, {"\xE2\x80\xA6", ". . "}};
+    rule rules[RULES + 33];
+    int i;
+    memcpy(rules, seven_rules, sizeof seven_rules);
+    for (i = 0; i < 33; i++) { rules[RULES + i].from = ks + i; rules[RULES + i].to = i ? "abc" : "b"; }
     inner.n = 0;
     put_flag(&inner, 3, (uint64_t)o.type);
     put_flag(&inner, 24, (uint64_t)o.suffix);
     put_flag(&inner, 35, (uint64_t)o.fallback);
     put_bytes(m, 2, inner.bytes, inner.n);
     inner.n = 0;
-    if (o.map) put_bytes(&inner, 2, map, put_map(map, rules, (int)(sizeof rules / sizeof *rules)));
+    if (o.map) put_bytes(&inner, 2, map, put_map(map, rules, o.map == 1 ? RULES : RULES + 33));
     put_flag(&inner, 3, (uint64_t)o.dummy);
     put_flag(&inner, 4, (uint64_t)o.extra);
     put_flag(&inner, 5, (uint64_t)o.escape);
@@ -104,16 +115,35 @@ static const char *const parts[] = {"\xE2\x96\x81", "a", "b", "c", "ab", "bc", "
     "\xC3\xA4", "A", "\xC3\x84", ".", "\xE2\x96\x81.", "cab", "bca", "\xE2\x96\x81\xE2\x96\x81", "aab", "caab", "<x>", "{u}", "{uu}"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
+/* Pieces whose scores are near each other: a user-defined one counts a tenth a byte but one; sums beyond 100,000 begin
+   anew; -0 is below 0. One that is unused or for control is no text's. */
+typedef struct odd_part { const char *text; float score; int type; } odd_part;
+static const odd_part odd_parts[] = {{"a", 0, NORMAL}, {"b", 0, NORMAL}, {"c", 0, NORMAL}, {"abc", 0.05f, NORMAL}, {"ab", 0, USER},
+    {"\xC3\xA4\xE4\xB8\xAD", 0.25f, NORMAL}, {"\xC3\xA4", 0, USER}, {"\xE4\xB8\xAD", 0, USER}, {"{ab", 0, USER}, {"b}c", 0, USER}, {"ab}c", 0.25f, NORMAL},
+    {"x", -60000, NORMAL}, {"y", 70000, NORMAL}, {"p", -1, NORMAL}, {"q", -1, NORMAL}, {"pq", -2.003f, NORMAL}, {"e", -3, NORMAL}, {"f", -3, NORMAL},
+    {"g", -3, NORMAL}, {"ef", -0.0f, NORMAL}, {"fg", 0, NORMAL}, {"h", -3, UNUSED}, {"i", -3, NORMAL}, {"hi", -4, NORMAL}, {"ih", -5, UNUSED}, {"j", -3, CONTROL}};
+
+/* With byte fallback there is no unknown piece among the odd ones. Behind them 1 to 66 of u, user-defined, and 2 to 103 of d, unused. */
+static void put_odd_parts(message *m)
+{
+    char text[128];
+    int i;
+    for (i = 0; i < (int)(sizeof odd_parts / sizeof *odd_parts); i++) put_piece(m, odd_parts[i].text, odd_parts[i].score, odd_parts[i].type);
+    for (i = 1; i <= 66; i++) { memset(text, 'u', sizeof text); text[i] = 0; put_piece(m, text, 0, USER); }
+    for (i = 1; i <= 103; i++) { memset(text, 'd', sizeof text); text[i] = 0; put_piece(m, text, (float)i, i > 1 ? UNUSED : NORMAL); }
+}
+
 static void make_model(message *m, options o)
 {
     char name[8];
     int i;
     m->n = 0;
-    put_piece(m, "<unk>", 0, UNKNOWN);
+    if (!o.odd || !o.fallback) put_piece(m, "<unk>", 0, UNKNOWN);
     put_piece(m, "<s>", 0, CONTROL);
     put_piece(m, "</s>", 0, CONTROL);
     for (i = 0; o.fallback && i < 256; i++) { snprintf(name, sizeof name, "<0x%02X>", (unsigned)i); put_piece(m, name, 0, BYTE); }
-    for (i = 0; i < PARTS; i++)
+    if (o.odd) put_odd_parts(m);
+    for (i = 0; !o.odd && i < PARTS; i++)
         put_piece(m, parts[i], -1.0f - 0.37f * (float)(i * 7 % 11) - 0.01f * (float)i, parts[i][0] == '{' ? USER : !strcmp(parts[i], "aab") || !strcmp(parts[i], "caab") ? UNUSED : NORMAL);
     put_options(m, o);
 }
@@ -129,18 +159,26 @@ static trf_vocab *vocab_of(const message *m, const trf_hooks *hooks)
     return v;
 }
 
-static const options all_options[] = {{1, 0, 0, 1, 1, 1, 0}, {2, 0, 0, 1, 1, 1, 0}, {1, 1, 0, 1, 0, 1, 0}, {2, 1, 0, 1, 0, 1, 0}, {1, 0, 1, 1, 1, 1, 0}, {2, 0, 0, 0, 0, 1, 0},
-    {1, 0, 0, 0, 1, 1, 0}, {2, 0, 1, 1, 0, 1, 0}, {1, 0, 0, 1, 1, 0, 0}};
+static const options all_options[] = {{1, 0, 0, 1, 1, 1, 0, 0}, {2, 0, 0, 1, 1, 1, 0, 0}, {1, 1, 0, 1, 0, 1, 0, 0}, {2, 1, 0, 1, 0, 1, 0, 0}, {1, 0, 1, 1, 1, 1, 0, 0},
+    {2, 0, 0, 0, 0, 1, 0, 0}, {1, 0, 0, 0, 1, 1, 0, 0}, {2, 0, 1, 1, 0, 1, 0, 0}, {1, 0, 0, 1, 1, 0, 0, 0}, {1, 0, 0, 1, 1, 1, 2, 0}, {2, 1, 1, 1, 1, 1, 2, 0},
+    {1, 0, 0, 0, 0, 1, 0, 1}, {2, 0, 0, 0, 0, 1, 0, 1}, {1, 1, 0, 0, 0, 1, 0, 1}, {2, 1, 0, 0, 0, 1, 0, 1}};
 enum { OPTIONS = sizeof all_options / sizeof *all_options };
 static message model;
 
+#define U33 "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
+#define D33 "ddddddddddddddddddddddddddddddddd"
 static const char *const texts[] = {"", " ", "abc", " abc  cab ", "caab aab", "a{u}b{uu}c", "x", "xyz abc", "\xEF\xAC\x81\xEF\xBC\xA1\xEF\xBC\xA1\xCC\x88", "a\tb\xC2\xA0 c",
-    "\xE2\x80\xA6" "a\xE2\x80\xA6", "\xE2\x80\x8B \xE2\x80\x8B" "a", "a\xFF" "b\xC3", "\xE2\x96\x81" "ab", "<s><unk></s>", "aaaaaaaab", "<x>", "bcabcabcaabca", "\xF0\x9F\x98\x80\xC3\xA4"};
+    "\xE2\x80\xA6" "a\xE2\x80\xA6", "\xE2\x80\x8B \xE2\x80\x8B" "a", "a\xFF" "b\xC3", "\xE2\x96\x81" "ab", "<s><unk></s>", "aaaaaaaab", "<x>", "bcabcabcaabca", "\xF0\x9F\x98\x80\xC3\xA4",
+    "\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1\xE2\x80\x8B \xE2\x80\x8B", K16 K16 "k" K16, "abcabab", "\xC3\xA4\xE4\xB8\xAD\xC3\xA4", "{ab}c{abcab}c", "xxpqx", "xpq", "yypq",
+    "efg", "hih", "hihij", U33 U33 U33, D33 D33 D33 "dddd", "d" D33 "dd"};
+#undef K16
+#undef U33
+#undef D33
 enum { TEXTS = sizeof texts / sizeof *texts };
 
 /* ---- beside libsentencepiece ---- */
 
-/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/parity.py pieces. */
+/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/pieces.py golden. */
 static const char *const golden[OPTIONS][TEXTS] = {
 #include "golden/pieces.h"
 };
@@ -194,6 +232,41 @@ static void maps(void **state)
     }
 }
 
+static void refused(const message *m, trf_status status, const char *words)
+{
+    if (vocab_of(m, NULL)) fail_msg("taken; expected \"%s\"", words);
+    if (err.status != status || !strstr(err.message, words)) fail_msg("status %d, \"%s\"; expected \"%s\"", err.status, err.message, words);
+    assert_string_equal(err.what, "sentencepiece");
+}
+
+/* A map that would lead out of itself is refused, as libsentencepiece refuses it, wherever that is in it. */
+static void damaged_maps(void **state)
+{
+    static const rule one = {"a", "b"};         /* the root's cells are 256 .. 511, that of "a" is 353, its value 512 */
+    static const struct { uint32_t cell, value; } damages[] = {{0, 0}, {0, 256 << 10 | 1 << 8}, {0, 256 << 10 | 'a'}, {0, 1024 << 10}, {0, 1u << 31}, {353, 1024 << 10 | 1 << 8 | 'a'},
+        {353, 4 << 10 | 1 << 9 | 1 << 8 | 'a'}, {700, 1024 << 10}, {512, 0}, {512, 1u << 31 | 2}, {701, 1u << 31 | 2}};
+    enum { DAMAGES = sizeof damages / sizeof *damages };
+    static unsigned char map[8192], changed[8192];
+    size_t n = put_map(map, &one, 1), i, k;
+    (void)state;
+    for (i = 0; i < DAMAGES + 3; i++) {
+        static message inner;
+        trf_vocab *v;
+        memcpy(changed, map, n);
+        for (k = 0; i < DAMAGES && k < 4; k++) changed[4 + 4 * damages[i].cell + k] = (unsigned char)(damages[i].value >> 8 * k);
+        if (i == DAMAGES) changed[n - 1] = 'b';         /* no NUL behind the texts */
+        if (i == DAMAGES + 1) changed[1]--;             /* not whole blocks */
+        make_model(&model, all_options[0]);
+        inner.n = 0;
+        put_bytes(&inner, 2, changed, n);
+        put_bytes(&model, 3, inner.bytes, inner.n);
+        if (i < DAMAGES + 2) { refused(&model, TRF_E_FORMAT, "map"); continue; }
+        v = vocab_of(&model, NULL);             /* and not damaged it is none of these */
+        assert_non_null(v);
+        trf_vocab_destroy(v);
+    }
+}
+
 /* ---- beside plain loops ---- */
 
 static uint64_t draws;
@@ -231,7 +304,7 @@ static double best_score(const trf_vocab *v, const char *text, int n, double *me
 /* Random words without user-defined pieces: the score of what comes out is the best there is. */
 static void unigram_is_best(void **state)
 {
-    options o = {1, 0, 0, 0, 0, 1, 0};
+    options o = {1, 0, 0, 0, 0, 1, 0, 0};
     trf_vocab *v;
     double memory[256], least = 0;
     int again, i;
@@ -260,7 +333,7 @@ static void unigram_is_best(void **state)
 /* BPE by the book: of all neighbours that are a piece together, those of the best score, from the left. */
 static void bpe_by_the_book(void **state)
 {
-    options o = {2, 0, 0, 0, 0, 1, 0};
+    options o = {2, 0, 0, 0, 0, 1, 0, 0};
     trf_vocab *v;
     int again, i, k;
     (void)state;
@@ -306,13 +379,6 @@ static void bpe_by_the_book(void **state)
 }
 
 /* ---- models that are not what they should be ---- */
-
-static void refused(const message *m, trf_status status, const char *words)
-{
-    assert_null(vocab_of(m, NULL));
-    if (err.status != status || !strstr(err.message, words)) fail_msg("status %d, \"%s\"; expected \"%s\"", err.status, err.message, words);
-    assert_string_equal(err.what, "sentencepiece");
-}
 
 static void refusals(void **state)
 {
@@ -448,7 +514,7 @@ static void travels(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals),
+        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(damaged_maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals),
         cmocka_unit_test(hostile), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
     };
     if (argc == 2) {        /* writes model number o to the file, and the texts with a NUL behind each to standard output */

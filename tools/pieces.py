@@ -153,7 +153,7 @@ def made_up(program, models, seed):
 
 def golden(program):
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(9):
+        for number in range(15):
             model = os.path.join(folder, f"model.{number}")
             texts = subprocess.run([program, model], capture_output=True, check=True).stdout.split(b"\0")[:-1]
             processor, ids = ours_of(model)
