@@ -332,7 +332,7 @@ expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --mi
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
 expect 0 "an order that is too long" "warning: the rate rises for 20 updates, but there are only 10" \
     "$trf" train --tsv train.tsv $small --updates 10 --model m
-expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.1 --updates 40 --model smooth
+expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.5 --updates 40 --model smooth
 check "is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
 check "an unvalidated one needs no file beside the model" test ! -e smooth.update-40
 
@@ -402,7 +402,7 @@ else
     check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
     echo "left out: libsentencepiece"
 fi
-expect 1 "no subwords in there" "train.tsv" "$trf" train --tsv train.tsv $small --sentencepiece train.digits --updates 1 --model m
+expect 1 "no subwords in there" "train.digits: " "$trf" train --tsv train.tsv $small --sentencepiece train.digits --updates 1 --model m
 
 # --- answers in other forms ------------------------------------------------------------------------------------------
 expect 0 "JSON" '^{"line":1,"source":"1 2","source_tokens":\["1","2"\],"answers":\[{"text":"two one",.*"ended":"end","tokens":\["two","one"\]}\]}$' \
@@ -441,20 +441,21 @@ expect 2 "one stream for both sides" "cannot both be" sh -c "cat three | '$trf' 
 check "messages nobody hears are not in the results" test "$(grep -c "trf" quiet)" -eq 0
 awk 'BEGIN { for (i = 0; i < 2000; i++) print "1 2 3" }' >long.input
 "$trf" translate --model good --beam 1 --input long.input 2>err | head -n 1 >out
-check "a reader who leaves is no error to tell" test ! -s err
+check "a reader who leaves is no error to tell" test "$(cat err)" = ""
 (ulimit -f 1; "$trf" translate --model good --beam 1 --n-best 1 --input long.input --output limited) 2>err
 check "a file that may not grow" grep -q "cannot write limited: File too large" err
 printf 'title \302\233 31m\t\302\205\n' >controls.tsv
 "$trf" train --tsv "$(printf 'a\302\2331mb')" $small --updates 1 --model m 2>err
 check "no control character reaches the terminal" test "$(LC_ALL=C grep -c "$(printf '\302\233')" err)" -eq 0
-expect 1 "inspect a text" "three: .*safetensors" "$trf" inspect three
+expect 1 "inspect a text" "test.tsv: .*safetensors" "$trf" inspect test.tsv
 expect 1 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
 
 # --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------
 expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model still
 for signal in HUP TERM; do
     rm -f stopped*
-    "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>log &
+    : >log
+    "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
     pid=$!
     tries=0
     while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done

@@ -430,12 +430,10 @@ FILE *open_output(const struct settings *s)
     return file;
 }
 
-/* A reader who has gone (`| head`) needs no message. */
 static void say_unwritten(const char *path)
 {
-    if (errno != EPIPE)
-        say("cannot write %s: %s", path && strcmp(path, "-") ? path : "standard output",
-            errno ? strerror(errno) : "an earlier write failed");
+    say("cannot write %s: %s", path && strcmp(path, "-") ? path : "standard output",
+        errno ? strerror(errno) : "an earlier write failed");
 }
 
 int check_output(FILE *file, const char *path)

@@ -94,6 +94,8 @@ static int run_command(const struct command *command, int argc, char **argv)
     int status;
     snprintf(name, sizeof name, "trf %s", command->name);
     program = name;
+    /* whoever reads results may leave: the end; but a training goes on without those who watched it */
+    signal(SIGPIPE, command->bit & (TRANSLATE | SCORE | EVAL | INSPECT) ? SIG_DFL : SIG_IGN);
     set_defaults(&s);
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
@@ -118,8 +120,7 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
     int i;
     open_standard_streams();
-    signal(SIGPIPE, SIG_IGN);       /* a closed pipe is an error of writing, and so is a file that may not grow */
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
     for (i = 0; i < N_COMMANDS; i++)
         if (!strcmp(word, commands[i].name)) return run_command(&commands[i], argc - 1, argv + 1);
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {

@@ -80,8 +80,8 @@ static void say_skips(const struct training *t)
 static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target, const char *tsv)
 {
     struct pair_reader pairs;
-    int got = -1;
-    if (!open_pairs(&pairs, source, target, tsv, t->s->columns)) {
+    int got = -1, status = open_pairs(&pairs, source, target, tsv, t->s->columns);
+    if (!status) {
         while ((got = next_pair(&pairs)) > 0) {
             if (pairs.fault) {
                 if (!skip(t, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault)) continue;
@@ -94,7 +94,7 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
         if (got == 0 && pairs.side[0].number == 0) { say("%s is empty: nothing to train on", pairs.side[0].name); got = -1; }
     }
     close_pairs(&pairs);
-    return got ? FAILED : DONE;
+    return status ? status : got ? FAILED : DONE;
 }
 
 /* FNV-1a */
@@ -172,9 +172,10 @@ static int hold_out(struct training *t)
 static int read_text(struct training *t)
 {
     struct settings *s = t->s;
-    if (read_pairs(t, t->text, s->source, s->target, s->tsv)) return FAILED;
+    int status = read_pairs(t, t->text, s->source, s->target, s->tsv);
+    if (status) return status;
     if (!s->valid_tsv && !s->valid_source) return hold_out(t);
-    if (read_pairs(t, t->held, s->valid_source, s->valid_target, s->valid_tsv)) return FAILED;
+    if ((status = read_pairs(t, t->held, s->valid_source, s->valid_target, s->valid_tsv))) return status;
     if (t->held[0].count) return DONE;
     say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
     return FAILED;
@@ -573,48 +574,62 @@ static int copy_model(struct settings *s, const char *from, const char *to)
     return status;
 }
 
+/* As if the option had stood on the command line. */
+static void give(struct settings *s, const char *name, const char *text)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) if ((rows[i].commands & TRAIN) && !strcmp(rows[i].name, name)) s->given[i] = text;
+}
+
+/* One of several trainings: its number is that of the seed. */
+static int train_seed(struct settings *s, uint64_t number, double *score, char **model)
+{
+    struct settings one = *s;
+    struct stat there;
+    char *seed = format_text("%llu", (unsigned long long)number), *log = format_text("%s.seed-%s", s->log ? s->log : "", seed);
+    char *checkpoint;
+    int status;
+    *model = format_text("%s.seed-%s", s->model, seed);
+    checkpoint = format_text("%s.checkpoint", *model);
+    give(&one, "seed", seed);
+    give(&one, "model", *model);
+    if (s->log) give(&one, "log", log);
+    one.resume = s->resume && !stat(checkpoint, &there);
+    fprintf(stderr, "seed %s:\n", seed);
+    status = apply_given(&one) ? USAGE : train_once(&one, score);
+    s->metric = one.metric;         /* as it was decided */
+    free(checkpoint);
+    free(seed);
+    free(log);
+    return status;
+}
+
 /* The same training from several seeds: how much of a result is luck. */
 static int train_seeds(struct settings *s)
 {
-    const char *model = s->model, *log = s->log;
-    double score, sum = 0, squares = 0, best = 0;
-    char *best_model = NULL;
+    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->seeds;
+    char *best_model = NULL, *model;
     int32_t i;
     int status = DONE;
-    if (!model) { say("give --model FILE, the file to write the model to"); return USAGE; }
+    if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
     for (i = 0; i < s->seeds && !status; i++) {
-        struct settings one = *s;
-        struct stat there;
-        char *seed = format_text("%llu", (unsigned long long)s->seed + (unsigned long long)i), *checkpoint;
-        int row;
-        for (row = 0; strcmp(rows[row].name, "seed"); row++) { }
-        one.given[row] = seed;
-        one.model = format_text("%s.seed-%s", model, seed);
-        one.log = log ? format_text("%s.seed-%s", log, seed) : NULL;
-        checkpoint = format_text("%s.checkpoint", one.model);
-        one.resume = s->resume && !stat(checkpoint, &there);
-        fprintf(stderr, "seed %s:\n", seed);
-        if (!(status = apply_given(&one) ? USAGE : DONE)) status = train_once(&one, &score);
-        if (!status && (!best_model || better((enum metric)one.metric, score, best))) {
+        int32_t asked = s->metric;
+        status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
+        sum += score;
+        squares += score * score;
+        if (!status && (!best_model || better((enum metric)s->metric, score, best))) {
             free(best_model);
-            best_model = format_text("%s", one.model);
+            best_model = model;
             best = score;
-        }
-        s->metric = one.metric;
-        if (!status) { sum += score; squares += score * score; }
-        free(seed);
-        free(checkpoint);
-        free((char *)(uintptr_t)one.model);
-        free((char *)(uintptr_t)one.log);
+        } else free(model);
+        if (i + 1 < s->seeds) s->metric = asked;
     }
-    if (!status) status = copy_model(s, best_model, model);
-    if (!status) {
-        double n = (double)s->seeds, mean = sum / n;
+    if (!status) status = copy_model(s, best_model, s->model);
+    if (!status)
         fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
-                metric_name((enum metric)s->metric), mean, n > 1 ? sqrt(fmax(0, squares - n * mean * mean) / (n - 1)) : 0, best,
-                best_model, model);
-    }
+                metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,
+                best_model, s->model);
     free(best_model);
     return status;
 }
