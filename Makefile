@@ -78,7 +78,8 @@ help:
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
 	@echo 'make clean      removes $(BUILD)/'
-	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS'
+	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS;'
+	@echo '                without learning of subwords: SENTENCEPIECE='
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -121,6 +122,18 @@ $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
 $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $< -o $@ -pthread $(LDLIBS)
+
+# With libsentencepiece trf learns subwords; make SENTENCEPIECE= builds it without.
+SENTENCEPIECE = $(wildcard /usr/include/sentencepiece_trainer.h)
+TRF      = $(wildcard tools/trf/*.c)
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) transformer.h
+	@mkdir -p $(BUILD)
+	$(COMPILE) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
+	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(LDLIBS)
+
+$(BUILD)/subwords.o: tools/trf/subwords.cc tools/trf/subwords.h
+	@mkdir -p $(BUILD)
+	$(CXX) -O2 -c $< -o $@
 
 $(BUILD)/%: tools/%.c $(HEADERS)
 	@mkdir -p $(BUILD)

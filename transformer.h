@@ -503,13 +503,32 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
-/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once.
-   The model's view is for reading; trf_trainer_parameter is the one to write through. A wrong number: no data
-   and no elements. */
+/* Texts of your own under keys of your own, which travel with the model: into copies, into model files and
+   checkpoints (as metadata of safetensors, under the same keys), and back; those that other programs have written
+   stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
+   (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
+   keys and values together may be 1 MiB and 65000 texts (TRF_E_LIMIT; what a file brings may be more). To be called
+   before the model is shared with other threads, but also while it has a trainer and translators. */
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
+                                          trf_error *err);
+/* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */
+TRF_API int32_t trf_model_metadata_count(const trf_model *model);
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value);
+TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);    /* NULL if there is none */
+
+/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once. The view of
+   trf_parameter is for reading. That of trf_model_parameter may be written through while the model has no trainer and
+   no translator, which keep copies of its weights; beside a trainer trf_trainer_parameter's may. A wrong number: no
+   data and no elements. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index);
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
+/* The model's weights become the mean of those of `count` models (1 or more, itself among them or not), summed in
+   double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
+   and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
@@ -571,12 +590,18 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
+/* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
+   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
 /* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
    last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
    batch of its own. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+/* Back to the first batch of the first epoch: the same batches again, in the same order. */
+TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -584,9 +609,9 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
 // The message of an error about a file begins with its path, or with the last hundred bytes of it.
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
-// configuration as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16, and may carry the
-// prefix `transformer.`; the CRC-32 of the data is checked where the file has one. A checkpoint is another kind of
-// file: TRF_E_STATE here.
+// configuration and texts of your own as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16,
+// and may carry the prefix `transformer.`; the CRC-32 of the data is checked where the file has one. Of a checkpoint
+// trf_model_load takes the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -739,7 +764,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none). `size` bytes too small: TRF_E_LIMIT, cut at a
-   whole token. */
+   whole token; trf_hypothesis_text(translator, 0, 0, ...) then has the length and the whole, at no further cost. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -751,6 +776,11 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
 TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
+/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its
+   NUL, also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE:
+   the model has no target vocabulary. */
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err);
 
 /* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
@@ -7702,7 +7732,7 @@ struct trf__pieces {
     int64_t capacity;
     trf__cell *cells;
     int64_t n_cells;
-    float least, most;              /* score of a normal piece */
+    float least;                    /* score of a normal piece */
     int32_t bytes[256];             /* tokens of bytes; -1: none */
     int32_t types;                  /* bit 1 << type: there are such pieces */
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix;
@@ -7790,7 +7820,6 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     p->types |= 1 << type;
     if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
     if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
-    if (type == TRF__PIECE_NORMAL && score > p->most) p->most = score;
     return TRF_OK;
 }
 
@@ -8077,7 +8106,7 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
 }
 
 /* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
-   can be unknown, ten below the least score; a user-defined piece is worth more than its characters could be. */
+   can be unknown, ten below the least score; a user-defined piece is worth a tenth for every byte but one. */
 typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
 
 TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
@@ -8092,20 +8121,25 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
-    int32_t at, end, next, node, token, step;
+    int32_t at, end, next, node, token, step, reached = 0;
     for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
         int single = 0;
+        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
+            for (end = at; end <= reached; end++) ways[end].score -= till;
+            till = 0;
+        }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
             trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
-                ? (float)((double)((float)(end - at) * p->most) - 0.1) : p->pieces[token].score), at, token);
+                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
             single |= end - at == step;
         }
         if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* turned round: a way then tells where its piece ends, and which it is */
     for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
@@ -8347,7 +8381,6 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
         p->unknown = " \xE2\x81\x87 ";
         p->n_unknown = 5;
         p->least = FLT_MAX;
-        p->most = FLT_MIN;
         for (i = 0; i < 256; i++) p->bytes[i] = -1;
         status = trf__read_pieces(v, err);
         if (!status) status = trf__pieces_index(v, err);
@@ -8411,6 +8444,20 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
                          (int)capacity);
     return TRF_OK;
+}
+
+/* An array of ids that grows to what a text has. */
+typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
+
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    trf_status status;
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
 }
 
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
@@ -8841,9 +8888,13 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 // >>model          configuration + weights + vocabularies
 //
 // The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, and
-// copies of the vocabularies. It is made in two stages (frame, then weights), so that a file is proven to fit before
+// copies of the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is proven to fit before
 // any memory for weights is asked for (>>store).
 // -----------------------------------------------------------------------------------------------
+
+typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
+
+enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000 };     /* limits of the program's own */
 
 struct trf_model {
     trf_config config;
@@ -8851,6 +8902,9 @@ struct trf_model {
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
     trf_vocab *source, *target; /* copies, or NULL */
+    trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind them their bytes */
+    size_t metadata_bytes;      /* of it all; 0: NULL */
+    int32_t n_metadata;
 };
 
 TRF_API void trf_model_destroy(trf_model *model)
@@ -8860,6 +8914,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     hooks = model->config.hooks;
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
+    trf__free(&hooks, model->metadata, model->metadata_bytes);
     model->run.backend->free(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
@@ -9001,6 +9056,8 @@ TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
+TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index) { return trf_parameter(model, index); }
+
 TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
 {
     int32_t i;
@@ -9048,6 +9105,89 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     return TRF_OK;
 }
 
+/* Copies of a sorted list of texts become the model's. */
+TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, int32_t n, trf_error *err)
+{
+    size_t bytes = trf__bytes(n, sizeof *list);
+    trf__meta *own = NULL;
+    char *to;
+    int32_t i;
+    for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
+    if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)n);
+    to = (char *)(own + n);
+    for (i = 0; i < n; i++) {
+        size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
+        own[i].key = (char *)memcpy(to, list[i].key, key);
+        own[i].value = (char *)memcpy(to + key, list[i].value, value);
+        to += key + value;
+    }
+    trf__free(&model->config.hooks, model->metadata, model->metadata_bytes);
+    model->metadata = own;
+    model->metadata_bytes = bytes;
+    model->n_metadata = n;
+    return TRF_OK;
+}
+
+/* Keys that the library writes itself. "format": "pt" is what PyTorch's users ask of a file. */
+TRF__FN int trf__our_key(const char *key) { return !strncmp(key, "trf.", 4) || !strcmp(key, "format"); }
+
+TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_error *err)
+{
+    if (!key) return trf__fail_null(err, "key");
+    TRF__TRY(trf__check_utf8(key, "key", err));
+    if (!*key || strlen(key) > TRF__META_KEY)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "a key must have 1 to %d bytes, got %llu",
+                         (int)TRF__META_KEY, (unsigned long long)strlen(key));
+    if (trf__our_key(key))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "the key %s belongs to the library", key);
+    return value ? trf__check_utf8(value, "value", err) : TRF_OK;
+}
+
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value, trf_error *err)
+{
+    trf__meta *list;
+    size_t bytes, texts = 0;
+    int32_t i, n = 0, had;
+    trf_status status;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__metadata_check(key, value, err));
+    bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
+    list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one text more");
+    for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++) list[n++] = model->metadata[i];
+    had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
+    if (value) {
+        list[n].key = key;
+        list[n++].value = value;
+    }
+    for (i += had; i < model->n_metadata; i++) list[n++] = model->metadata[i];
+    for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
+    if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
+        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d", (int)n,
+                           (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
+    else status = trf__metadata_keep(model, list, n, err);
+    trf__free(&model->config.hooks, list, bytes);
+    return status;
+}
+
+TRF_API int32_t trf_model_metadata_count(const trf_model *model) { return model ? model->n_metadata : 0; }
+
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value)
+{
+    int inside = index >= 0 && index < trf_model_metadata_count(model);
+    if (key) *key = inside ? model->metadata[index].key : NULL;
+    if (value) *value = inside ? model->metadata[index].value : NULL;
+}
+
+TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
+{
+    int32_t i;
+    for (i = 0; key && i < trf_model_metadata_count(model); i++)
+        if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
+    return NULL;
+}
+
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
@@ -9062,8 +9202,51 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
         status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
         status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
+    if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
+}
+
+/* Whether model number `number` computes what `a` does; where weights started does not matter. */
+TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number, trf_error *err)
+{
+#define X(type, field, low, high, stored) \
+    if (a->field != b->field && strcmp(#field, "seed")) \
+        return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", #field, \
+                         (double)a->field, (int)number, (double)b->field);
+    TRF__CONFIG_FIELDS(X)
+#undef X
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
+{
+    enum { CHUNK = 2048 };
+    double sum[CHUNK];
+    trf_real numbers[CHUNK];
+    int64_t at, n, i;
+    int32_t k, number;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (count < 1) return trf__fail_below(err, "count", 1, count);
+    if (!models) return trf__fail_null(err, "models");
+    for (k = 0; k < count; k++) {
+        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL", (int)k);
+        TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
+    }
+    for (number = 0; number < model->layout.n_params; number++) {
+        const trf__param *p = &model->layout.params[number];
+        for (at = 0; at < trf__param_size(p); at += n) {
+            n = trf__min64(trf__param_size(p) - at, CHUNK);
+            for (k = 0; k < count; k++) {
+                trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n);
+                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i] : (double)numbers[i];
+            }
+            for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
+            trf__arena_put(model, model->weights, p->offset + at, numbers, n);
+        }
+    }
+    for (k = 0; k < count; k++) TRF__TRY(models[k]->run.backend->sync(&models[k]->run, err));
+    return model->run.backend->sync(&model->run, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -10938,7 +11121,7 @@ struct trf_translator {
     int32_t *n_answers; int64_t n_answers_capacity;
     int32_t *ids; int64_t ids_capacity, n_ids;
     int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
-    int32_t *text_ids; int64_t text_ids_capacity;
+    trf__text_ids text;                                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
     const void **order; int64_t order_capacity;         /* the longest first */
     int32_t n_sentences;
@@ -11067,7 +11250,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
-    trf__free(&hooks, t->text_ids, trf__bytes(t->text_ids_capacity, sizeof *t->text_ids));
+    trf__free(&hooks, t->text.ids, trf__bytes(t->text.capacity, sizeof *t->text.ids));
     trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
     trf__free(&hooks, t->order, trf__bytes(t->order_capacity, sizeof *t->order));
     trf__free(&hooks, t, sizeof *t);
@@ -11647,37 +11830,45 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err)
+{
+    const trf_hypothesis *h;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    h = trf_hypothesis_at(translator, sentence, rank);
+    if (!h)
+        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence", "sentence %d has %d results, got rank %d",
+                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
+    if (!translator->model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+}
+
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err)
 {
     const trf_config *c;
     const trf_vocab *from;
-    const trf_vocab *to;
-    const trf_hypothesis *best;
     trf_sequences one;
-    int32_t n = 0;
-    size_t bytes;
     if (answer && size > 0) answer[0] = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!text) return trf__fail_null(err, "text");
     c = &translator->model->config;
     from = trf__has_source(c) ? translator->model->source : translator->model->target;
-    to = translator->model->target;
     if (!answer && size > 0) return trf__fail_null(err, "answer");
-    if (!from || !to)
-        return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                         "the model has no vocabularies: see trf_model_set_vocabs");
-    TRF__GROW(int32_t, translator->text_ids, translator->text_ids_capacity, (int64_t)strlen(text),
-              &translator->search.hooks);
-    TRF__TRY(trf_vocab_encode(from, text, translator->text_ids,
-                              (int32_t)trf__min64(translator->text_ids_capacity, INT32_MAX), &n, err));
-    one.ids = translator->text_ids;
-    one.lengths = &n;
+    if (!from || !translator->model->target) return trf__no_vocabularies(err);
+    TRF__TRY(trf__encode_all(from, text, &translator->text, &translator->search.hooks, err));
+    one.ids = translator->text.ids;
+    one.lengths = &translator->text.n;
     one.count = 1;
     TRF__TRY(trf_translate_batch(translator, &one, err));
-    best = trf_hypothesis_at(translator, 0, 0);
-    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    return trf_vocab_decode(to, best->ids, best->n, answer, size, &bytes, err);
+    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
@@ -12683,6 +12874,7 @@ struct trf_corpus {
     int32_t *ids;
     trf__pair *pairs;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    trf__text_ids texts[2];     /* of the pair that was added last as text */
     int64_t longest;            /* ids of the longest side of any pair */
     uint64_t hash;              /* of all pairs, kept up to date by every add */
 
@@ -13012,6 +13204,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     if (!corpus) return;
     hooks = corpus->options.hooks;
     trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
     trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
@@ -13063,9 +13257,35 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
+                                      const char *what, trf_error *err)
+{
+    c->texts[side].n = 0;
+    if (!vocab) return TRF_OK;
+    if (!text) return trf__fail_null(err, what);
+    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
+    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
+}
+
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
+{
+    const trf__text_ids *texts;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!source_vocab && !target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
+    texts = corpus->texts;
+    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
+    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
+    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
 
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API void trf_corpus_rewind(trf_corpus *corpus) { if (corpus) corpus->epoch = corpus->batch = 0; }
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
@@ -13458,8 +13678,6 @@ TRF__FN const trf__dtype *trf__dtype_of(const char *name)
     for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
     return NULL;
 }
-
-typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
 
 struct trf_file {
     trf_hooks hooks;
@@ -14363,7 +14581,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
-//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint.
+//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint. "format": "pt" is
+//                      for PyTorch's users. All other keys are the program's own (trf_model_set_metadata), or of
+//                      those who wrote the file before.
 //
 // Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
 // and the checksum covers them. load_state_dict(strict=False) passes over them.
@@ -14640,29 +14860,40 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
 }
 
-TRF__FN trf_status trf__check_content(const trf_file *file, int checkpoint, trf_error *err)
+/* What other programs, and the caller's own, have written into the metadata. */
+TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, trf_error *err)
 {
-    const char *content = trf_file_metadata(file, "trf.content");
-    int is_checkpoint = content && !strcmp(content, "checkpoint");
-    if (is_checkpoint == checkpoint) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                     checkpoint ? "the file is a model, not a checkpoint: load it with trf_model_load"
-                                : "the file is a checkpoint, not a model: load it with trf_checkpoint_load");
+    size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
+    trf__meta *list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    trf_status status;
+    int32_t i, n = 0;
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)file->n_meta);
+    for (i = 0; i < file->n_meta; i++)
+        if (!trf__our_key(trf__name_of(file->by_key[i]))) list[n++] = *(const trf__meta *)file->by_key[i];
+    status = trf__metadata_keep(model, list, n, err);
+    trf__free(&model->config.hooks, list, bytes);
+    return status;
 }
 
-/* A model from an open file: configuration, proof that everything fits, weights, vocabularies. */
-TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, int checkpoint,
-                                   trf_error *err)
+TRF__FN int trf__is_checkpoint(const trf_file *file)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    return content && !strcmp(content, "checkpoint");
+}
+
+/* A model from an open file: configuration, proof that everything fits, weights, vocabularies, others' metadata. */
+TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, trf_error *err)
 {
     trf_config config;
     trf_model *model;
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
-    status = trf__match_tensors(file, model, checkpoint, err);
+    status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_weights(file, model, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
+    if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
     *out = model;
     return TRF_OK;
@@ -14681,8 +14912,7 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 0, err);
-    if (status == TRF_OK) status = trf__model_read(model, file, options, 0, err);
+    status = trf__model_read(model, file, options, err);
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
@@ -14715,8 +14945,12 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     int32_t n = model->layout.n_params, all = m ? 3 * n : n, i;
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
-    trf__out *out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    trf__out *out;
     trf_status status;
+    if (model->n_metadata > TRF__META_MOST)     /* no reader would take them and ours */
+        return trf__name_file(trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts, the limit is %d",
+                                        (int)model->n_metadata, (int)TRF__META_MOST), path, err);
+    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
                               path, err);
@@ -14742,6 +14976,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
 TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
 {
     const trf_config *c = &model->config;
+    int32_t i;
     trf__note(notes, "format", "pt");
     trf__note_int(notes, "trf.format", TRF__FORMAT);
     trf__note(notes, "trf.version", TRF_VERSION);
@@ -14751,6 +14986,7 @@ TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const c
 #define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(X)
 #undef X
+    for (i = 0; i < model->n_metadata; i++) trf__note(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
 TRF__FN void trf__note_model(trf__text *notes, const void *model)
@@ -14927,8 +15163,10 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
-    status = trf__check_content(file, 1, err);
-    if (status == TRF_OK) status = trf__model_read(&m, file, options, 1, err);
+    status = trf__is_checkpoint(file) ? TRF_OK
+           : trf__fail(err, TRF_E_STATE, -1, "trf.content",
+                       "the file is a model, not a checkpoint: load it with trf_model_load");
+    if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
     trf_file_close(file);

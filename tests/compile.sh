@@ -151,7 +151,7 @@ for file in "$root"/examples/*.c; do
     example_in_cxx() { clean "$compiler" -std=c++11 "$file" -fsyntax-only; }
     for_cxx example_in_cxx
 done
-for file in "$root"/tools/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
+for file in "$root"/tools/*.c "$root"/tools/trf/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
     clean "$gcc_like" "-std=c99 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only

@@ -176,6 +176,16 @@ static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int
     return part;
 }
 
+/* A SentencePiece model of <unk>, "\xE2\x96\x81" and "a", which puts the second before a text: n letters are n + 1 ids. */
+static KIT_UNUSED trf_vocab *kit_pieces(const trf_hooks *hooks)
+{
+    static const char bytes[] = "\x0A\x0E\x0A\x05<unk>\x15\0\0\0\0\x18\x02" "\x0A\x0A\x0A\x03\xE2\x96\x81\x15\0\0\0\0"
+        "\x0A\x08\x0A\x01" "a\x15\0\0\0\0" "\x12\x02\x18\x01" "\x1A\x06\x18\x01\x20\x01\x28\x01";
+    trf_vocab *vocab = NULL;
+    if (trf_vocab_from_sentencepiece(&vocab, bytes, sizeof bytes - 1, hooks, NULL) != TRF_OK) abort();
+    return vocab;
+}
+
 /* -----------------------------------------------------------------------------------------------
    An allocator that counts, checks what it gets back and the bytes behind it, and fails at call number `fail_at` (and,
    with `for_ever`, at all later ones). */

@@ -782,6 +782,135 @@ static void padded_errors(void **state)
     assert_int_equal(padded[0], -7);
 }
 
+/* ----------------------------------------------------------------------------------------------- */
+static trf_vocab *words(const char *line)
+{
+    trf_vocab *v;
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(v, line, &err));
+    OK(trf_vocab_finish(v, 100, 1, &err));
+    return v;
+}
+
+/* Pairs of text are those of their ids, whatever their lengths and kinds. */
+static void texts(void **state)
+{
+    static const char long_text[] = "b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c";
+    static const char sixteen[] = "aaaaaaaaaaaaaaaa", forty[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const char *sources[] = { "a b", "", long_text, "zz a" }, *targets[] = { sixteen, forty, "", "a" };
+    trf_vocab *v = words("a a a b b c"), *pieces = kit_pieces(NULL);
+    trf_corpus *c, *wanted;
+    int32_t ids[2][64], n[2], i;
+    (void)state;
+    OK(trf_corpus_create(&c, NULL, &err));
+    OK(trf_corpus_create(&wanted, NULL, &err));
+    for (i = 0; i < 4; i++) {
+        OK(trf_vocab_encode(v, sources[i], ids[0], 64, &n[0], &err));
+        OK(trf_vocab_encode(pieces, targets[i], ids[1], 64, &n[1], &err));
+        if (i == 0) assert_true(n[0] == 2 && n[1] == 17);
+        OK(trf_corpus_add(wanted, ids[0], n[0], ids[1], n[1], &err));
+        OK(trf_corpus_add_text(c, v, sources[i], pieces, targets[i], &err));
+    }
+    assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
+    OK(trf_vocab_encode(v, "c b", ids[0], 64, &n[0], &err));        /* one side alone; the other's text is not read */
+    OK(trf_corpus_add(wanted, ids[0], 2, NULL, 0, &err));
+    OK(trf_corpus_add(wanted, NULL, 0, ids[0], 2, &err));
+    OK(trf_corpus_add_text(c, v, "c b", NULL, "\xFF", &err));
+    OK(trf_corpus_add_text(c, NULL, NULL, v, "c b", &err));
+    assert_int_equal(trf_corpus_size(c), 6);
+    assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
+    OK(trf_corpus_add_text(c, v, "a", pieces, "\xFF", &err));       /* pieces take it for U+FFFD */
+    trf_corpus_destroy(c);
+    trf_corpus_destroy(wanted);
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(pieces);
+}
+
+static void texts_refused(void **state)
+{
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_vocab *v = words("a a a b b c"), *learning;
+    trf_corpus *c;
+    trf_batch batch;
+    kit_memory memory;
+    uint64_t before;
+    int64_t k;
+    (void)state;
+    o.max_length = 20;
+    o.hooks = kit_hooks(&memory);
+    OK(trf_vocab_create(&learning, TRF_WORDS, NULL, &err));
+    OK(trf_corpus_create(&c, &o, &err));
+    OK(trf_corpus_add_text(c, v, "a b", v, "c", &err));
+    before = trf__corpus_fingerprint(c);
+    FAILS(trf_corpus_add_text(NULL, v, "a", v, "a", &err), TRF_E_INVALID_ARG, "corpus", -1);
+    FAILS(trf_corpus_add_text(c, NULL, "a", NULL, "a", &err), TRF_E_INVALID_ARG, "source_vocab", -1);
+    FAILS(trf_corpus_add_text(c, v, NULL, v, "a", &err), TRF_E_INVALID_ARG, "source", -1);
+    FAILS(trf_corpus_add_text(c, v, "a", v, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+    FAILS(trf_corpus_add_text(c, v, "a b\xC3", v, "a", &err), TRF_E_FORMAT, "source", 3);
+    FAILS(trf_corpus_add_text(c, v, "a", v, "\x80", &err), TRF_E_FORMAT, "target", 0);
+    FAILS(trf_corpus_add_text(c, v, "a", v, "a a a a a a a a a a a a a a a a a a a a a", &err), TRF_E_LIMIT, "n_target",
+          20);
+    assert_non_null(strstr(err.message, "got 21"));
+    dirty();
+    assert_int_equal(trf_corpus_add_text(c, learning, "a", v, "a", &err), TRF_E_STATE);
+    assert_int_equal(trf_corpus_size(c), 1);
+    assert_true(trf__corpus_fingerprint(c) == before);
+    trf_corpus_destroy(c);
+    for (k = 1; k < 20; k++) {          /* every allocation failing once */
+        OK(trf_corpus_create(&c, &o, &err));
+        memory.fail_at = memory.calls + k;
+        if (trf_corpus_add_text(c, v, "a b c", v, "a a a a a a a a a a a a a a a a a a a", &err) == TRF_OK) break;
+        assert_int_equal(err.status, TRF_E_NOMEM);
+        assert_int_equal(trf_corpus_size(c), 0);
+        memory.fail_at = 0;
+        OK(trf_corpus_add_text(c, v, "a b c", v, "a a a a a a a a a a a a a a a a a a a", &err));
+        trf_corpus_destroy(c);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(k > 4);
+    memory.fail_at = 0;
+    OK(trf_corpus_next(c, &batch, &err));
+    FAILS(trf_corpus_add_text(c, v, "a", v, "a", &err), TRF_E_STATE, "corpus", -1);
+    trf_corpus_destroy(c);
+    assert_int_equal(memory.live, 0);
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(learning);
+}
+
+/* From wherever it stands, the corpus begins again as a new one. */
+static void rewinding(void **state)
+{
+    static const int stops[] = { 0, 1, 3, 1000, 1000000 };
+    trf_corpus_options o = trf_corpus_defaults();
+    int32_t pairs[PAIRS], wanted[PAIRS];
+    trf_batch batch, first;
+    size_t i;
+    int k, n;
+    (void)state;
+    o.batch_tokens = 200;
+    o.epochs = 3;
+    trf_corpus_rewind(NULL);
+    for (i = 0; i < sizeof stops / sizeof *stops; i++) {
+        trf_corpus *c = filled(&o), *fresh = filled(&o);
+        trf_status status = TRF_OK;
+        for (k = 0; k < stops[i] && status == TRF_OK; k++) status = trf_corpus_next(c, &batch, &err);
+        trf_corpus_rewind(c);
+        assert_int_equal(trf_corpus_epoch(c), 0);
+        for (k = 0; ; k++) {
+            status = trf_corpus_next(fresh, &first, &err);
+            assert_int_equal(trf_corpus_next(c, &batch, &err), status);
+            if (status != TRF_OK) break;
+            n = read_batch(&first, wanted);
+            assert_int_equal(read_batch(&batch, pairs), n);
+            assert_memory_equal(pairs, wanted, (size_t)n * sizeof *pairs);
+            assert_memory_equal(&batch.place, &first.place, sizeof batch.place);
+        }
+        assert_int_equal(status, TRF_E_END);
+        trf_corpus_destroy(c);
+        trf_corpus_destroy(fresh);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -789,6 +918,7 @@ int main(void)
         cmocka_unit_test(unshuffled_orders), cmocka_unit_test(shuffled_orders),
         cmocka_unit_test(buckets_as_foretold),
         cmocka_unit_test(shuffling_is_fair), cmocka_unit_test(buckets_save_padding), cmocka_unit_test(epochs_end),
+        cmocka_unit_test(texts), cmocka_unit_test(texts_refused), cmocka_unit_test(rewinding),
         cmocka_unit_test(resuming), cmocka_unit_test(seeking_nowhere), cmocka_unit_test(fingerprints),
         cmocka_unit_test(no_allocation_in_steady_state), cmocka_unit_test(out_of_memory),
         cmocka_unit_test(padded_arrays),

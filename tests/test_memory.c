@@ -251,6 +251,7 @@ static void need_model(world *w)
 {
     assert_int_equal(trf_model_create(&w->model, &w->config, NULL), TRF_OK);
     assert_int_equal(trf_model_set_vocabs(w->model, w->vocab, w->vocab, NULL), TRF_OK);
+    assert_int_equal(trf_model_set_metadata(w->model, "author", "nobody", NULL), TRF_OK);
 }
 static void need_trainer(world *w)
 {
@@ -287,6 +288,7 @@ static void need_learned(world *w)
 OPERATION(do_create, trf_model_create(&w->other, &w->config, err))
 OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
 OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
+OPERATION(do_metadata, trf_model_set_metadata(w->model, "licence", "none", err))
 OPERATION(do_save, trf_model_save(w->model, w->other_path, err))
 OPERATION(do_load, trf_model_load(&w->other, w->model_path, &w->load, err))
 OPERATION(do_trainer, trf_trainer_create(&w->other_trainer, w->model, &w->options, err))
@@ -314,10 +316,11 @@ static const struct operation {
     int least, keeps;
 } operations[] = {
     { "model create", need_nothing, do_create, 4, 0 },
-    { "model copy", need_model, do_copy, 6, 0 },
+    { "model copy", need_model, do_copy, 7, 0 },
     { "set vocabularies", need_model, do_vocabs, 2, 0 },
+    { "set metadata", need_model, do_metadata, 2, 0 },
     { "model save", need_model, do_save, 1, 0 },
-    { "model load", need_checkpoint, do_load, 6, 0 },
+    { "model load", need_checkpoint, do_load, 8, 0 },
     { "trainer create", need_model, do_trainer, 8, 0 },
     { "first step", need_trainer, do_step, 2, 0 },
     { "evaluate", need_trainer, do_evaluate, 2, 1 },
@@ -358,7 +361,10 @@ static void world_end(world *w)
 static uint64_t world_hash(const world *w)
 {
     uint64_t hash = HASH_START;
-    if (w->model) hash = hash_weights(hash, w->model);
+    if (w->model) {
+        hash = hash_weights(hash, w->model);
+        hash += (uint64_t)trf_model_metadata_count(w->model);
+    }
     if (w->trainer) hash ^= hash_state(w->trainer);
     return hash;
 }

@@ -2279,6 +2279,79 @@ static void test_no_old_gradients(void **state)
         }
 }
 
+/* Weights written into models, and their mean, number by number: tied or not, beyond a chunk, in place. */
+static void test_written_and_averaged(void **state)
+{
+    trf_config c = small_config();
+    trf_model *models[3], *mean, *read_only;
+    trf_error err;
+    int tied, i;
+    int32_t p;
+    int64_t k;
+    (void)state;
+    c.d_model = 64; c.d_ff = 80;
+    for (tied = 0; tied < 2; tied++) {
+        c.tying = tied ? TRF_TIED_ALL : TRF_UNTIED;
+        for (i = 0; i < 3; i++) {
+            c.seed = (uint64_t)(10 * tied + i);
+            assert_int_equal(trf_model_create(&models[i], &c, &err), TRF_OK);
+        }
+        assert_int_equal(trf_model_copy(&mean, models[1], &err), TRF_OK);
+        assert_int_equal(trf_model_copy(&read_only, models[2], &err), TRF_OK);
+        for (p = 0; p < trf_parameter_count(mean); p++) {       /* a third that cannot be a mean of the others' */
+            trf_tensor t = trf_model_parameter(models[2], p);
+            trf_real *numbers = kit_numbers(t);
+            assert_string_equal(t.name, trf_parameter(mean, p).name);
+            for (k = 0; k < trf_tensor_count(&t); k++) numbers[k] = (trf_real)(p + 0.001 * (double)k);
+            assert_int_equal(trf_tensor_write(&t, numbers, trf_tensor_count(&t), &err), TRF_OK);
+            free(numbers);
+        }
+        assert_int_equal(trf_model_average(mean, models, 3, &err), TRF_OK);
+        for (p = 0; p < trf_parameter_count(mean); p++) {
+            trf_real *x[3], *y = kit_numbers(trf_parameter(mean, p));
+            int64_t n = 1;
+            for (i = 0; i < 3; i++) { trf_tensor t = trf_parameter(models[i], p); x[i] = kit_numbers(t); n = trf_tensor_count(&t); }
+            for (k = 0; k < n; k++)
+                assert_true(y[k] == (trf_real)(((double)x[0][k] + (double)x[1][k] + (double)x[2][k]) / 3));
+            for (i = 0; i < 3; i++) free(x[i]);
+            free(y);
+        }
+        assert_int_equal(trf_model_average(models[1], models, 3, &err), TRF_OK);       /* one of them itself */
+        assert_true(hash_weights(HASH_START, models[1]) == hash_weights(HASH_START, mean));
+        assert_int_equal(trf_model_average(models[1], &read_only, 1, &err), TRF_OK);
+        assert_true(hash_weights(HASH_START, models[1]) == hash_weights(HASH_START, read_only));
+        trf_model_destroy(mean);
+        trf_model_destroy(read_only);
+        for (i = 0; i < 3; i++) trf_model_destroy(models[i]);
+    }
+}
+
+static void test_average_refused(void **state)
+{
+    trf_config c = small_config(), other = c;
+    trf_model *models[3];
+    trf_error err;
+    uint64_t before;
+    (void)state;
+    assert_int_equal(trf_model_create(&models[0], &c, &err), TRF_OK);
+    other.n_heads = 4;              /* the same shapes */
+    assert_int_equal(trf_model_create(&models[1], &other, &err), TRF_OK);
+    models[2] = NULL;
+    before = hash_weights(HASH_START, models[0]);
+    assert_int_equal(trf_model_average(models[0], models, 2, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "n_heads");
+    assert_int_equal(err.where, 1);
+    assert_int_equal(trf_model_average(models[0], models + 2, 1, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_average(models[0], models, 0, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_average(models[0], NULL, 1, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_average(NULL, models, 1, &err), TRF_E_INVALID_ARG);
+    assert_true(hash_weights(HASH_START, models[0]) == before);
+    assert_int_equal(trf_model_parameter(NULL, 0).rank, 1);
+    assert_null(trf_model_parameter(models[0], 1000).data);
+    trf_model_destroy(models[0]);
+    trf_model_destroy(models[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2315,6 +2388,7 @@ int main(void)
         cmocka_unit_test(test_reduce_hook),
         cmocka_unit_test(test_contract),
         cmocka_unit_test(test_success_clears),
+        cmocka_unit_test(test_written_and_averaged), cmocka_unit_test(test_average_refused),
         cmocka_unit_test(test_bad_config),
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes_in_pairs),

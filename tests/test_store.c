@@ -1838,7 +1838,9 @@ static void one_for_the_other(void **state)
     draft d;
     (void)state;
     save(r.model, in_folder("model"));
-    refused_with(NULL, in_folder("run"), TRF_E_STATE, "trf.content", "trf_checkpoint_load");
+    OK(trf_model_load(&model, in_folder("run"), &options, &err));           /* the model of a checkpoint */
+    assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, r.model));
+    trf_model_destroy(model);
     checkpoint_refused(in_folder("model"), NULL, TRF_E_STATE, "trf.content");
     assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options, &err),
         TRF_E_STATE);
@@ -2079,7 +2081,7 @@ static void saving_over_what_is_loaded(void **state)
     trf_model_destroy(model);
     OK(trf_file_open(&open_file, in_folder("one"), NULL, &err));
     save(second, in_folder("one"));             /* over a file that somebody reads: the reader keeps the old one */
-    OK(trf__model_read(&model, open_file, &options, 0, &err));
+    OK(trf__model_read(&model, open_file, &options, &err));
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, first));
     trf_file_close(open_file);
     assert_true(loaded(in_folder("one"), NULL) == hash_weights(HASH_START, second));
@@ -2135,6 +2137,237 @@ static void places_that_cannot_be_written(void **state)
     end_run(&r);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   The program's own texts. */
+
+/* What a model has, as "key=value;" in its order. */
+static const char *metadata_of(const trf_model *model)
+{
+    static char text[4096];
+    const char *key, *value;
+    int32_t i;
+    text[0] = 0;
+    for (i = 0; i < trf_model_metadata_count(model); i++) {
+        trf_model_metadata_at(model, i, &key, &value);
+        assert_ptr_equal(trf_model_metadata(model, key), value);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s;", key, value);
+    }
+    return text;
+}
+
+static void set_text(trf_model *model, const char *key, const char *value)
+{
+    trf_error err;
+    OK(trf_model_set_metadata(model, key, value, &err));
+}
+
+static void own_metadata(void **state)
+{
+    trf_config config = small_config();
+    trf_model *model, *copy = NULL;
+    trf_error err;
+    const char *key = "x", *value = "y";
+    (void)state;
+    config.hooks = kit_hooks(&memory);
+    model = model_of(&config);
+    assert_string_equal(metadata_of(model), "");
+    assert_null(trf_model_metadata(model, "a"));
+    assert_null(trf_model_metadata(model, NULL));
+    assert_null(trf_model_metadata(NULL, "a"));
+    trf_model_metadata_at(model, 0, &key, &value);
+    assert_true(!key && !value);
+    set_text(model, "none", NULL);
+    assert_int_equal(trf_model_metadata_count(model), 0);
+    set_text(model, "b", "2");
+    set_text(model, "d", "");
+    set_text(model, "a", "1");
+    set_text(model, "\xC3\xA4", "line\nline\t\"\\\x7F");
+    set_text(model, "c", trf_model_metadata(model, "b"));       /* of its own */
+    assert_string_equal(metadata_of(model), "a=1;b=2;c=2;d=;\xC3\xA4=line\nline\t\"\\\x7F;");
+    set_text(model, "b", "3");
+    set_text(model, "d", NULL);
+    set_text(model, "d", NULL);
+    OK(trf_model_copy(&copy, model, &err));
+    set_text(model, "\xC3\xA4", NULL);
+    set_text(model, "a", NULL);
+    assert_string_equal(metadata_of(model), "b=3;c=2;");
+    assert_string_equal(metadata_of(copy), "a=1;b=3;c=2;\xC3\xA4=line\nline\t\"\\\x7F;");
+    set_text(model, "b", NULL);
+    set_text(model, "c", NULL);
+    assert_int_equal(trf_model_metadata_count(model), 0);
+    trf_model_destroy(model);
+    trf_model_destroy(copy);
+    assert_int_equal(memory.live, 0);
+}
+
+/* In whatever order they were set: the same file. And while there is a trainer: into its checkpoint. */
+static void metadata_travels(void **state)
+{
+    trf_config config = small_config();
+    trf_train_options training = trf_train_defaults();
+    trf_load_options options = watched();
+    trf_model *model = model_of(&config), *again = NULL;
+    trf_trainer *trainer = NULL, *resumed = NULL;
+    trf_error err;
+    trf_file *file = NULL;
+    (void)state;
+    training.threads = 1;
+    save(model, in_folder("plain"));
+    set_text(model, "z", "\x01 \xE4\xB8\xAD \"\n");
+    set_text(model, "licence", "MIT");
+    save(model, in_folder("one"));
+    set_text(model, "z", NULL);
+    set_text(model, "licence", NULL);
+    save(model, in_folder("two"));
+    assert_true(hash_file(in_folder("plain")) == hash_file(in_folder("two")));
+    set_text(model, "licence", "MIT");
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    set_text(model, "z", "\x01 \xE4\xB8\xAD \"\n");
+    save(model, in_folder("two"));
+    assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
+    OK(trf_file_open(&file, in_folder("one"), NULL, &err));
+    assert_string_equal(trf_file_metadata(file, "licence"), "MIT");
+    assert_string_equal(trf_file_metadata(file, "format"), "pt");
+    trf_file_close(file);
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("checkpoint"), &err));
+    trf_trainer_destroy(trainer);
+    OK(trf_checkpoint_load(&again, &resumed, NULL, in_folder("checkpoint"), NULL, &options, &err));
+    assert_string_equal(metadata_of(again), metadata_of(model));
+    OK(trf_checkpoint_save(resumed, NULL, in_folder("checkpoint2"), &err));
+    assert_true(hash_file(in_folder("checkpoint")) == hash_file(in_folder("checkpoint2")));
+    trf_trainer_destroy(resumed);
+    trf_model_destroy(again);
+    OK(trf_model_load(&again, in_folder("one"), &options, &err));
+    assert_string_equal(metadata_of(again), "licence=MIT;z=\x01 \xE4\xB8\xAD \"\n;");
+    save(again, in_folder("two"));
+    assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
+    trf_model_destroy(again);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
+/* A file of another program, with texts in any order, one under an empty key, one very long, and a format. */
+static void others_metadata(void **state)
+{
+    static char value[2 << 20];
+    trf_config config = small_config();
+    trf_load_options options = watched();
+    trf_model *model = NULL;
+    trf_error err;
+    draft d;
+    int ours;
+    (void)state;
+    memset(value, 'v', sizeof value - 1);
+    options.config = &config;
+    for (ours = 0; ours < 2; ours++) {
+        draft_of_small(&d);
+        while (!ours && d.n_notes) free(d.notes[--d.n_notes].value);
+        free(set_note(&d, "format", "np"));
+        free(set_note(&d, "zebra", "1"));
+        free(set_note(&d, "", "empty"));
+        free(set_note(&d, "long", value));
+        free(set_note(&d, "trf.unknown", "of another version"));
+        put_together(&d, in_folder("draft"), 0);
+        OK(trf_model_load(&model, in_folder("draft"), &options, &err));
+        assert_int_equal(trf_model_metadata_count(model), 3);
+        assert_string_equal(trf_model_metadata(model, ""), "empty");
+        assert_int_equal(strlen(trf_model_metadata(model, "long")), sizeof value - 1);
+        assert_int_equal(trf_model_set_metadata(model, "a", "more than there may be", &err), TRF_E_LIMIT);
+        save(model, in_folder("one"));
+        trf_model_destroy(model);
+        OK(trf_model_load(&model, in_folder("one"), NULL, &err));
+        assert_int_equal(trf_model_metadata_count(model), 3);
+        set_text(model, "long", NULL);
+        set_text(model, "a", "now there is room");
+        assert_string_equal(metadata_of(model), "=empty;a=now there is room;zebra=1;");
+        trf_model_destroy(model);
+        forget(&d);
+    }
+    assert_int_equal(memory.live, 0);
+}
+
+static void text_refused(trf_model *model, const char *key, const char *value, trf_status status, const char *what,
+                         int64_t where)
+{
+    trf_error err;
+    assert_int_equal(trf_model_set_metadata(model, key, value, &err), status);
+    assert_string_equal(err.what, what);
+    assert_int_equal(err.where, where);
+    assert_string_equal(metadata_of(model), "a=1;");
+}
+
+static void metadata_refused(void **state)
+{
+    static char key[257], value[(1 << 20) + 1];
+    trf_config config = small_config();
+    trf_model *model = model_of(&config);
+    trf_error err;
+    (void)state;
+    set_text(model, "a", "1");
+    memset(key, 'k', 256);
+    memset(value, 'v', (1 << 20) - 255 - 1);    /* with 256 bytes of key and of "a" all that there may be */
+    assert_int_equal(trf_model_set_metadata(NULL, "a", "1", &err), TRF_E_INVALID_ARG);
+    text_refused(model, NULL, "1", TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, "", "1", TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, key, "1", TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, "trf.", "1", TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, "trf.step", NULL, TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, "format", "pt", TRF_E_INVALID_ARG, "key", -1);
+    text_refused(model, "ab\xC3", "1", TRF_E_FORMAT, "key", 2);
+    text_refused(model, "ab", "1\xED\xA0\x80", TRF_E_FORMAT, "value", 1);
+    key[255] = 0;
+    text_refused(model, key, value, TRF_E_LIMIT, "metadata", -1);
+    set_text(model, "trf", "no dot");
+    set_text(model, "trf", NULL);
+    set_text(model, "a", "");
+    set_text(model, key, value);
+    assert_int_equal(trf_model_metadata_count(model), 2);
+    trf_model_destroy(model);
+}
+
+static void many_notes(trf__text *notes, const void *of)
+{
+    char key[16];
+    int i;
+    for (i = 0; i < *(const int *)of; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        trf__note(notes, key, "");
+    }
+}
+
+/* A header that holds all texts that a reader takes is read; ours would not fit beside them any more. */
+static void more_metadata_than_readers_take(void **state)
+{
+    trf_config config = small_config();
+    trf_load_options options = watched();
+    trf_model *model = model_of(&config), *again = NULL;
+    trf_error err;
+    trf__out out[64];
+    int n;
+    (void)state;
+    options.config = &config;
+    assert_true(model->layout.n_params <= 64);
+    for (n = TRF__META_MOST; n <= TRF__META_MOST + 1; n++) {
+        trf__put_arena(out, model, "", model->weights);
+        OK(trf__file_write(&config.hooks, in_folder("many"), out, model->layout.n_params, many_notes, &n, &err));
+        OK(trf_model_load(&again, in_folder("many"), &options, &err));
+        assert_int_equal(trf_model_metadata_count(again), n);
+        assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);
+        assert_int_equal(trf_model_save(again, in_folder("more"), &err), n > TRF__META_MOST ? TRF_E_LIMIT : TRF_OK);
+        if (n > TRF__META_MOST) {
+            assert_true(names(&err, in_folder("more")));
+            set_text(again, "0", NULL);
+            save(again, in_folder("more"));
+        }
+        trf_model_destroy(again);
+        OK(trf_model_load(&again, in_folder("more"), &options, &err));
+        assert_int_equal(trf_model_metadata_count(again), TRF__META_MOST);
+        trf_model_destroy(again);
+    }
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2144,6 +2377,8 @@ int main(void)
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(large_vocabularies),
         cmocka_unit_test(no_vocabularies),
+        cmocka_unit_test(own_metadata), cmocka_unit_test(metadata_travels), cmocka_unit_test(others_metadata),
+        cmocka_unit_test(metadata_refused), cmocka_unit_test(more_metadata_than_readers_take),
         cmocka_unit_test(limits_of_a_checkpoint),
         cmocka_unit_test(stray_tensor_in_a_deep_model),
         cmocka_unit_test(tensors_missing_and_extra),

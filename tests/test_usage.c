@@ -298,6 +298,7 @@ static void strings(void **state)
     trf_step_report report;
     char from[64], to[64], buffer[128];
     int32_t ids[2][32 * 3], lengths[32], n;
+    size_t bytes;
     int i, step;
     (void)state;
     make_vocabs(&source, &target);
@@ -338,6 +339,24 @@ static void strings(void **state)
     assert_string_equal(buffer, to);
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, buffer, 16, &err));
     assert_string_equal(buffer, "chante pi\xC3\xA9ton");        /* 14 bytes: cut at a whole token */
+    FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, NULL, 0, &err));
+    FAILS(TRF_E_LIMIT, trf_hypothesis_text(translator, 0, 0, NULL, 0, &bytes, &err));
+    assert_int_equal(bytes, strlen(to));
+    FAILS(TRF_E_LIMIT, trf_hypothesis_text(translator, 0, 0, buffer, bytes, NULL, &err));
+    OK(trf_hypothesis_text(translator, 0, 0, buffer, bytes + 1, &bytes, &err));
+    assert_string_equal(buffer, to);
+    assert_int_equal(bytes, strlen(to));
+    for (i = 0; i < 3; i++) {           /* the others too */
+        const trf_hypothesis *h = trf_hypothesis_at(translator, 0, i);
+        OK(trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, to, sizeof to, NULL, &err));
+        OK(trf_hypothesis_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
+        assert_string_equal(buffer, to);
+    }
+    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 3, buffer, sizeof buffer, &bytes, &err));
+    assert_true(bytes == 0 && buffer[0] == 0);
+    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 1, 0, buffer, sizeof buffer, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 0, NULL, 1, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
     FAILS(TRF_E_FORMAT, trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
     assert_int_equal(err.where, 5);
     assert_string_equal(buffer, "");
@@ -349,7 +368,20 @@ static void strings(void **state)
 
     translator = translator_of(learnt, NULL);
     FAILS(TRF_E_STATE, trf_translate_text(translator, "ein", buffer, sizeof buffer, &err));
+    ids[0][0] = 5;
+    OK(trf_translate(translator, ids[0], 1, ids[1], 32, &n, &err));
+    FAILS(TRF_E_STATE, trf_hypothesis_text(translator, 0, 0, buffer, sizeof buffer, &bytes, &err));
     trf_translator_destroy(translator);
+
+    source = kit_pieces(NULL);          /* more ids than bytes */
+    config.source_vocab = config.target_vocab = trf_vocab_size(source);
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_set_vocabs(model, source, source, &err));
+    OK(trf_translator_create(&translator, model, NULL, &err));
+    OK(trf_translate_text(translator, "aaaaaaaaaaaaaaaa", buffer, sizeof buffer, &err));
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    trf_vocab_destroy(source);
 }
 
 /* -----------------------------------------------------------------------------------------------

@@ -2,14 +2,17 @@
 
     cc -O2 -march=native -fopenmp -I. tools/pieces.c -o build/pieces -lopenblas -lm
     python3 tools/pieces.py compare build/pieces TEXT [MODEL...]
+    python3 tools/pieces.py random build/pieces MODELS [SEED]
     python3 tools/pieces.py golden build/test_pieces >tests/golden/pieces.h
 
 compare: models of both types and several sizes, with byte fallback and without, are trained on TEXT; with them and with every
 MODEL all lines of TEXT and 100,000 random and hostile ones are cut and put together again. Nothing may differ. Prints the
 seconds that both take for TEXT, the least of five. The exit status is 1 if anything differs.
+random: the same with MODELS made-up models: short pieces of all kinds that overlap, scores that tie, all options, maps, sound
+and damaged ones, which both must refuse or both take; 150 lines for each model.
 golden: the answers for the models and texts of tests/test_pieces.c.
 """
-import os, random, subprocess, sys, tempfile, time
+import os, random, struct, subprocess, sys, tempfile, time
 import sentencepiece
 
 
@@ -76,6 +79,78 @@ def compare(program, text, models):
     return 1 if different else 0
 
 
+def map_of(rules):
+    """A map of characters as darts-clone would have it, each node with a block of 256 cells of its own."""
+    cells, place, block, texts = {}, {b"": 0}, {b"": 1}, b""
+    for before, after in rules.items():
+        for key in (before[:i + 1] for i in range(len(before))):
+            if key in place: continue
+            place[key] = block[key[:-1]] * 256 ^ key[-1]
+            block[key] = len(block) + 1
+            cells[place[key]] = key[-1]
+        cells[place[before]] |= 1 << 8
+        cells[block[before] * 256] = 1 << 31 | len(texts)
+        texts += after + b"\0"
+    for key in place: cells[place[key]] = cells.get(place[key], 0) | (place[key] ^ block[key] * 256) << 10
+    size = 256 * (len(block) + 1)
+    return struct.pack(f"<{size + 1}I", 4 * size, *(cells.get(i, 0) for i in range(size))) + texts
+
+
+def random_model(r):
+    """A model as random draws it, and what its texts are made of."""
+    from sentencepiece import sentencepiece_model_pb2
+    m = sentencepiece_model_pb2.ModelProto()
+    trainer, normalizer, piece = m.trainer_spec, m.normalizer_spec, m.SentencePiece
+    trainer.model_type = r.choice((trainer.UNIGRAM, trainer.BPE))
+    trainer.byte_fallback, trainer.treat_whitespace_as_suffix = r.random() < 0.3, r.random() < 0.3
+    normalizer.add_dummy_prefix, normalizer.remove_extra_whitespaces, normalizer.escape_whitespaces = (r.random() < 0.6 for _ in range(3))
+    if r.random() < 0.3: trainer.unk_surface = r.choice(("", "?", " ", "\u2581?"))
+    letters = r.sample(("a", "b", "c", "\u2581", "\u00e4", "\u4e2d", "\U0001f600", " "), r.randint(2, 8))
+    scores = r.sample((-1.0, -2.0, -2.5, -0.7, 0.0, -0.0, 0.1, 0.2, 0.5, 3.0, -13.0, -60000.0, 70000.0), r.randint(1, 4))
+    some = piece.NORMAL, piece.USER_DEFINED, piece.UNUSED, piece.CONTROL
+    kinds = r.choices(some[:3]) + r.choices(some, (r.choice((0.01, 1, 1)), *(r.choice((0, 0.2, 1)) for _ in range(3))), k=150)
+    special = [("<unk>", piece.UNKNOWN), ("<s>", piece.CONTROL)] + [(f"<0x{i:02X}>", piece.BYTE) for i in range(256 * trainer.byte_fallback)]
+    texts = list(dict.fromkeys("".join(r.choices(letters, k=r.randint(1, r.choice((1, 3, 5))))) for _ in range(r.randint(1, 60))))
+    if trainer.byte_fallback and r.random() < 0.3: special = special[1:]
+    if r.random() < 0.05: texts = [letters[0] * i for i in range(1, 150) if r.random() < 0.9 or i < 5]
+    for text, kind in special + list(zip(texts, kinds)): m.pieces.add(piece=text, score=r.choice(scores), type=kind)
+    texts += letters
+    if r.random() < 0.4:
+        rules = {text.encode(): "".join(r.choices(letters + ["", "b"], k=r.randint(0, 3))).encode() for text in r.choices(texts, k=r.choice((1, 5, 100)))}
+        changed = bytearray(map_of(rules))
+        before_texts = len(changed) - sum(len(text) + 1 for text in rules.values())
+        if r.random() < 0.5: changed[r.randint(0, before_texts - 1)] ^= 1 << r.randint(0, 7)
+        normalizer.precompiled_charsmap = bytes(changed)
+    return m.SerializeToString(), [text.encode() for text in texts + [" ", "  ", "\t", "d", "<s>", "<0x41>"]] + [b"\xff", b"\xe4", b"\xf0\x9f"]
+
+
+def made_up(program, models, seed):
+    r = random.Random(seed)
+    different = refused = 0
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "model")
+        for number in range(models):
+            model, parts = random_model(r)
+            open(name, "wb").write(model)
+            lines = [b"".join(r.choices(parts, k=r.randint(1, r.choice((4, 12, 60))))) for _ in range(150)]
+            run = subprocess.run([program, name], input=b"\n".join(lines) + b"\n", capture_output=True)
+            found = run.stdout.split(b"\n")
+            try: processor, ids = ours_of(name)
+            except RuntimeError as error:
+                refused += 1
+                if run.returncode == 0 and (different := different + 1): print(f"    model {number}: expected an error, {error}")
+                continue
+            wrong = [] if run.returncode == 0 else [(b"the model", run.stderr, b"")]
+            for line, answer in zip(lines, found[:-1]):
+                theirs = processor.encode(line)
+                wanted = " ".join(str(ids[i]) for i in theirs).encode() + b"\t" + processor.decode(theirs).encode()
+                if answer != wanted: wrong.append((line, answer, wanted))
+            for line, answer, wanted in wrong[:1]: print(f"    model {number}, {len(wrong)} differ: {line!r}: {answer!r}, expected {wanted!r}")
+            different += len(wrong)
+    print(f"{models} models, {refused} of them refused; {150 * (models - refused)} lines, {different} differ")
+    return 1 if different else 0
+
+
 def golden(program):
     with tempfile.TemporaryDirectory() as folder:
         for number in range(9):
@@ -93,5 +168,6 @@ def golden(program):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 3: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4:]))
+    if sys.argv[1:2] == ["random"] and len(sys.argv) in (4, 5): sys.exit(made_up(sys.argv[2], int(sys.argv[3]), int((sys.argv + ["1"])[4])))
     if sys.argv[1:2] == ["golden"] and len(sys.argv) == 3: sys.exit(golden(sys.argv[2]))
     sys.exit(__doc__)

@@ -1,0 +1,519 @@
+// trf: messages, lines, pairs of lines, token ids, results, models. See trf.h.
+
+#include "trf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>messages
+// -----------------------------------------------------------------------------------------------
+
+const char *program = "trf";
+int unfinished_line;
+
+/* Bytes of the UTF-8 character at text, or 0 if there is none: overlong forms and surrogates are none. */
+static size_t character_bytes(const unsigned char *text, size_t left)
+{
+    size_t n = text[0] < 0x80 ? 1 : text[0] < 0xC2 ? 0 : text[0] < 0xE0 ? 2 : text[0] < 0xF0 ? 3 : text[0] < 0xF5 ? 4 : 0, i;
+    if (n == 0 || n > left) return 0;
+    for (i = 1; i < n; i++) if ((text[i] & 0xC0) != 0x80) return 0;
+    if ((text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xED && text[1] >= 0xA0)) return 0;
+    if ((text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] >= 0x90)) return 0;
+    return n;
+}
+
+void print_clean(FILE *file, const char *text, size_t most)
+{
+    size_t length = strlen(text), i = 0;
+    while (i < length && i < most) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t n = character_bytes(at, length - i);
+        int control = n == 0 || (n == 1 && (at[0] < 32 || at[0] == 127)) || (n == 2 && at[0] == 0xC2 && at[1] < 0xA0);
+        if (control) fputc('?', file);
+        else fwrite(at, 1, n, file);
+        i += n ? n : 1;
+    }
+    if (i < length) fprintf(file, "... (%zu bytes)", length);
+}
+
+void print_json_text(FILE *file, const char *text, size_t bytes)
+{
+    size_t i = 0;
+    fputc('"', file);
+    while (i < bytes) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t n = character_bytes(at, bytes - i);
+        if (n == 0) fputs("\xEF\xBF\xBD", file);
+        else if (at[0] == '"' || at[0] == '\\') fprintf(file, "\\%c", at[0]);
+        else if (at[0] < 32 || at[0] == 127) fprintf(file, "\\u%04x", at[0]);
+        else fwrite(at, 1, n, file);
+        i += n ? n : 1;
+    }
+    fputc('"', file);
+}
+
+void print_json_number(FILE *file, double x)
+{
+    if (isfinite(x)) fprintf(file, "%.9g", x); else fputs("null", file);
+}
+
+void say(const char *format, ...)
+{
+    char sentence[4096];
+    va_list arguments;
+    fflush(stdout);
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s%s: ", unfinished_line ? "\n" : "", program);
+    unfinished_line = 0;
+    print_clean(stderr, sentence, sizeof sentence);
+    fputc('\n', stderr);
+}
+
+void say_error(const char *doing, const trf_error *err)
+{
+    say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
+}
+
+void log_warning(void *user, int level, const char *message)
+{
+    (void)user;
+    if (level >= TRF_LOG_WARNING) say("warning: %s", message);
+}
+
+void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)
+{
+    size_t wanted = *capacity ? *capacity : 64;
+    if (needed <= *capacity) return items;
+    while (wanted < needed) wanted = wanted > SIZE_MAX / 2 ? needed : wanted * 2;
+    items = wanted > SIZE_MAX / item_bytes ? NULL : realloc(items, wanted * item_bytes);
+    if (!items) {
+        say("out of memory: %zu items of %zu bytes", wanted, item_bytes);
+        exit(FAILED);
+    }
+    *capacity = wanted;
+    return items;
+}
+
+char *format_text(const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) { say("out of memory"); exit(FAILED); }
+    va_end(arguments);
+    return text;
+}
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void time_text(double seconds, char text[32])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (!(seconds < 1e9)) snprintf(text, 32, "unknown");
+    else if (s >= 3600) snprintf(text, 32, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    else if (s >= 60) snprintf(text, 32, "%lldm%02llds", s / 60, s % 60);
+    else snprintf(text, 32, "%llds", s);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>lines
+// -----------------------------------------------------------------------------------------------
+
+int open_reader(struct reader *r, const char *path)
+{
+    struct stat there;
+    memset(r, 0, sizeof *r);
+    if (!path || !strcmp(path, "-")) { r->file = stdin; r->name = "standard input"; return DONE; }
+    r->name = path;
+    r->file = fopen(path, "r");
+    if (r->file && !fstat(fileno(r->file), &there) && S_ISDIR(there.st_mode)) {
+        fclose(r->file);
+        r->file = NULL;
+        errno = EISDIR;
+    }
+    if (!r->file) { say("cannot read '%s': %s", path, strerror(errno)); return FAILED; }
+    return DONE;
+}
+
+void close_reader(struct reader *r)
+{
+    if (r->file && r->file != stdin) fclose(r->file);
+    free(r->line);
+    memset(r, 0, sizeof *r);
+}
+
+int next_line(struct reader *r)
+{
+    ssize_t length;
+    errno = 0;
+    length = getline(&r->line, &r->capacity, r->file);
+    if (length < 0) {
+        if (feof(r->file) && !ferror(r->file)) return 0;
+        say("%s:%lld: cannot read on: %s", r->name, (long long)r->number + 1, strerror(errno));
+        return -1;
+    }
+    r->number++;
+    if (r->number == 1 && length >= 3 && !memcmp(r->line, "\xEF\xBB\xBF", 3))     /* a byte order mark is no text */
+        memmove(r->line, r->line + 3, (size_t)(length -= 3) + 1);
+    if (length > 0 && r->line[length - 1] == '\n') r->line[--length] = 0;
+    if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
+    r->length = (size_t)length;
+    r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : NULL;
+    return 1;
+}
+
+/* "2,3": source in the second column, target in the third. */
+static int read_columns(struct pair_reader *p, const char *columns)
+{
+    char end;
+    p->column[0] = 1;
+    p->column[1] = 2;
+    p->exactly_two = columns == NULL;
+    if (!columns || (sscanf(columns, "%d,%d%c", &p->column[0], &p->column[1], &end) == 2 &&
+                     p->column[0] > 0 && p->column[1] > 0 && p->column[0] != p->column[1])) return DONE;
+    say("--columns takes the numbers of two columns, as in 1,2; got '%s'", columns);
+    return USAGE;
+}
+
+/* Two names of one stream, of which each side would get a part of the lines. */
+static int same_stream(FILE *a, FILE *b)
+{
+    struct stat x, y;
+    if (a == b) return 1;
+    if (fstat(fileno(a), &x) || fstat(fileno(b), &y)) return 0;
+    return !S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
+}
+
+int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns)
+{
+    int status;
+    memset(p, 0, sizeof *p);
+    p->tsv = tsv != NULL;
+    p->at = &p->side[0];
+    if (columns && !tsv) { say("--columns is for pairs in one file"); return USAGE; }
+    if ((status = read_columns(p, columns)) || (status = open_reader(&p->side[0], tsv ? tsv : source)) || tsv) return status;
+    if ((status = open_reader(&p->side[1], target))) return status;
+    if (!same_stream(p->side[0].file, p->side[1].file)) return DONE;
+    say("source and target cannot both be %s; use --tsv", p->side[0].name);
+    return USAGE;
+}
+
+void close_pairs(struct pair_reader *p)
+{
+    close_reader(&p->side[0]);
+    close_reader(&p->side[1]);
+}
+
+/* Cuts the line at its tabs. */
+static int next_tsv_pair(struct pair_reader *p)
+{
+    struct reader *r = &p->side[0];
+    int got = next_line(r), column = 1;
+    char *at, *tab;
+    p->source = p->target = NULL;
+    p->fault = NULL;
+    if (got < 1) { p->source = p->target = ""; return got; }
+    for (at = r->line; at; at = tab, column++) {
+        if ((tab = strchr(at, '\t'))) *tab++ = 0;
+        if (column == p->column[0]) p->source = at;
+        if (column == p->column[1]) p->target = at;
+    }
+    if (r->fault) p->fault = r->fault;
+    else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
+    else if (p->exactly_two && column > 3) p->fault = "more than one tab; --columns chooses two columns";
+    else if (!p->source || !p->target) p->fault = "fewer columns than --columns asks for";
+    if (p->fault) p->source = p->target = "";
+    return 1;
+}
+
+/* Two files that do not end together are an error that names both lengths. */
+int next_pair(struct pair_reader *p)
+{
+    struct reader *a = &p->side[0], *b = &p->side[1];
+    int got_a, got_b;
+    if (p->tsv) return next_tsv_pair(p);
+    got_a = next_line(a);
+    got_b = got_a < 0 ? -1 : next_line(b);
+    if (got_a == 1 && got_b == 1) {
+        p->source = a->line;
+        p->target = b->line;
+        p->fault = a->fault ? a->fault : b->fault;
+        p->at = !a->fault && b->fault ? b : a;
+        return 1;
+    }
+    if (got_a == 0 && got_b == 0 && !p->unpaired) return 0;
+    if (p->keep_unpaired && got_a >= 0 && got_b >= 0 && (got_a || got_b)) {
+        p->unpaired = 1;
+        p->at = got_a ? a : b;
+        p->source = p->target = "";
+        p->fault = "the other file has no such line";
+        return 1;
+    }
+    while (got_a > 0) got_a = next_line(a);
+    while (got_b > 0) got_b = next_line(b);
+    if (got_a == 0 && got_b == 0)
+        say("%s has %lld lines, but %s has %lld: line n of one must belong to line n of the other",
+            a->name, (long long)a->number, b->name, (long long)b->number);
+    return -1;
+}
+
+int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv)
+{
+    if (tsv ? !source && !target : source && target) return DONE;
+    say("give --%ssource FILE and --%starget FILE, or --%stsv FILE alone", prefix, prefix, prefix);
+    return USAGE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>sequences
+// -----------------------------------------------------------------------------------------------
+
+void free_side(struct side *side)
+{
+    free(side->ids);
+    free(side->lengths);
+    memset(side, 0, sizeof *side);
+}
+
+void clear_side(struct side *side) { side->used = side->count = 0; }
+
+trf_sequences sequences_of(const struct side *side)
+{
+    trf_sequences all;
+    all.ids = side->ids;
+    all.lengths = side->lengths;
+    all.count = (int32_t)side->count;
+    return all;
+}
+
+int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300])
+{
+    trf_error err;
+    trf_status status;
+    *n = 0;
+    side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)limit, sizeof *side->ids);
+    side->lengths = grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    status = trf_vocab_encode(vocab, text, side->ids + side->used, limit, n, &err);
+    if (status == TRF_E_LIMIT) { snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit); return FAILED; }
+    if (status) { *n = 0; snprintf(why, 300, "%s", err.message); return FAILED; }
+    side->used += (size_t)*n;
+    side->lengths[side->count++] = *n;
+    return DONE;
+}
+
+void drop_last(struct side *side)
+{
+    side->used -= (size_t)side->lengths[--side->count];
+}
+
+const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity)
+{
+    trf_error err;
+    size_t bytes = 0;
+    char *c;
+    *text = grow(*text, capacity, 256, 1);
+    while (trf_vocab_decode(vocab, ids, n, *text, *capacity, &bytes, &err)) {
+        if (err.status != TRF_E_LIMIT || bytes < *capacity) { say_error("answer", &err); return NULL; }
+        *text = grow(*text, capacity, bytes + 1, 1);
+    }
+    for (c = *text; *c; c++) if (*c == '\n' || *c == '\r') *c = ' ';
+    return *text;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>results
+// -----------------------------------------------------------------------------------------------
+
+/* The folder of a path as the system knows it, and the rest of the path. */
+static const char *folder_of(const char *path, struct stat *folder)
+{
+    char text[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(text, sizeof text, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    return stat(text, folder) ? NULL : slash ? slash + 1 : path;
+}
+
+int same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    const char *name_a, *name_b;
+    if (!a || !b) return 0;
+    if (!strcmp(a, b)) return 1;
+    if (!stat(a, &x) && !stat(b, &y)) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    name_a = folder_of(a, &x);
+    name_b = folder_of(b, &y);
+    return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Whether a standard stream reads or writes the regular file at path. */
+static int is_stream(const char *path, int fd)
+{
+    struct stat file, stream;
+    return path && !stat(path, &file) && !fstat(fd, &stream) && S_ISREG(stream.st_mode) &&
+           file.st_dev == stream.st_dev && file.st_ino == stream.st_ino;
+}
+
+/* A file that is written must be none that the command reads. */
+int check_written(const struct settings *s, const char *option, const char *path)
+{
+    const struct { const char *option, *path; } read[] = {
+        {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"valid-source", s->valid_source},
+        {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv}, {"input", s->input}, {"model", s->model},
+        {"prefixes", s->prefixes}, {"sentencepiece", s->sentencepiece},
+        {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece}
+    };
+    size_t i;
+    if (!path) return DONE;
+    for (i = 0; i < sizeof read / sizeof *read; i++)
+        if (path != read[i].path && same_file(path, read[i].path)) {
+            say("--%s '%s' is the file that --%s reads", option, path, read[i].option);
+            return FAILED;
+        }
+    if (is_stream(path, STDIN_FILENO)) {
+        say("--%s '%s' is the file that standard input reads", option, path);
+        return FAILED;
+    }
+    return DONE;
+}
+
+int check_writable(const char *path)
+{
+    struct stat folder, there;
+    char *name = format_text("%.*s", strrchr(path, '/') ? (int)(strrchr(path, '/') - path) + 1 : 1,
+                             strrchr(path, '/') ? path : ".");
+    int fine = 0;
+    if (!*path) errno = ENOENT;
+    else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
+    else if (!stat(path, &there) && !S_ISREG(there.st_mode)) errno = EEXIST;    /* a device is not to be replaced */
+    else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
+    else fine = !access(name, W_OK | X_OK);
+    if (!fine) say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file" : strerror(errno));
+    free(name);
+    return fine ? DONE : FAILED;
+}
+
+/* What is read must not grow by what is written: `trf translate --input s >>s` would never end. */
+static int check_standard_output(const struct settings *s)
+{
+    const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes};
+    struct stat in, out;
+    size_t i;
+    for (i = 0; i < sizeof read / sizeof *read; i++)
+        if (is_stream(read[i], STDOUT_FILENO)) { say("standard output is '%s', which is read", read[i]); return FAILED; }
+    if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
+        in.st_ino == out.st_ino) {
+        say("standard output is the file that standard input reads");
+        return FAILED;
+    }
+    return DONE;
+}
+
+FILE *open_output(const struct settings *s)
+{
+    FILE *file;
+    if (!s->output || !strcmp(s->output, "-")) return check_standard_output(s) ? NULL : stdout;
+    if (check_written(s, "output", s->output)) return NULL;
+    file = fopen(s->output, "w");
+    if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
+    return file;
+}
+
+/* A reader who has gone (`| head`) needs no message. */
+static void say_unwritten(const char *path)
+{
+    if (errno != EPIPE)
+        say("cannot write %s: %s", path && strcmp(path, "-") ? path : "standard output",
+            errno ? strerror(errno) : "an earlier write failed");
+}
+
+int check_output(FILE *file, const char *path)
+{
+    int broken = ferror(file);
+    errno = 0;
+    if (!fflush(file) && !broken) return DONE;
+    say_unwritten(path);
+    return FAILED;
+}
+
+int close_output(FILE *file, const char *path)
+{
+    int status = check_output(file, path);
+    errno = 0;
+    if (file != stdout && fclose(file) && !status) {
+        say_unwritten(path);
+        status = FAILED;
+    }
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>models
+// -----------------------------------------------------------------------------------------------
+
+trf_load_options load_options(const struct settings *s)
+{
+    trf_load_options load = trf_load_defaults();
+    load.device = s->device;
+    load.hooks.log = log_warning;
+    return load;
+}
+
+int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
+{
+    trf_load_options load = load_options(s);
+    trf_error err;
+    if (!s->model) { say("give --model FILE"); return USAGE; }
+    if (trf_model_load(model, s->model, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    *source = trf_model_source_vocab(*model);
+    *target = trf_model_target_vocab(*model);
+    if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
+    if (*source && *target) return DONE;
+    say("%s: holds no vocabularies, so it cannot work with text", s->model);
+    return FAILED;
+}
+
+int32_t source_limit(const trf_config *config)
+{
+    return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
+}
+
+/* One stored training option into its field; choices are stored as numbers, which the library checks. */
+static int set_stored(const struct row *row, struct settings *s, const char *value)
+{
+    int32_t number = (int32_t)strtol(value, NULL, 10);
+    if (row->kind != CHOICE && row->kind != SWITCH) return set_value(row, s, value);
+    memcpy((char *)s + row->offset, &number, sizeof number);
+    return DONE;
+}
+
+int stored_training(struct settings *s, trf_file *file, const char *path)
+{
+    const char *value;
+    char key[96], *c;
+    int i, status = DONE;
+    for (i = 0; i < n_rows && !status; i++) {
+        if (!row_within(&rows[i], AT(training), sizeof s->training)) continue;
+        snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
+        for (c = key; *c; c++) if (*c == '-') *c = '_';
+        value = trf_file_metadata(file, key);
+        if (!value) say("%s lacks %s", path, key);
+        status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
+    }
+    value = trf_file_metadata(file, "trf.train.seed");
+    if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);
+    value = trf_file_metadata(file, "trf.train.longest");
+    if (value) s->training.longest = (int32_t)strtol(value, NULL, 10);
+    return status;
+}

@@ -1,0 +1,282 @@
+// trf inspect: what is in a file.
+//
+// Tensors and texts of any safetensors file are shown through trf_file_*, the numbers a block at a time, so a file
+// larger than memory will do. Of a file made by transformer.h the settings are shown too, as the options that set
+// them.
+
+#include "trf.h"
+
+#include <math.h>
+
+struct statistics { double sum, squares, low, high; int64_t count, nonfinite; };
+
+static void add_number(struct statistics *s, double x)
+{
+    s->count++;
+    if (!isfinite(x)) { s->nonfinite++; return; }
+    s->sum += x;
+    s->squares += x * x;
+    if (x < s->low) s->low = x;
+    if (x > s->high) s->high = x;
+}
+
+/* Reads the numbers of one tensor; only floating-point ones have statistics. */
+static trf_status read_statistics(trf_file *file, int32_t index, int64_t count, struct statistics *s, trf_error *err)
+{
+    trf_real block[4096];
+    int64_t first, n, i;
+    memset(s, 0, sizeof *s);
+    s->low = HUGE_VAL;
+    s->high = -HUGE_VAL;
+    for (first = 0; first < count; first += n) {
+        trf_status status;
+        n = count - first < 4096 ? count - first : 4096;
+        status = trf_file_read(file, index, first, block, n, err);
+        if (status) return status == TRF_E_UNSUPPORTED ? TRF_OK : status;
+        for (i = 0; i < n; i++) add_number(s, (double)block[i]);
+    }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>tensors        one line, or one object, for each
+// -----------------------------------------------------------------------------------------------
+
+/* What has been printed so far. */
+struct report {
+    struct settings *s;
+    trf_file *file;
+    const char *path;
+    int64_t total, nonfinite;
+};
+
+static void print_tensor(const trf_file_entry *entry, const struct statistics *s, int64_t count)
+{
+    double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
+    int32_t k;
+    printf("  ");
+    print_clean(stdout, entry->name, 200);
+    printf("  %s  (", entry->dtype);
+    for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? ", " : "", (long long)entry->shape[k]);
+    printf(")  %lld", (long long)count);
+    if (n > 0) printf("  %.4g  %.4g  %.4g  %.4g", mean, sqrt(fmax(0, s->squares / n - mean * mean)), s->low, s->high);
+    if (s->nonfinite) printf("  %lld NOT FINITE", (long long)s->nonfinite);
+    putchar('\n');
+}
+
+static void print_number_field(const char *name, double x)
+{
+    printf(",\"%s\":", name);
+    print_json_number(stdout, x);
+}
+
+static void print_tensor_object(const trf_file_entry *entry, const struct statistics *s, int64_t count)
+{
+    double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
+    int32_t k;
+    printf("{\"name\":");
+    print_json_text(stdout, entry->name, strlen(entry->name));
+    printf(",\"type\":\"%s\",\"shape\":[", entry->dtype);
+    for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? "," : "", (long long)entry->shape[k]);
+    printf("],\"numbers\":%lld", (long long)count);
+    if (n > 0) {
+        print_number_field("mean", mean);
+        print_number_field("deviation", sqrt(fmax(0, s->squares / n - mean * mean)));
+        print_number_field("smallest", s->low);
+        print_number_field("largest", s->high);
+    }
+    printf(",\"not_finite\":%lld}", (long long)s->nonfinite);
+}
+
+static int print_tensors(struct report *r)
+{
+    struct statistics statistics;
+    trf_error err;
+    int32_t i, k, n = trf_file_count(r->file);
+    printf(r->s->json ? ",\"tensors\":[" : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
+    for (i = 0; i < n; i++) {
+        trf_file_entry entry = trf_file_at(r->file, i);
+        int64_t count = 1;
+        for (k = 0; k < entry.rank; k++) count *= entry.shape[k];
+        if (read_statistics(r->file, i, count, &statistics, &err)) { say_error(r->path, &err); return FAILED; }
+        if (r->s->json && i) putchar(',');
+        (r->s->json ? print_tensor_object : print_tensor)(&entry, &statistics, count);
+        r->total += count;
+        r->nonfinite += statistics.nonfinite;
+    }
+    if (r->s->json) { printf("]"); return DONE; }
+    printf("total: %d tensors, %lld numbers", (int)n, (long long)r->total);
+    if (r->nonfinite) printf(", %lld of them not finite", (long long)r->nonfinite);
+    putchar('\n');
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>parts          where the weights of a model are
+// -----------------------------------------------------------------------------------------------
+
+enum { N_PARTS = 10 };
+
+static const char *const part_names[N_PARTS] = {
+    "embeddings", "encoder self-attention", "encoder feed-forward", "encoder norms", "decoder self-attention",
+    "decoder cross-attention", "decoder feed-forward", "decoder norms", "output projection", "other"
+};
+
+/* By its name, which is that of nn.Transformer. */
+static int part_of(const char *name)
+{
+    int decoder = !strncmp(name, "decoder.", 8);
+    if (!decoder && strncmp(name, "encoder.", 8))
+        return strstr(name, "embed") || strstr(name, "pos") ? 0 : !strncmp(name, "generator", 9) ? 8 : 9;
+    if (strstr(name, ".self_attn.")) return decoder ? 4 : 1;
+    if (strstr(name, ".multihead_attn.")) return 5;
+    if (strstr(name, ".linear")) return decoder ? 6 : 2;
+    return strstr(name, "norm") ? decoder ? 7 : 3 : 9;
+}
+
+static void print_parts(const trf_model *model, int json)
+{
+    int64_t weights[N_PARTS] = {0};
+    int32_t i;
+    int part, first = 1;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor p = trf_parameter(model, i);
+        weights[part_of(p.name)] += trf_tensor_count(&p);
+    }
+    if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)trf_parameter_total(model));
+    else printf("weights: %lld in %d parameters\n", (long long)trf_parameter_total(model), (int)trf_parameter_count(model));
+    for (part = 0; part < N_PARTS; part++) {
+        if (!weights[part]) continue;
+        if (json) printf("%s\"%s\":%lld", first ? "" : ",", part_names[part], (long long)weights[part]);
+        else printf("  %-24s %12lld  %5.1f %%\n", part_names[part], (long long)weights[part],
+                    100.0 * (double)weights[part] / (double)trf_parameter_total(model));
+        first = 0;
+    }
+    if (json) putchar('}');
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>ours           a model or a checkpoint: settings as options, vocabularies
+// -----------------------------------------------------------------------------------------------
+
+static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
+{
+    const char *const kinds[] = {"words", "characters", "subwords"};
+    int32_t id;
+    if (!vocab) {
+        if (!json) printf("%s vocabulary: none in the file\n", side);
+        return;
+    }
+    if (json) printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"first\":[", side, kinds[trf_vocab_kind(vocab)],
+                     (int)trf_vocab_size(vocab));
+    else printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab), kinds[trf_vocab_kind(vocab)]);
+    for (id = 4; id < trf_vocab_size(vocab) && id < 12; id++) {
+        const char *token = trf_vocab_token(vocab, id);
+        fputs(json ? id > 4 ? "," : "" : " ", stdout);
+        if (json) print_json_text(stdout, token, strlen(token)); else print_clean(stdout, token, 40);
+    }
+    printf(json ? "]}" : "%s\n", trf_vocab_size(vocab) > 12 ? " ..." : "");
+}
+
+static void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes)
+{
+    char value[64];
+    int i, first = 1;
+    if (!s->json) { print_options(stdout, s, member, bytes); return; }
+    printf(",\"%s\":{", title);
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes)) continue;
+        value_text(&rows[i], s, value, sizeof value);
+        printf("%s\"%s\":\"%s\"", first ? "" : ",", rows[i].name, value);
+        first = 0;
+    }
+    putchar('}');
+}
+
+static int print_ours(struct report *r, int checkpoint)
+{
+    static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
+    struct settings *s = r->s;
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    load.allow_nonfinite = 1;
+    if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    s->config = *trf_model_config(model);
+    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,\"unk\":%d,\"seed\":%llu"
+                   : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
+           kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
+           (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
+    print_settings(s, "config", AT(config), sizeof s->config);
+    print_vocabulary("source", trf_model_source_vocab(model), s->json);
+    print_vocabulary("target", trf_model_target_vocab(model), s->json);
+    print_parts(model, s->json);
+    trf_model_destroy(model);
+    if (!checkpoint) return DONE;
+    if (stored_training(s, r->file, r->path)) return FAILED;
+    printf(s->json ? ",\"updates\":%s" : "training: %s updates so far\n", trf_file_metadata(r->file, "trf.step"));
+    print_settings(s, "training", AT(training), sizeof s->training);
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>inspect        the command
+// -----------------------------------------------------------------------------------------------
+
+static void print_metadata(const struct report *r, int ours)
+{
+    const char *key, *value;
+    int32_t i;
+    int first = 1;
+    if (r->s->json) printf(",\"metadata\":{");
+    for (i = 0; i < trf_file_metadata_count(r->file); i++) {
+        trf_file_metadata_at(r->file, i, &key, &value);
+        if (ours && !strncmp(key, "trf.", 4)) continue;         /* shown below, by its meaning */
+        if (r->s->json) {
+            if (!first) putchar(',');
+            print_json_text(stdout, key, strlen(key));
+            putchar(':');
+            print_json_text(stdout, value, strlen(value));
+        } else {
+            printf("metadata: ");
+            print_clean(stdout, key, 60);
+            printf(": ");
+            print_clean(stdout, value, 60);
+            putchar('\n');
+        }
+        first = 0;
+    }
+    if (r->s->json) putchar('}');
+}
+
+int command_inspect(struct settings *s, int argc, char **argv)
+{
+    trf_load_options load = load_options(s);
+    struct report r;
+    trf_error err;
+    const char *content;
+    int status, checkpoint;
+    if (argc != 1) { say("give one file"); return USAGE; }
+    memset(&r, 0, sizeof r);
+    r.s = s;
+    r.path = argv[0];
+    load.allow_nonfinite = 1;
+    if (trf_file_open(&r.file, r.path, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    content = trf_file_metadata(r.file, "trf.content");
+    checkpoint = content && !strcmp(content, "checkpoint");
+    if (s->json) {
+        printf("{\"file\":");
+        print_json_text(stdout, r.path, strlen(r.path));
+        printf(",\"content\":\"%s\"", checkpoint ? "checkpoint" : content ? "model" : "safetensors");
+    } else {
+        printf("file: ");
+        print_clean(stdout, r.path, 1000);
+        printf(", %s\n", checkpoint ? "a checkpoint of transformer.h" : content ? "a model of transformer.h" : "safetensors");
+    }
+    print_metadata(&r, content != NULL);
+    status = print_tensors(&r);
+    if (!status && content) status = print_ours(&r, checkpoint);
+    if (s->json) puts("}");
+    trf_file_close(r.file);
+    return close_output(stdout, NULL) ? FAILED : status;
+}

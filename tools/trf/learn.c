@@ -1,0 +1,549 @@
+// trf train: updates, validations, checkpoints, and ending well.
+//
+// The model file holds the best validated model from the first validation on. SIGINT, SIGTERM and SIGHUP only set a
+// flag: the update that runs is finished (a validation is left), a checkpoint is written, and the exit status is
+// 128 + the signal. A second one of the same kind ends the program at once.
+
+#include "train.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>signals        a handler may do next to nothing: it sets a flag, and writes a line that stands ready
+// -----------------------------------------------------------------------------------------------
+
+static volatile sig_atomic_t stopped_by, notice, validating;
+static char notices[2][160];    /* one stands ready while the other is written */
+
+int stopped(void) { return (int)stopped_by; }
+
+static void stop_soon(int signal_number)
+{
+    const char *text = notices[notice];
+    int kept = errno;
+    stopped_by = signal_number;
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* nobody is there to hear it */
+    errno = kept;
+}
+
+static void prepare_notice(const char *doing, int64_t update, int keeps)
+{
+    int other = !notice;
+    snprintf(notices[other], sizeof notices[other], "%s%s: %s %lld, then %s; again: stop at once\n",
+             isatty(STDERR_FILENO) ? "\n" : "", program, doing, (long long)update, keeps ? "saving" : "ending");
+    notice = other;
+}
+
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action, inherited;
+    size_t i;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = stop_soon;
+    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
+    for (i = 0; i < sizeof signals / sizeof *signals; i++)      /* one that the parent ignores stays ignored */
+        if (!sigaction(signals[i], NULL, &inherited) && inherited.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+}
+
+/* The library asks this at every layer and token: only a validation is left in the middle. */
+static int leave_validation(void *user)
+{
+    (void)user;
+    return validating && stopped_by;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>average        --ema: e += share * (w - e) after every update (Polyak and Juditsky 1992)
+//
+// At first the share is larger, 9 / (10 + update), so that the first weights, which are random, are forgotten soon.
+// To validate and to save, the average stands in for the weights, which then come back to the bit.
+// -----------------------------------------------------------------------------------------------
+
+static int copy_weights(struct training *t, trf_real *all, int into_model)
+{
+    trf_error err;
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(t->model); i++) {
+        trf_tensor w = trf_trainer_parameter(t->trainer, i);
+        int64_t n = trf_tensor_count(&w);
+        if (into_model ? trf_tensor_write(&w, all, n, &err) : trf_tensor_read(&w, all, n, &err)) {
+            say_error("weights", &err);
+            return FAILED;
+        }
+        all += n;
+    }
+    return DONE;
+}
+
+int make_average_room(struct training *t)
+{
+    size_t n = (size_t)trf_parameter_total(t->model);
+    if (t->s->ema <= 0 && t->s->average <= 1) return DONE;
+    t->ema = malloc(n * sizeof *t->ema);
+    t->raw = malloc(n * sizeof *t->raw);
+    if (!t->ema || !t->raw) { say("out of memory: %zu weights to average", n); return FAILED; }
+    return copy_weights(t, t->ema, 0);
+}
+
+static int add_to_average(struct training *t, int64_t update)
+{
+    trf_real share = (trf_real)fmax(t->s->ema, 9.0 / (10.0 + (double)update));
+    int64_t n = trf_parameter_total(t->model), i;
+    if (t->s->ema <= 0) return DONE;
+    if (copy_weights(t, t->raw, 0)) return FAILED;
+    for (i = 0; i < n; i++) t->ema[i] += share * (t->raw[i] - t->ema[i]);
+    return DONE;
+}
+
+static int average_stands_in(struct training *t)
+{
+    if (t->s->ema <= 0) return DONE;
+    return copy_weights(t, t->raw, 0) || copy_weights(t, t->ema, 1) ? FAILED : DONE;
+}
+
+static int weights_come_back(struct training *t) { return t->s->ema > 0 ? copy_weights(t, t->raw, 1) : DONE; }
+
+// -----------------------------------------------------------------------------------------------
+// >>state          what a checkpoint knows besides the library's: options, the best so far, what is kept
+//
+// It stands in the metadata of the checkpoint's model. The average is a model file beside the checkpoint, of the same
+// update: written before it, and older ones are removed after it, so that whatever happens one pair is whole.
+// -----------------------------------------------------------------------------------------------
+
+static char *kept_path(const struct training *t, int64_t update)
+{
+    return format_text("%s.update-%lld", t->s->model, (long long)update);
+}
+
+static char *average_path(const struct training *t, int64_t update)
+{
+    return format_text("%s.average-%lld", t->checkpoint, (long long)update);
+}
+
+static int save_model(struct training *t, const char *path)
+{
+    trf_error err;
+    if (!trf_model_save(t->model, path, &err)) return DONE;
+    say_error(NULL, &err);
+    return FAILED;
+}
+
+/* Removes every average beside the checkpoint but that of one update. */
+static void remove_averages(struct training *t, int64_t but)
+{
+    char *pattern = format_text("%s.average-*", t->checkpoint), *keep = average_path(t, but);
+    glob_t found;
+    size_t i;
+    if (!glob(pattern, 0, NULL, &found)) {
+        for (i = 0; i < found.gl_pathc; i++) if (strcmp(found.gl_pathv[i], keep)) unlink(found.gl_pathv[i]);
+        globfree(&found);
+    }
+    free(pattern);
+    free(keep);
+}
+
+static int note(struct training *t, const char *key, const char *value)
+{
+    trf_error err;
+    if (!trf_model_set_metadata(t->model, key, value, &err)) return DONE;
+    say_error("metadata", &err);
+    return FAILED;
+}
+
+/* Whether an option is stored by us: not a file, and nowhere in the library's own metadata. */
+static int is_stored(const struct training *t, int i)
+{
+    const struct row *row = &rows[i];
+    return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS &&
+           row->kind != FLAG && !row_within(row, AT(config), sizeof t->s->config) &&
+           !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device) &&
+           row->offset != AT(threads);
+}
+
+/* Puts the state into the metadata of the model, or takes it out again. */
+static int note_state(struct training *t, int there)
+{
+    const struct state *state = &t->state;
+    char key[96], value[96], *kept = format_text("%s", "");
+    size_t i;
+    int k, status = DONE;
+    for (k = 0; k < n_rows && !status; k++) {
+        if (!is_stored(t, k)) continue;
+        snprintf(key, sizeof key, "option.%s", rows[k].name);
+        value_text(&rows[k], t->s, value, sizeof value);
+        status = note(t, key, there && *value && strcmp(value, "no limit") ? value : NULL);
+    }
+    for (i = 0; i < state->n_kept; i++) {
+        char *longer = format_text("%s%s%lld:%.17g", kept, i ? " " : "", (long long)state->kept[i].update,
+                                   state->kept[i].score);
+        free(kept);
+        kept = longer;
+    }
+    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated, (long long)state->best_update,
+             state->best, state->best_loss, (int)state->without_gain);
+    if (!status) status = note(t, "training.validation", there ? value : NULL);
+    snprintf(value, sizeof value, "%.3f", state->seconds);
+    if (!status && isfinite(t->s->minutes)) status = note(t, "training.seconds", there ? value : NULL);
+    if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
+    free(kept);
+    return status;
+}
+
+static int save_checkpoint(struct training *t, double seconds)
+{
+    double before = t->state.seconds;
+    int64_t update = trf_trainer_step(t->trainer);
+    trf_error err;
+    int status = DONE;
+    if (!t->checkpoint) return DONE;
+    if (t->s->ema > 0) {
+        char *path = average_path(t, update);
+        status = average_stands_in(t);
+        if (!status) status = save_model(t, path);
+        if (weights_come_back(t)) status = FAILED;
+        free(path);
+    }
+    if (status) return status;
+    t->state.seconds += seconds;
+    status = note_state(t, 1);
+    t->state.seconds = before;
+    if (!status && trf_checkpoint_save(t->trainer, t->corpus, t->checkpoint, &err)) {
+        say_error(NULL, &err);
+        status = FAILED;
+    }
+    if (note_state(t, 0)) status = FAILED;
+    if (!status) remove_averages(t, update);
+    return status;
+}
+
+/* Options of the checkpoint that this command line does not give; of those that say when to end, all or none. */
+static int restore_options(struct training *t)
+{
+    static const char *const ends[] = {"updates", "epochs", "minutes", "patience"};
+    char key[96];
+    const char *value;
+    size_t e;
+    int i, end_given = 0;
+    for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
+    for (i = 0; i < n_rows; i++) {
+        int is_end = 0;
+        if (!is_stored(t, i) || t->s->given[i]) continue;
+        for (e = 0; e < 4; e++) is_end |= !strcmp(rows[i].name, ends[e]);
+        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        if ((is_end && end_given) || !(value = trf_model_metadata(t->model, key))) continue;
+        if (set_value(&rows[i], t->s, value)) return FAILED;
+    }
+    return DONE;
+}
+
+static void restore_kept(struct state *state, const char *text)
+{
+    long long update;
+    double score;
+    int n;
+    for (; text && sscanf(text, "%lld:%lf%n", &update, &score, &n) == 2; text += n) {
+        state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
+        state->kept[state->n_kept].update = update;
+        state->kept[state->n_kept++].score = score;
+    }
+}
+
+int restore_state(struct training *t)
+{
+    struct state *state = &t->state;
+    const char *text = trf_model_metadata(t->model, "training.validation");
+    long long validated, best_update;
+    int gain;
+    if (text && sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
+        state->validated = validated;
+        state->best_update = best_update;
+        state->without_gain = gain;
+    }
+    if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
+    restore_kept(state, trf_model_metadata(t->model, "training.kept"));
+    return restore_options(t) || note_state(t, 0) ? FAILED : DONE;
+}
+
+/* All weights of a model that is like ours, one after another. */
+static int read_weights(const trf_model *model, trf_real *to)
+{
+    trf_error err;
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        int64_t n = trf_tensor_count(&w);
+        if (trf_tensor_read(&w, to, n, &err)) { say_error("weights", &err); return FAILED; }
+        to += n;
+    }
+    return DONE;
+}
+
+/* The average as it was at the checkpoint's update. */
+int restore_average(struct training *t)
+{
+    trf_load_options load = load_options(t->s);
+    trf_model *model = NULL;
+    trf_error err;
+    char *path = average_path(t, trf_trainer_step(t->trainer));
+    int status = DONE;
+    if (t->s->ema > 0) {
+        if (trf_model_load(&model, path, &load, &err)) { say_error(NULL, &err); status = FAILED; }
+        else if (trf_parameter_total(model) != trf_parameter_total(t->model)) { say("%s is of another model", path); status = FAILED; }
+        else status = read_weights(model, t->ema);
+        trf_model_destroy(model);
+    }
+    if (!status && t->checkpoint) remove_averages(t, trf_trainer_step(t->trainer));
+    free(path);
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>kept           models of past validations, for --keep and --average
+// -----------------------------------------------------------------------------------------------
+
+/* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
+static int among_last(const struct state *state, size_t i, int32_t n) { return state->n_kept - i <= (size_t)n; }
+
+static int among_best(const struct training *t, size_t i, int32_t n)
+{
+    const struct state *state = &t->state;
+    size_t j;
+    int32_t ahead = 0;
+    for (j = 0; j < state->n_kept; j++)
+        ahead += better(metric_of(t), state->kept[j].score, state->kept[i].score) ||
+                 (j < i && !better(metric_of(t), state->kept[i].score, state->kept[j].score));
+    return ahead < n;
+}
+
+static int averaged(const struct training *t, size_t i)
+{
+    if (t->s->average <= 1) return 0;
+    return t->s->average_of == 0 && t->valid[0].count ? among_best(t, i, t->s->average) : among_last(&t->state, i, t->s->average);
+}
+
+/* Removes the files that nothing needs any more. */
+static void remove_unneeded(struct training *t, int average_needed)
+{
+    struct state *state = &t->state;
+    char *needed = calloc(state->n_kept + 1, 1);
+    size_t i, n = 0;
+    if (!needed) return;
+    for (i = 0; i < state->n_kept; i++)
+        needed[i] = (char)(among_last(state, i, t->s->keep) || (average_needed && averaged(t, i)));
+    for (i = 0; i < state->n_kept; i++) {
+        char *path = kept_path(t, state->kept[i].update);
+        if (needed[i]) state->kept[n++] = state->kept[i];
+        else unlink(path);
+        free(path);
+    }
+    state->n_kept = n;
+    free(needed);
+}
+
+static int keep_model(struct training *t, int64_t update, double score)
+{
+    struct state *state = &t->state;
+    char *path;
+    int status;
+    if (t->s->keep == 0 && t->s->average <= 1) return DONE;
+    path = kept_path(t, update);
+    status = save_model(t, path);
+    free(path);
+    if (status) return status;
+    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* made again after a kill */
+    state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
+    state->kept[state->n_kept].update = update;
+    state->kept[state->n_kept++].score = score;
+    remove_unneeded(t, 1);
+    return DONE;
+}
+
+/* The mean of the kept models becomes the model's weights. The average of --ema has no part in what follows. */
+static int become_mean(struct training *t, int *count)
+{
+    trf_load_options load = load_options(t->s);
+    trf_model **models = calloc(t->state.n_kept, sizeof *models);
+    trf_error err;
+    size_t i;
+    int status = models ? DONE : FAILED, k;
+    *count = 0;
+    for (i = 0; i < t->state.n_kept && !status; i++) {
+        char *path = kept_path(t, t->state.kept[i].update);
+        if (averaged(t, i)) status = trf_model_load(&models[*count], path, &load, &err) ? FAILED : (++*count, DONE);
+        free(path);
+    }
+    if (!status && trf_model_average(models[0], models, *count, &err)) status = FAILED;
+    if (status) say_error("mean", &err);
+    else status = read_weights(models[0], t->ema) || copy_weights(t, t->ema, 1) ? FAILED : DONE;
+    for (k = 0; models && k < *count; k++) trf_model_destroy(models[k]);
+    free(models);
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>loop           updates until one of the ends
+// -----------------------------------------------------------------------------------------------
+
+/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
+static trf_status one_update(struct training *t, struct progress *p, trf_step_report *report, trf_error *err)
+{
+    trf_batch batch;
+    trf_status status;
+    int32_t i;
+    for (i = 0; i < t->s->accumulate; i++) {
+        status = trf_corpus_next(t->corpus, &batch, err);
+        if (status == TRF_E_END && i > 0) break;
+        if (status) return status;
+        if ((status = trf_forward_backward(t->trainer, &batch, report, err))) return status;
+        p->passes += (double)batch.target.count / (double)trf_corpus_size(t->corpus);
+    }
+    return trf_optimizer_step(t->trainer, report, err);
+}
+
+/* Validates what stands in the model now, and keeps it. A signal leaves it undone: going on begins with it. */
+static int validate_and_keep(struct training *t, int64_t update)
+{
+    struct state *state = &t->state;
+    struct validation v;
+    int status = DONE, gain, is_best;
+    memset(&v, 0, sizeof v);
+    prepare_notice("leaving the validation of update", update, t->checkpoint != NULL);
+    validating = 1;
+    if (t->valid[0].count) status = validate(t, &v);
+    validating = 0;
+    if (status || v.cancelled) return status;
+    if (t->valid[0].count == 0) {
+        state->validated = update;
+        return keep_model(t, update, 0);
+    }
+    gain = state->best_update == 0 || better(metric_of(t), v.score, state->best);
+    is_best = gain || (v.score == state->best && v.loss < state->best_loss);
+    show_validation(t, update, &v, is_best);
+    if (keep_model(t, update, v.score) || (is_best && save_model(t, t->s->model))) return FAILED;
+    state->validated = update;
+    state->without_gain = gain ? 0 : state->without_gain + 1;
+    if (!is_best) return DONE;
+    state->best = v.score;
+    state->best_loss = v.loss;
+    state->best_update = update;
+    return DONE;
+}
+
+static int validate_now(struct training *t, int64_t update)
+{
+    int status = average_stands_in(t);
+    if (!status) status = validate_and_keep(t, update);
+    return weights_come_back(t) ? FAILED : status;
+}
+
+/* Why training is over before the next update, or NULL. */
+static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
+{
+    const struct settings *s = t->s;
+    if (step >= s->updates) return "updates";
+    if (s->patience && t->state.without_gain >= s->patience) return "patience";
+    if (t->state.seconds + now() - p->began >= s->minutes * 60) return "minutes";
+    return NULL;
+}
+
+/* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
+   counts is the last one. */
+static int train_on(struct training *t, struct progress *p, const char **why)
+{
+    struct settings *s = t->s;
+    trf_step_report report;
+    trf_error err;
+    trf_status status = TRF_OK;
+    int64_t step = trf_trainer_step(t->trainer), epoch;
+    for (;;) {
+        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && validate_now(t, step)) return FAILED;
+        if (stopped() || (*why = is_over(t, p, step))) break;
+        if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0) save_checkpoint(t, now() - p->began);
+        epoch = trf_corpus_epoch(t->corpus);    /* before the update: behind the last batch it is the next one */
+        prepare_notice("finishing update", step + 1, t->checkpoint != NULL);
+        status = one_update(t, p, &report, &err);
+        if (status == TRF_E_END) { *why = "epochs"; break; }
+        if (status) { say_error("training", &err); return FAILED; }
+        step = report.step;
+        if (report.skipped) say("update %lld was left out: %s is not finite", (long long)step, report.tensor);
+        if (add_to_average(t, step)) return FAILED;
+        count_update(p, &report);
+        show_progress(t, p, epoch, &report);
+    }
+    return !stopped() && step && t->state.validated != step ? validate_now(t, step) : DONE;
+}
+
+/* The model file: the best one is there already; a mean, or a model without validation, comes now. */
+static int write_result(struct training *t)
+{
+    struct validation v;
+    int count, status;
+    t->score = t->state.best;
+    if (t->s->average > 1 && t->state.n_kept) {
+        if (become_mean(t, &count)) return FAILED;
+        memset(&v, 0, sizeof v);
+        if (t->valid[0].count && validate(t, &v)) return FAILED;
+        if (t->valid[0].count) fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f\n", count,
+                                       v.loss, v.nll, metric_name(metric_of(t)), v.score, t->state.best);
+        t->score = v.score;
+        status = save_model(t, t->s->model);
+    } else if (t->valid[0].count == 0) {
+        status = average_stands_in(t);
+        if (!status) status = save_model(t, t->s->model);
+        if (weights_come_back(t)) status = FAILED;
+    } else return DONE;
+    return status;
+}
+
+static int end_well(struct training *t, struct progress *p, const char *why)
+{
+    static const char *const ends[][2] = {
+        {"updates", "--updates is reached"}, {"epochs", "--epochs are over"}, {"minutes", "--minutes are over"},
+        {"patience", "nothing better in --patience validations"}};
+    double seconds = now() - p->began;
+    size_t i;
+    int kept = save_checkpoint(t, seconds);
+    end_line();
+    if (p->updates && !p->applied) {
+        say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p->updates);
+        return FAILED;
+    }
+    if (write_result(t)) return FAILED;
+    remove_unneeded(t, 0);
+    for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
+    fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
+            (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9), ends[i][1]);
+    if (t->state.best_update && t->s->average <= 1)
+        fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)), t->state.best);
+    fprintf(stderr, "model in %s\n", t->s->model);
+    log_end(t, p, why);
+    return kept;
+}
+
+int learn(struct training *t)
+{
+    struct progress p;
+    const char *why = "";
+    int kept;
+    catch_signals();
+    log_start(t);
+    start_progress(&p, trf_corpus_epoch(t->corpus));
+    if (train_on(t, &p, &why)) return FAILED;
+    if (!stopped()) return end_well(t, &p, why);
+    kept = save_checkpoint(t, now() - p.began);
+    end_line();
+    log_end(t, &p, "signal");
+    if (kept) return FAILED;
+    say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
+        t->checkpoint ? t->checkpoint : "no checkpoint was wanted, nothing is kept",
+        t->checkpoint ? " is complete: the same command with --resume goes on" : "");
+    return SIGNALLED + stopped();
+}
+
+void watch_signals(struct settings *s) { s->training.hooks.cancel = leave_validation; }

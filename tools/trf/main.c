@@ -1,0 +1,138 @@
+// trf: the command line of transformer.h. Train, translate, score, evaluate, inspect.
+// SPDX-License-Identifier: MIT
+//
+// Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
+//     cc -O2 -march=native -fopenmp -I. tools/trf/*.c -o build/trf -lopenblas -lm
+//     c++ -O2 -c tools/trf/subwords.cc -o build/subwords.o
+//     cc -O2 -march=native -fopenmp -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf -lopenblas
+//         -lsentencepiece_train -lsentencepiece -lstdc++ -lm
+// Run:
+//     build/trf --help
+//
+// Lines of text go in, a model file comes out; a model file and lines go in, lines come out. Everything is done
+// through the public half of the header: what stands here is reading lines, options and messages.
+
+#define TRF_IMPLEMENTATION
+#include "trf.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define EXIT_TEXT \
+    "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
+    "2 a wrong command line"
+
+static const struct command commands[] = {
+    {TRAIN, "train", "learn from pairs of lines, write a model file", "trf train [options]",
+     "Learns to turn source lines into target lines and writes a model file, vocabularies inside.\n"
+     "Progress goes to standard error: update, mean loss of a target token since the last line,\n"
+     "learning rate, real tokens of both sides a second (there is no padding), time left.\n"
+     "What no option says follows from the data, and is told in the first lines. Pairs are held out\n"
+     "to see how good the model is; the best so far is in the model file from then on. Training ends\n"
+     "when it gets no better, unless --updates, --epochs or --minutes say when.\n"
+     "Lines that cannot be trained on are left out and reported.\n"
+     "SIGINT, SIGTERM and SIGHUP end training after the update that runs, with a checkpoint.\n"
+     "\n"
+     "    trf train --source train.de --target train.en --model de-en.safetensors\n"
+     "    trf train --tsv words.tsv --model say.safetensors --epochs 30\n"
+     "    trf train ... --resume                  the same command, going on from its checkpoint",
+     EXIT_TEXT "; 128 + N stopped by signal N, with a checkpoint.", command_train},
+    {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [options]",
+     "Translates each line. Line n of the output belongs to line n of the input, always:\n"
+     "a line without tokens gives an empty line; a line that is too long for the model or not UTF-8\n"
+     "gives an empty line, a message with its number, and exit status 1 at the end. With --n-best\n"
+     "such a line gives one answer without text, with score 0 (empty) or -inf (not translated); with\n"
+     "--json none. A checkpoint of a training that still runs will do as a model.\n"
+     "\n"
+     "    trf translate --model de-en.safetensors < new.de > new.en\n"
+     "    trf translate --model de-en.safetensors --input new.de --beam 5 --n-best 5",
+     EXIT_TEXT ".", command_translate},
+    {SCORE, "score", "log-probability of given translations",
+     "trf score --model FILE --source FILE --target FILE [options]",
+     "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
+     "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
+     "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
+     "tab and 0, a message with its number, and exit status 1.\n"
+     "\n"
+     "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
+     EXIT_TEXT ".", command_score},
+    {INSPECT, "inspect", "what is in a model, a checkpoint or another safetensors file", "trf inspect FILE [--json]",
+     "Shows metadata, and each tensor with its type, shape, number of elements, mean, standard\n"
+     "deviation, smallest and largest number. Of models and checkpoints of transformer.h also the\n"
+     "settings (as the options of trf train), the vocabularies and the number of weights.",
+     EXIT_TEXT ".", command_inspect},
+    {AVERAGE, "average", "the mean of several models", "trf average MODEL MODEL... --output FILE",
+     "Writes a model whose weights are the means of those of the given models or checkpoints, which\n"
+     "must come from one training: its last ones, or its best (trf train --keep).\n"
+     "\n"
+     "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors",
+     EXIT_TEXT ".", command_average},
+    {PLOT, "plot", "a picture of a training", "trf plot LOG [--output FILE]",
+     "Draws the log that trf train --log has written, with gnuplot: losses, metric, learning rate.",
+     EXIT_TEXT ".", command_plot},
+};
+
+enum { N_COMMANDS = (int)(sizeof commands / sizeof *commands) };
+
+static void print_overview(FILE *file)
+{
+    int i;
+    fprintf(file, "trf %s: trains and runs encoder-decoder transformers on lines of text\n\n", TRF_VERSION);
+    fprintf(file, "usage: trf COMMAND [options]\n\n");
+    for (i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fprintf(file, "\n  trf COMMAND --help   all options of a command, with their defaults\n"
+                  "  trf --help           this text\n"
+                  "  trf --version        version, and how this program was built\n");
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    static struct settings s;
+    static char name[32];
+    int status;
+    snprintf(name, sizeof name, "trf %s", command->name);
+    program = name;
+    set_defaults(&s);
+    status = parse_command_line(command, &s, argc, argv);
+    if (status == DONE) return close_output(stdout, NULL);
+    if (status > 0) return status;
+    if (optind < argc && !(command->bit & (EVAL | INSPECT | AVERAGE | PLOT))) {
+        say("'%s' is not an option; all options: %s --help", argv[optind], name);
+        return USAGE;
+    }
+    return command->run(&s, argc - optind, argv + optind);
+}
+
+/* A file that is opened must not get the number of a closed standard stream: messages would go into it. */
+static void open_standard_streams(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) { }
+    if (fd >= 0) close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
+    int i;
+    open_standard_streams();
+    signal(SIGPIPE, SIG_IGN);       /* a closed pipe is an error of writing, and so is a file that may not grow */
+    signal(SIGXFSZ, SIG_IGN);
+    for (i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(word, commands[i].name)) return run_command(&commands[i], argc - 1, argv + 1);
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        print_overview(stdout);
+        return close_output(stdout, NULL);
+    }
+    if (!strcmp(word, "--version")) {
+        printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
+        return close_output(stdout, NULL);
+    }
+    if (!*word) { print_overview(stderr); return USAGE; }
+    for (i = 1; i < N_COMMANDS; i++)
+        if (distance(word, commands[i].name) < distance(word, nearest)) nearest = commands[i].name;
+    say("unknown command '%s'; did you mean 'trf %s'? All commands: trf --help", word, nearest);
+    return USAGE;
+}

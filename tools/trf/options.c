@@ -1,0 +1,680 @@
+// trf: the table of all options, with help and parsing. See trf.h.
+
+#include "trf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>settings       defaults, and what an option does beyond writing its field
+//
+// Options that follow from the data (recipe.c) have no default here.
+// -----------------------------------------------------------------------------------------------
+
+/* One seed for everything that is random. */
+static void then_seed(struct settings *s) { s->config.seed = s->training.seed = s->corpus.seed = s->seed; }
+
+void set_defaults(struct settings *s)
+{
+    memset(s, 0, sizeof *s);
+    s->config = trf_config_tiny();
+    s->training = trf_train_defaults();
+    s->corpus = trf_corpus_defaults();
+    s->search = trf_search_defaults();
+    s->config.hooks.log = s->training.hooks.log = s->corpus.hooks.log = s->search.hooks.log = log_warning;
+    s->min_count = 1;
+    s->dropout = s->training.dropout;
+    s->seed = s->config.seed;
+    then_seed(s);
+    s->device = trf_device_default();
+    s->threads = s->device.threads;
+    s->updates = INT64_MAX;
+    s->minutes = HUGE_VAL;
+    s->checkpoint_every = 1000;
+    s->log_every = 100;
+    s->accumulate = s->seeds = s->valid_beam = s->average = 1;
+    s->batch = 32;
+    s->metrics = "bleu,chrf,exact,wer,cer";
+}
+
+/* What an option does beyond writing its field. Rows are applied in the order of the table, whatever the
+   order on the command line: presets first, then single fields. */
+
+static void then_size(struct settings *s)
+{
+    trf_config size = s->size == SIZE_BASE ? trf_config_base() : s->size == SIZE_BIG ? trf_config_big() : trf_config_tiny();
+    if (s->size == SIZE_SMALL) {
+        size.encoder_layers = size.decoder_layers = 3;
+        size.d_model = 256;
+        size.d_ff = 1024;
+    }
+    s->config.d_model = size.d_model;
+    s->config.n_heads = size.n_heads;
+    s->config.d_ff = size.d_ff;
+    s->config.encoder_layers = size.encoder_layers;
+    s->config.decoder_layers = size.decoder_layers;
+}
+
+static void then_conventions(struct settings *s)
+{
+    trf_config_set_conventions(&s->config, (trf_conventions)s->conventions);
+    trf_train_set_conventions(&s->training, (trf_conventions)s->conventions);
+}
+
+/* The paper's is what the library begins with. */
+static void then_recipe(struct settings *s)
+{
+    if (s->recipe != RECIPE_PAPER) return;
+    s->conventions = TRF_CONVENTIONS_PAPER;
+    then_conventions(s);
+}
+
+static void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
+static void then_vocab_size(struct settings *s) { s->source_vocab_size = s->target_vocab_size = s->vocab_size; }
+
+static void then_sentencepiece(struct settings *s)
+{
+    s->source_sentencepiece = s->target_sentencepiece = s->sentencepiece;
+}
+
+static void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
+static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule); }
+
+static void then_threads(struct settings *s)
+{
+    s->device.threads = s->training.threads = s->search.threads = s->threads;
+    s->config.device = s->device;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>options        the table: each option once
+//
+// From one row come the parsing, the help text with its default, the list of a checkpoint's
+// settings, and the check that a resumed run is asked for the model it has. Options that are
+// fields of the library's structs carry the fields' names.
+// -----------------------------------------------------------------------------------------------
+
+#define NO_YES "no|yes"
+#define POSITIONS "interleaved|halves-n1|halves|learned|none"
+#define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
+#define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
+#define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
+#define METRICS "auto|loss|bleu|chrf|exact|wer|cer"
+#define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
+
+const struct row rows[] = {
+    {RUN, HEADING, "Data", 0, NULL, NULL, NULL},
+    {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
+     "source side, a sentence a line; '-' is standard input", NULL},
+    {TRAIN | SCORE, TEXT, "target", AT(target), "FILE", "target side: line n belongs to line n of the source", NULL},
+    {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
+    {TRAIN | SCORE, TEXT, "columns", AT(columns), "S,T",
+     "of a TSV with more columns, which are source and target, from 1", NULL},
+    {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
+    {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
+    {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
+     "without these, so many pairs are held out of the training data: every twentieth, 1,000 at most; 0: none", NULL},
+    {TRAIN, FLAG, "strict", AT(strict), NULL,
+     "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
+    {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
+     "train on pairs with one empty side; without it they are left out and reported", NULL},
+    {TRANSLATE, TEXT, "input", AT(input), "FILE", "sentences, one a line; without it, or '-': standard input", NULL},
+    {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
+     "line n is what the answer to line n begins with; an empty line leaves it free", NULL},
+    {TRANSLATE | SCORE, TEXT, "output", AT(output), "FILE", "results; without it, or '-': standard output", NULL},
+    {TRAIN, TEXT, "model", AT(model), "FILE",
+     "the model file (safetensors): the best so far from the first validation on", NULL},
+    {TRANSLATE | SCORE, TEXT, "model", AT(model), "FILE", "the model file, made by trf train; or a checkpoint", NULL},
+
+    {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
+    {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
+     "what a token is: a word between blanks, a UTF-8 character, or a subword of raw text, learned here by "
+     "libsentencepiece. auto: words where nearly all of them are seen several times, else characters for single "
+     "words, else subwords", then_tokens},
+    {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS, "the same for the source alone", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS, "and for the target", NULL},
+    {TRAIN, TEXT, "sentencepiece", AT(sentencepiece), "FILE",
+     "subwords of this SentencePiece model, for both sides", then_sentencepiece},
+    {TRAIN, TEXT, "source-sentencepiece", AT(source_sentencepiece), "FILE", "for the source alone", NULL},
+    {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE", "for the target", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
+     "keep at most so many tokens a side, four special ones included, the most frequent first; of subwords: learn so "
+     "many. Without it 32000, and for subwords what the text can bear, 8000 at most", then_vocab_size},
+    {TRAIN | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N", "the same for the source alone", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
+    {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N", "leave out tokens seen less often than this", NULL},
+    {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
+     "one vocabulary for both sides; implied by --tying all", NULL},
+
+    {TRAIN, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
+    {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
+     "auto: what is marked 'from the data' below is chosen to give a good model; paper: Vaswani et al. 2017 as it "
+     "stands, with 4,000 updates of warm-up and batches of 4,096 tokens", then_recipe},
+    {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big", "layers and widths", then_size},
+    {TRAIN, CHOICE, "conventions", AT(conventions), "pytorch|paper",
+     "sets what these two do differently, in the model and in training; without it the defaults are as listed",
+     then_conventions},
+    {TRAIN, SEED, "seed", AT(seed), "N",
+     "of the initial weights, of dropout and of the order of the data", then_seed},
+
+    {TRAIN, HEADING, "Model", 0, NULL, NULL, NULL},
+    {TRAIN | FROM_DATA, NUMBER, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
+    {TRAIN, COUNT, "max-length", AT(config.max_length), "N",
+     "longest sequence in tokens, its begin or end mark included; longer pairs are left out and reported", NULL},
+    {TRAIN, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
+    {TRAIN, CHOICE, "positions", AT(config.positions), POSITIONS,
+     "sines and cosines: in turn, angle p / 10000^(2i/d) (paper, PyTorch tutorials); in two halves, angle p / "
+     "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); in two halves with the paper's angle (Hugging Face "
+     "Marian); or learned, or none", NULL},
+    {TRAIN, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
+     "post-norm: norm(x + sublayer(x)), the paper; pre-norm: x + sublayer(norm(x))", NULL},
+    {TRAIN, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated",
+     "standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) / (deviation + epsilon), The "
+     "Annotated Transformer", NULL},
+    {TRAIN, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
+    {TRAIN, SWITCH, "final-norm", AT(config.final_norm), NO_YES,
+     "one more norm after the last encoder and decoder layer", NULL},
+    {TRAIN, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
+     "multiply embeddings by sqrt(d-model)", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all",
+     "matrices that are one: decoder: target embedding and output projection; all: these and the source "
+     "embedding, which needs one vocabulary", NULL},
+    {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES, "a bias in the output projection", NULL},
+    {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier",
+     "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
+     "matrix (nn.Transformer) or as three (tensor2tensor)", NULL},
+    {TRAIN, CHOICE, "embedding-init", AT(config.embedding_init), EMBEDDING_INITS,
+     "first embeddings: normal with deviation 1 / sqrt(d-model) or 1, uniform +-sqrt(6 / (vocabulary + "
+     "d-model)) or +-sqrt(3 / d-model)", NULL},
+    {TRAIN, SWITCH, "source-eos", AT(config.source_eos), NO_YES, "end every source with an end mark", NULL},
+    {TRAIN, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
+     "what the decoder reads before its first token; zero: a vector of zeros", NULL},
+
+    {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
+    {TRAIN, LONG_NUMBER, "updates", AT(updates), "N", "end after update N, counted from the very beginning", NULL},
+    {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
+     "end after N passes over the data", NULL},
+    {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
+     "end when N validations in a row bring nothing better; 0: never. Without it, 10 where none of the three above "
+     "is given, else 0", NULL},
+    {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update", NULL},
+    {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",
+     "learning rate of update s. noam: learning-rate * d-model^-0.5 * min(s^-0.5, s * warmup^-1.5), the "
+     "paper; the others rise linearly during warm-up, then fall with sqrt(warmup / s), fall as half a cosine, "
+     "or stay", NULL},
+    {TRAIN | FROM_DATA, REAL, "learning-rate", AT(training.learning_rate), "X",
+     "a factor for noam, the highest rate for the others", NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "warmup", AT(training.warmup), "N", "updates in which the rate rises", NULL},
+    {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X", "where it rises from; not for noam", NULL},
+    {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
+     "when cosine ends; without it: at --updates or at the end of --epochs", NULL},
+    {TRAIN, REAL, "beta1", AT(training.beta1), "X", "Adam: decay of the first moment", NULL},
+    {TRAIN, REAL, "beta2", AT(training.beta2), "X", "Adam: decay of the second moment", NULL},
+    {TRAIN, REAL, "epsilon", AT(training.epsilon), "X", "Adam: epsilon", NULL},
+    {TRAIN, CHOICE, "epsilon-rule", AT(training.epsilon_rule), "outside|fairseq|inside",
+     "Adam: m / (sqrt(v) + epsilon) with bias-corrected m and v (PyTorch); the same with epsilon added to the "
+     "raw sqrt(v) (fairseq, tensor2tensor); m / sqrt(v + epsilon)", NULL},
+    {TRAIN, REAL, "weight-decay", AT(training.weight_decay), "X",
+     "adamw: weights shrink by learning rate times this; adam: added to the gradient, times the weights", NULL},
+    {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES, "decay biases, norms and embeddings too", NULL},
+    {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
+     "largest norm of the whole gradient; 1e300: no limit", NULL},
+    {TRAIN, REAL, "label-smoothing", AT(training.label_smoothing), "X",
+     "e, the share of probability that is spread over all tokens", NULL},
+    {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
+     "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
+     "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "
+     "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
+    {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
+     "all four dropouts at once; the next four change one of them", then_dropout},
+    {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X", "on the sum of embedding and position", NULL},
+    {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X", "on attention weights", NULL},
+    {TRAIN | FROM_DATA, REAL, "activation-dropout", AT(training.activation_dropout), "X", "inside the feed-forward block", NULL},
+    {TRAIN | FROM_DATA, REAL, "residual-dropout", AT(training.residual_dropout), "X", "on the output of every sublayer", NULL},
+
+    {TRAIN, HEADING, "Batches", 0, NULL, NULL, NULL},
+    {TRAIN | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N", "at most so many tokens a side in a batch", NULL},
+    {TRAIN, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
+    {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
+     "count tokens as systems with padding do: the longest pair times the pairs", NULL},
+    {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "a new order in each epoch", NULL},
+    {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES, "pairs of similar length share a batch", NULL},
+
+    {TRAIN, HEADING, "Stopping, going on, reporting", 0, NULL, NULL, NULL},
+    {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
+     "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
+    {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
+     "write it every N updates; 0: only at the end", NULL},
+    {TRAIN, FLAG, "resume", AT(resume), NULL,
+     "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
+    {TRAIN, TEXT, "log", AT(log), "FILE", "a line of JSON for every line of progress; trf plot draws it", NULL},
+    {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
+     "a line of progress every N updates, and at least every 30 seconds", NULL},
+
+    {TRAIN, HEADING, "Validation, and which model it keeps", 0, NULL, NULL, NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-every", AT(valid_every), "N",
+     "validate every N updates, and at the end; 0: after each pass over the data. Without it, after a pass, but not "
+     "more often than every 100 updates nor less often than every 1,000", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
+     "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
+     "error rate of tokens or characters. auto: BLEU where targets have six tokens or more, else wer", NULL},
+    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
+    {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
+     "validate and keep an exponential moving average of the weights, of which each update leaves the share X; 0: the "
+     "weights themselves", NULL},
+    {TRAIN, NUMBER, "keep", AT(keep), "N",
+     "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
+    {TRAIN, COUNT, "average", AT(average), "N", "the model is at the end the mean of N validated ones", NULL},
+    {TRAIN, CHOICE, "average-of", AT(average_of), "best|last", "which", NULL},
+    {TRAIN, COUNT, "seeds", AT(seeds), "N",
+     "train N times with --seed and the numbers after it, to models with .seed-NUMBER behind the name; report mean "
+     "and deviation, and copy the best to --model", NULL},
+
+    {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
+    {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
+     "the N best answers (at most --beam), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number",
+     NULL},
+    {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
+    {TRANSLATE, FLAG, "json", AT(json), NULL,
+     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended", NULL},
+    {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
+     "with --json: for each answer the source token that each target token attends to most", NULL},
+    {TRANSLATE, FLAG, "attention", AT(attention), NULL,
+     "with --json: the whole matrix of it, the mean of the heads of the last decoder layer", NULL},
+    {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
+    {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
+     "whose search: sets the options below down to renormalise", then_rule},
+    {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive; 1: greedy", NULL},
+    {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
+     "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
+    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule", NULL},
+    {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
+    {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
+     "a decoder-only model's beginning counts in S", NULL},
+    {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X", "taken off S for each token", NULL},
+    {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
+     "continuations looked at in each step, times beam: 1 to 16", NULL},
+    {TRANSLATE, SWITCH, "eos-in-top-beam", AT(search.eos_in_top_beam), NO_YES,
+     "an end counts only if it is among the best --beam continuations", NULL},
+    {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
+     "a finished hypothesis takes its place in the beam with it", NULL},
+    {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive|heuristic",
+     "a sentence is done when no live hypothesis can beat the best finished ones, when --beam have finished, "
+     "when none is alive, or when the best --beam finished ones beat the best live one as it is", NULL},
+    {TRANSLATE, CHOICE, "at-limit", AT(search.at_limit), "keep-live|fall-back|force-eos",
+     "at the longest length live hypotheses count as they are, count only if none has finished, or get one "
+     "more step in which they must end", NULL},
+    {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N", "target tokens before an end is allowed", NULL},
+    {TRANSLATE, SWITCH, "renormalise", AT(search.renormalise), NO_YES,
+     "until then the end mark leaves the softmax", NULL},
+    {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
+     "at most A * source tokens + B target tokens", NULL},
+    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
+
+    {RUN, HEADING, "Running", 0, NULL, NULL, NULL},
+    {TRANSLATE | SCORE, COUNT, "batch", AT(batch), "N", "lines read before results are written", NULL},
+    {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N", "sentences searched at a time", NULL},
+    {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
+    {TRANSLATE | SCORE, FLAG, "interactive", AT(interactive), NULL,
+     "answer each line at once; goes without saying when the input is a terminal", NULL},
+    {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
+     "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
+    {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
+     "on a GPU: bf16 makes products of 16 bits, several times as fast; weights and sums keep 32", NULL},
+    {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
+     "whose matrix products; auto: the faster one on this machine (see trf_products)", NULL},
+    {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
+
+    {INSPECT, HEADING, "Form", 0, NULL, NULL, NULL},
+    {INSPECT, FLAG, "json", AT(json), NULL, "one JSON object", NULL},
+    {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},
+    {AVERAGE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
+    {PLOT, TEXT, "output", AT(output), "FILE",
+     "an .svg, .png or .pdf; without it the picture is drawn with characters on standard output", NULL},
+};
+
+const int n_rows = (int)(sizeof rows / sizeof *rows);
+typedef char rows_fit[sizeof rows / sizeof *rows <= MAX_OPTIONS ? 1 : -1];
+
+/* Number of the choice `text` in "a|b|c", or -1. */
+static int choice_number(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    int number = 0;
+    for (;; number++) {
+        const char *end = strchrnul(choices, '|');
+        if ((size_t)(end - choices) == length && !memcmp(choices, text, length)) return number;
+        if (!*end) return -1;
+        choices = end + 1;
+    }
+}
+
+/* Writes the current value of a row as text: what would be typed to set it. Empty: nothing is set. */
+void value_text(const struct row *row, const struct settings *s, char *text, size_t size)
+{
+    const char *field = (const char *)s + row->offset, *choice = row->argument, *path;
+    int32_t number = 0;
+    int64_t wide = 0;
+    uint64_t seed;
+    double real;
+    trf_device device;
+    *text = 0;
+    switch (row->kind) {
+    case HEADING: case TEXTS: break;
+    case FLAG: memcpy(&number, field, sizeof number); snprintf(text, size, "%s", number ? "yes" : ""); break;
+    case TEXT: memcpy(&path, field, sizeof path); snprintf(text, size, "%s", path ? path : ""); break;
+    case SWITCH: case CHOICE:
+        memcpy(&number, field, sizeof number);
+        while (number-- > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
+        snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
+        break;
+    case NUMBER: case COUNT: memcpy(&number, field, sizeof number); snprintf(text, size, "%d", (int)number); break;
+    case LONG_NUMBER: case LONG_COUNT:
+        memcpy(&wide, field, sizeof wide);
+        if (wide == INT64_MAX) snprintf(text, size, "no limit"); else snprintf(text, size, "%lld", (long long)wide);
+        break;
+    case SEED: memcpy(&seed, field, sizeof seed); snprintf(text, size, "%llu", (unsigned long long)seed); break;
+    case REAL:
+        memcpy(&real, field, sizeof real);
+        if (isinf(real)) snprintf(text, size, "no limit"); else snprintf(text, size, "%.17g", real);
+        if (strtod(text, NULL) == real) {       /* as short as it comes back the same */
+            int digits;
+            for (digits = 1; digits < 17; digits++) {
+                snprintf(text, size, "%.*g", digits, real);
+                if (strtod(text, NULL) == real) break;
+            }
+        }
+        break;
+    case DEVICE:
+        memcpy(&device, field, sizeof device);
+        if (device.kind == TRF_DEVICE_CPU) snprintf(text, size, "cpu");
+        else snprintf(text, size, "cuda:%d", (int)device.index);
+        break;
+    }
+}
+
+int row_within(const struct row *row, size_t member, size_t bytes)
+{
+    return row->kind != HEADING && row->offset >= member && row->offset < member + bytes;
+}
+
+void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
+{
+    char value[64];
+    int i;
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes)) continue;
+        value_text(&rows[i], s, value, sizeof value);
+        fprintf(file, "  --%s %s\n", rows[i].name, value);
+    }
+}
+
+static int set_device(const struct row *row, char *field, const char *text)
+{
+    trf_device device;
+    char *end;
+    memcpy(&device, field, sizeof device);
+    device.kind = strncmp(text, "cuda", 4) ? TRF_DEVICE_CPU : TRF_DEVICE_CUDA;
+    device.index = 0;
+    end = (char *)(uintptr_t)text + (device.kind == TRF_DEVICE_CUDA ? 4 : 3);
+    if (device.kind == TRF_DEVICE_CUDA && *end == ':' && end[1] >= '0' && end[1] <= '9') {
+        long number = strtol(end + 1, &end, 10);
+        device.index = number > INT32_MAX ? INT32_MAX : (int32_t)number;
+    }
+    if ((device.kind == TRF_DEVICE_CPU && strcmp(text, "cpu")) || (device.kind == TRF_DEVICE_CUDA && *end)) {
+        say("--%s takes %s, got '%s'", row->name, row->argument, text);
+        return USAGE;
+    }
+    memcpy(field, &device, sizeof device);
+    return DONE;
+}
+
+static int set_whole(const struct row *row, char *field, const char *text)
+{
+    int wide = row->kind == LONG_NUMBER || row->kind == LONG_COUNT;
+    int64_t low = row->kind == COUNT || row->kind == LONG_COUNT, high = wide ? INT64_MAX : INT32_MAX;
+    long long value;
+    int32_t narrow;
+    char *end;
+    errno = 0;
+    value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < low || value > high) {
+        say("--%s takes a whole number from %lld to %lld, got '%s'", row->name,
+            (long long)low, (long long)high, text);
+        return USAGE;
+    }
+    narrow = (int32_t)(wide ? 0 : value);
+    if (wide) memcpy(field, &value, sizeof value); else memcpy(field, &narrow, sizeof narrow);
+    return DONE;
+}
+
+static int add_to_texts(const struct row *row, char *field, const char *text)
+{
+    struct texts *texts = (struct texts *)(void *)field;
+    if (texts->n == MAX_TEXTS) { say("--%s: at most %d of them", row->name, MAX_TEXTS); return USAGE; }
+    texts->item[texts->n++] = text;
+    return DONE;
+}
+
+/* Writes the text of an option into its field. */
+int set_value(const struct row *row, struct settings *s, const char *text)
+{
+    char *field = (char *)s + row->offset, *end;
+    unsigned long long seed;
+    int32_t number = 1;
+    double real;
+    switch (row->kind) {
+    case HEADING: break;
+    case TEXT: memcpy(field, &text, sizeof text); break;
+    case TEXTS: return add_to_texts(row, field, text);
+    case FLAG: memcpy(field, &number, sizeof number); break;
+    case SWITCH: case CHOICE:
+        number = choice_number(row->argument, text);
+        if (row->kind == SWITCH && (!strcmp(text, "0") || !strcmp(text, "1"))) number = *text - '0';
+        if (number < 0) { say("--%s takes %s, got '%s'", row->name, row->argument, text); return USAGE; }
+        memcpy(field, &number, sizeof number);
+        break;
+    case NUMBER: case COUNT: case LONG_NUMBER: case LONG_COUNT: return set_whole(row, field, text);
+    case SEED:
+        errno = 0;
+        seed = strtoull(text, &end, 10);
+        if (end == text || *end || errno || strchr(text, '-')) {
+            say("--%s takes a whole number from 0 to 2^64 - 1, got '%s'", row->name, text);
+            return USAGE;
+        }
+        memcpy(field, &seed, sizeof seed);
+        break;
+    case REAL:
+        real = strtod(text, &end);
+        if (end != text && !*end && isfinite(real)) { memcpy(field, &real, sizeof real); break; }
+        say("--%s takes a number, got '%s'", row->name, text);
+        return USAGE;
+    case DEVICE: return set_device(row, field, text);
+    }
+    return DONE;
+}
+
+/* Applies all options that were given to s, in the order of the table. */
+int apply_given(struct settings *s)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) {
+        if (!s->given[i] || rows[i].kind == TEXTS) continue;      /* texts are there already */
+        if (set_value(&rows[i], s, s->given[i])) return USAGE;
+        if (rows[i].then) rows[i].then(s);
+    }
+    then_threads(s);
+    return DONE;
+}
+
+int was_given(const struct settings *s, const char *name)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return 1;
+    return 0;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>help           texts made from the table
+//
+// Defaults are not written anywhere: they are asked from the library, once plainly and once under
+// each preset, and a preset is named where it differs.
+// -----------------------------------------------------------------------------------------------
+
+/* Prints text from column `indent` on, broken before column 100. `column` is where the cursor stands. */
+static void print_wrapped(const char *text, int indent, int column)
+{
+    enum { WIDTH = 99 };
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + 1 + word > WIDTH) { putchar('\n'); column = 0; }
+        else if (column > indent) { putchar(' '); column++; }
+        for (; column < indent; column++) putchar(' ');
+        printf("%.*s", word, text);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+/* "default 128; --size base 512; --size big 1024" */
+static void default_text(const struct row *row, char *text, size_t size)
+{
+    static const char *const presets[][2] = {
+        {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"}, {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
+        {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
+    struct settings plain, changed;
+    char value[64], other[64];
+    size_t used, i;
+    int j;
+    set_defaults(&plain);
+    value_text(row, &plain, value, sizeof value);
+    *text = 0;
+    if (row->commands & FROM_DATA) { snprintf(text, size, " (default: from the data)"); return; }
+    if (!*value || row->then == then_conventions) return;
+    used = (size_t)snprintf(text, size, " (default %s", value);
+    for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
+        set_defaults(&changed);
+        for (j = 0; j < n_rows; j++)
+            if (!strcmp(rows[j].name, presets[i][0])) {
+                if (row == &rows[j]) break;             /* a preset does not explain itself */
+                set_value(&rows[j], &changed, presets[i][1]);
+                rows[j].then(&changed);
+            }
+        value_text(row, &changed, other, sizeof other);
+        if (!strcmp(value, other)) continue;
+        used += (size_t)snprintf(text + used, size - used, "; %s: %s", presets[i][1], other);
+    }
+    if (used < size) snprintf(text + used, size - used, ")");
+}
+
+static void print_help(const struct command *command)
+{
+    enum { COLUMN = 30 };
+    char defaults[256], sentence[512];
+    int i, width;
+    printf("usage: %s\n\n", command->usage);
+    puts(command->text);
+    for (i = 0; i < n_rows; i++) {
+        const struct row *row = &rows[i];
+        if (!(row->commands & command->bit)) continue;
+        if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
+        width = printf("  --%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+        if (width > COLUMN - 2) { putchar('\n'); width = 0; }
+        default_text(row, defaults, sizeof defaults);
+        snprintf(sentence, sizeof sentence, "%s%s", row->help, defaults);
+        print_wrapped(sentence, COLUMN, width);
+    }
+    printf("\n%s\n", command->after);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>command-line   getopt_long over the table, and messages that help
+// -----------------------------------------------------------------------------------------------
+
+/* Levenshtein's distance, for "did you mean". */
+int distance(const char *a, const char *b)
+{
+    int cost[64], n = (int)strlen(b), i, j;
+    if (n >= 64) return INT32_MAX;
+    for (j = 0; j <= n; j++) cost[j] = j;
+    for (i = 0; a[i]; i++) {
+        int diagonal = cost[0];
+        cost[0] = i + 1;
+        for (j = 1; j <= n; j++) {
+            int best = diagonal + (a[i] != b[j - 1]);
+            diagonal = cost[j];
+            if (cost[j] + 1 < best) best = cost[j] + 1;
+            if (cost[j - 1] + 1 < best) best = cost[j - 1] + 1;
+            cost[j] = best;
+        }
+    }
+    return cost[n];
+}
+
+static void say_unknown(const struct command *command, const char *argument)
+{
+    char name[64], several[512] = "";
+    const char *nearest = NULL;
+    int i, best = INT32_MAX;
+    if (strncmp(argument, "--", 2)) { say("unknown option '%s'; all options: %s --help", argument, program); return; }
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    for (i = 0; i < n_rows; i++) {
+        int far;
+        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
+        if (!strncmp(rows[i].name, name, strlen(name)))
+            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s", rows[i].name);
+        far = distance(name, rows[i].name);
+        if (far < best) { best = far; nearest = rows[i].name; }
+    }
+    if (*several) say("'--%s' is short for several options:%s", name, several);
+    else if (nearest && best <= 1 + (int)strlen(name) / 3)
+        say("unknown option '--%s'; did you mean --%s?", name, nearest);
+    else say("unknown option '--%s'; all options: %s --help", name, program);
+}
+
+/* Fills s from argv. Returns -1 to go on, or the exit status when all is said. */
+int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv)
+{
+    enum { FIRST = 1000, HELP = FIRST + MAX_OPTIONS };
+    struct option options[MAX_OPTIONS + 2];
+    int n = 0, i, code;
+    memset(options, 0, sizeof options);
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
+        options[n].name = rows[i].name;
+        options[n].has_arg = rows[i].kind == FLAG ? no_argument : required_argument;
+        options[n++].val = FIRST + i;
+    }
+    options[n].name = "help";
+    options[n].val = HELP;
+    opterr = 0;
+    while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (code == HELP || code == 'h') { print_help(command); return DONE; }
+        if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
+        if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
+        if (code == '?' && optopt >= FIRST) { say("--%s takes no value", rows[optopt - FIRST].name); return USAGE; }
+        if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
+        if (rows[code - FIRST].kind == TEXTS) {
+            if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;
+        } else if (s->given[code - FIRST]) {
+            say("--%s is given twice", rows[code - FIRST].name);
+            return USAGE;
+        }
+        s->given[code - FIRST] = optarg ? optarg : "";
+    }
+    return apply_given(s) ? USAGE : -1;
+}
+

@@ -1,0 +1,168 @@
+// trf train: a line now and then for people, and the same as JSON for programs.
+//
+// Loss is the mean over the target tokens since the last line. Tokens are real ones of both sides: there is no
+// padding to count. On a terminal the line is written over once a second, with a bar: of the whole training where its
+// end is known, else of the pass over the data. In a file lines come every --log-every updates, and every 30 seconds.
+
+#include "train.h"
+
+#include <float.h>
+#include <math.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { BAR = 20 };
+
+void start_progress(struct progress *p, int64_t epoch)
+{
+    memset(p, 0, sizeof *p);
+    p->began = p->drawn = p->told = p->window_began = now();
+    p->first_epoch = epoch;
+    p->terminal = isatty(STDERR_FILENO);
+}
+
+void count_update(struct progress *p, const trf_step_report *report)
+{
+    int64_t tokens = report->source_tokens + report->target_tokens;
+    p->updates++;
+    p->tokens += tokens;
+    p->window_tokens += tokens;
+    if (report->skipped) return;
+    p->applied++;
+    p->window_target += report->target_tokens;
+    p->window_loss += report->loss * (double)report->target_tokens;
+}
+
+/* Seconds until the last update, the last epoch or the last minute, whichever comes first. */
+static double time_left(const struct training *t, const struct progress *p, int64_t step)
+{
+    const struct settings *s = t->s;
+    double spent = now() - p->began, left = s->minutes * 60 - t->state.seconds - spent, passes;
+    if (s->updates != INT64_MAX) left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
+    if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
+    passes = (double)(s->corpus.epochs - p->first_epoch);
+    passes = passes > p->passes ? passes - p->passes : 0;
+    return fmin(left, spent / p->passes * passes);
+}
+
+static double megabytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
+}
+
+/* "[#####...............]  25 %" */
+static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, char text[64])
+{
+    double spent = now() - p->began + t->state.seconds;
+    double share = left < 1e9 ? spent / (spent + left) : t->per_epoch ? fmod((double)step, (double)t->per_epoch) / (double)t->per_epoch : 0;
+    int n = (int)(share * BAR), i;
+    *text = '[';
+    for (i = 0; i < BAR; i++) text[1 + i] = i < n ? '#' : '.';
+    snprintf(text + 1 + BAR, 64 - 1 - BAR, "] %3d %%  ", (int)(100 * share));
+}
+
+void end_line(void)
+{
+    if (unfinished_line) fputc('\n', stderr);
+    unfinished_line = 0;
+}
+
+static void log_progress(struct training *t, const struct progress *p, int64_t epoch, const trf_step_report *report,
+                         double rate, double left)
+{
+    if (!t->log) return;
+    fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld,\"loss\":", (long long)report->step,
+            (long long)epoch + 1);
+    print_json_number(t->log, p->window_target ? p->window_loss / (double)p->window_target : NAN);
+    fputs(",\"learning_rate\":", t->log);
+    print_json_number(t->log, report->learning_rate);
+    fputs(",\"gradient_norm\":", t->log);
+    print_json_number(t->log, report->gradient_norm);
+    fputs(",\"tokens_per_second\":", t->log);
+    print_json_number(t->log, rate);
+    fputs(",\"seconds\":", t->log);
+    print_json_number(t->log, t->state.seconds + now() - p->began);
+    fputs(",\"seconds_left\":", t->log);
+    print_json_number(t->log, left < 1e9 ? left : NAN);
+    fprintf(t->log, ",\"megabytes\":%.0f}\n", megabytes());
+    fflush(t->log);
+}
+
+void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
+{
+    double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9), left_s;
+    int whole = report->step % t->s->log_every == 0 || time - p->told >= 30;
+    char left[32], loss[32] = "-", bar[64] = "";        /* '-': every update since the last line was left out */
+    if (!whole && !(p->terminal && time - p->drawn > 1)) return;
+    left_s = time_left(t, p, report->step);
+    time_text(left_s, left);
+    if (p->terminal) bar_text(t, p, report->step, left_s, bar);
+    if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
+    fprintf(stderr, "%s%sstep %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB%s",
+            p->terminal ? "\r" : "", bar, (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate,
+            left, megabytes(), p->terminal ? "\033[K" : "");
+    if (whole) fputc('\n', stderr);
+    unfinished_line = !whole;
+    p->drawn = time;
+    if (!whole) return;
+    log_progress(t, p, epoch, report, rate, left_s);
+    p->window_began = p->told = time;
+    p->window_loss = 0;
+    p->window_target = p->window_tokens = 0;
+}
+
+void show_validation(struct training *t, int64_t update, const struct validation *v, int is_best)
+{
+    const char *name = metric_name(metric_of(t));
+    end_line();
+    fprintf(stderr, "validation: step %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update, v->loss,
+            v->nll, exp(v->nll), v->accuracy);
+    if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
+    fprintf(stderr, "%s\n", is_best ? "  best so far" : "");
+    if (!t->log) return;
+    fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld,\"loss\":", (long long)update);
+    print_json_number(t->log, v->loss);
+    fputs(",\"nll\":", t->log);
+    print_json_number(t->log, v->nll);
+    fputs(",\"perplexity\":", t->log);
+    print_json_number(t->log, exp(v->nll));
+    fputs(",\"accuracy\":", t->log);
+    print_json_number(t->log, v->accuracy);
+    fprintf(t->log, ",\"%s\":", name);
+    print_json_number(t->log, v->score);
+    fprintf(t->log, ",\"best\":%s}\n", is_best ? "true" : "false");
+    fflush(t->log);
+}
+
+void log_start(struct training *t)
+{
+    char value[64];
+    int i, first = 1;
+    if (!t->log) return;
+    fprintf(t->log, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu,\"weights\":%lld,\"model\":",
+            TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus), t->valid[0].count,
+            (long long)trf_parameter_total(t->model));
+    print_json_text(t->log, t->s->model, strlen(t->s->model));
+    fputs(",\"options\":{", t->log);
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) || rows[i].kind == HEADING || rows[i].kind == TEXT || rows[i].kind == FLAG) continue;
+        value_text(&rows[i], t->s, value, sizeof value);
+        fprintf(t->log, "%s\"%s\":\"%s\"", first ? "" : ",", rows[i].name, value);
+        first = 0;
+    }
+    fputs("}}\n", t->log);
+    fflush(t->log);
+}
+
+void log_end(struct training *t, const struct progress *p, const char *why)
+{
+    if (!t->log) return;
+    fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld,\"seconds\":", why,
+            (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
+    print_json_number(t->log, t->state.seconds + now() - p->began);
+    fprintf(t->log, ",\"best_update\":%lld,\"%s\":", (long long)t->state.best_update, metric_name(metric_of(t)));
+    print_json_number(t->log, t->score);
+    fputs("}\n", t->log);
+    fflush(t->log);
+}

@@ -1,0 +1,241 @@
+// trf train: what follows from the data where no option says otherwise.
+//
+// Measured, not derived: see README, "Defaults". --recipe paper switches all but the choice of tokens off. What is
+// decided here is told, and stands in the checkpoint: a run that goes on does not decide again.
+
+#include "train.h"
+
+#include <math.h>
+
+static int is_auto(const struct settings *s, const char *name) { return s->recipe == RECIPE_AUTO && !was_given(s, name); }
+
+// -----------------------------------------------------------------------------------------------
+// >>tokens         words, characters or subwords
+//
+// Words will do where nearly all words of new lines are known ones: cut before, or from a small language. The others
+// are characters if a line is one word (spelling), else subwords.
+// -----------------------------------------------------------------------------------------------
+
+struct words {
+    int64_t tokens, unknown;            /* of every tenth line, as the others know them */
+    int64_t all;                        /* about, of all lines */
+    int32_t distinct;                   /* of the others */
+    int32_t shared;                     /* and of these, words of the other side too */
+};
+
+static int count_words(const struct text *text, struct words *w, trf_vocab **vocab)
+{
+    trf_error err;
+    int32_t *ids = NULL, n, i;
+    size_t capacity = 0, line;
+    trf_status status = trf_vocab_create(vocab, TRF_WORDS, NULL, &err);
+    memset(w, 0, sizeof *w);
+    for (line = 0; line < text->count && !status; line++) {
+        if (line % 10 == 5) continue;
+        status = trf_vocab_learn(*vocab, line_of(text, line), &err);
+        if (status == TRF_E_FORMAT) status = TRF_OK;    /* not UTF-8: left out later */
+    }
+    if (!status) status = trf_vocab_finish(*vocab, INT32_MAX, 1, &err);
+    for (line = 5; line < text->count && !status; line += 10) {
+        const char *words = line_of(text, line);
+        ids = grow(ids, &capacity, strlen(words) + 1, sizeof *ids);
+        if (trf_vocab_encode(*vocab, words, ids, (int32_t)capacity, &n, &err)) continue;
+        w->tokens += n;
+        for (i = 0; i < n; i++) w->unknown += ids[i] == 3;
+    }
+    free(ids);
+    if (status) { say_error("vocabulary", &err); return FAILED; }
+    w->distinct = trf_vocab_size(*vocab) - 4;
+    w->all = w->tokens * 10;
+    return DONE;
+}
+
+static const char *const token_names[] = {"auto", "words", "characters", "subwords (unigram)", "subwords (bpe)", "subwords"};
+
+/* Too little text to count unknown words in means words. */
+static int tokens_for(const struct words *w, size_t lines)
+{
+    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TOKENS_WORDS;
+    if ((double)w->all < 2 * (double)lines) return TOKENS_CHARACTERS;
+    return TOKENS_UNIGRAM;
+}
+
+static void decide_kinds(struct training *t, const struct words w[2])
+{
+    struct settings *s = t->s;
+    int32_t *const kinds[2] = {&s->source_tokens, &s->target_tokens};
+    int side, decided[2];
+    for (side = 0; side < 2; side++) {
+        decided[side] = *kinds[side] == TOKENS_AUTO;
+        if (*kinds[side] == TOKENS_SENTENCEPIECE) *kinds[side] = TOKENS_UNIGRAM;
+        if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
+    }
+    for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
+        if (decided[side] && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM && w[side].distinct > 1000)
+            *kinds[side] = TOKENS_UNIGRAM;
+    for (side = 0; side < 2; side++) {
+        const char *name = side ? "target" : "source";
+        double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);
+        if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
+        if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
+            say("%.1f %% of the %s's words are new in every tenth line: subwords would do better, but this trf was built "
+                "without libsentencepiece", unknown, name);
+            *kinds[side] = TOKENS_WORDS;
+        }
+        fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name, token_names[*kinds[side]], unknown);
+    }
+}
+
+/* Subwords are as many as are seen often enough: a fiftieth of the words of the text, 500 to 8,000. */
+static int32_t subwords_for(int64_t words)
+{
+    return (int32_t)fmax(500, fmin(8000, (double)words / 50));
+}
+
+int decide_tokens(struct training *t)
+{
+    struct settings *s = t->s;
+    struct words w[2];
+    trf_vocab *vocab[2] = {NULL, NULL};
+    int side, both = s->config.tying == TRF_TIED_ALL, status = DONE;
+    int32_t i;
+    for (side = 0; side < 2 && !status; side++) status = count_words(&t->text[side], &w[side], &vocab[side]);
+    for (i = 4; !status && i < trf_vocab_size(vocab[1]); i++)
+        w[1].shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != 3;
+    trf_vocab_destroy(vocab[0]);
+    trf_vocab_destroy(vocab[1]);
+    if (status) return status;
+    decide_kinds(t, w);
+    /* one vocabulary where both sides have the same pieces, or a good part of their words in common */
+    if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && s->source_tokens == s->target_tokens &&
+        !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
+        both = s->source_sentencepiece ? !strcmp(s->source_sentencepiece, s->target_sentencepiece)
+             : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.4 * w[1].distinct);
+    if (both) s->joint_vocabulary = 1;
+    for (side = 0; side < 2; side++) {
+        int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
+        int tokens = side ? s->target_tokens : s->source_tokens;
+        if (*size) continue;
+        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) : 32000;
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>model          its size, and which matrices are one
+// -----------------------------------------------------------------------------------------------
+
+void decide_model(struct training *t)
+{
+    struct settings *s = t->s;
+    static const char *const widths[] = {"d-model", "n-heads", "d-ff", "encoder-layers", "decoder-layers"};
+    int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
+    int given = 0;
+    size_t i;
+    if (s->recipe != RECIPE_AUTO) return;
+    for (i = 0; i < 5; i++) given |= was_given(s, widths[i]);
+    if (s->size == SIZE_AUTO && !given) {
+        s->size = tokens < 1000000 ? SIZE_TINY : tokens < 20000000 ? SIZE_SMALL : SIZE_BASE;
+        for (i = 0; (int)i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
+    }
+    if (was_given(s, "conventions")) return;
+    if (is_auto(s, "norm-place")) s->config.norm_place = TRF_PRE_NORM;
+    if (is_auto(s, "tying")) s->config.tying = s->joint_vocabulary ? TRF_TIED_ALL : TRF_TIED_DECODER;
+    if (is_auto(s, "generator-bias")) s->config.generator_bias = 0;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>updates        batches, warm-up, rate, dropout, and when to look
+// -----------------------------------------------------------------------------------------------
+
+/* A pass over the data has about a hundred updates, but none more tokens than the paper's smallest batches. */
+void decide_batches(struct training *t)
+{
+    struct settings *s = t->s;
+    if (is_auto(s, "batch-tokens"))
+        s->corpus.batch_tokens = (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[1] / 100));
+}
+
+static void decide_dropout(struct training *t)
+{
+    struct settings *s = t->s;
+    int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
+    double p = tokens < 4000000 ? 0.3 : tokens < 40000000 ? 0.2 : 0.1;
+    if (was_given(s, "dropout")) return;
+    if (is_auto(s, "embedding-dropout")) s->training.dropout = p;
+    if (is_auto(s, "residual-dropout")) s->training.residual_dropout = p;
+    if (is_auto(s, "attention-dropout")) s->training.attention_dropout = 0;
+    if (is_auto(s, "activation-dropout")) s->training.activation_dropout = 0;
+}
+
+/* Updates in all, about, or 0 where nothing says when to end but patience. */
+static int64_t planned_updates(const struct training *t)
+{
+    const struct settings *s = t->s;
+    int64_t by_epochs = s->corpus.epochs == TRF_ENDLESS || s->corpus.epochs > INT64_MAX / t->per_epoch
+                      ? INT64_MAX : s->corpus.epochs * t->per_epoch;
+    int64_t all = by_epochs < s->updates ? by_epochs : s->updates;
+    return all == INT64_MAX ? 0 : all;
+}
+
+static void decide_rate(struct training *t, int64_t planned)
+{
+    struct settings *s = t->s;
+    if (is_auto(s, "schedule")) s->training.schedule = TRF_INVERSE_SQRT;
+    if (is_auto(s, "warmup")) {
+        double updates = planned ? fmin(1000, (double)planned / 8) : 1000;
+        s->training.warmup = (int64_t)fmax(1, updates);
+    }
+    if (is_auto(s, "learning-rate"))
+        s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : 0.025 / sqrt((double)s->config.d_model);
+}
+
+static void decide_validation(struct training *t, int64_t planned)
+{
+    struct settings *s = t->s;
+    double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
+    if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
+    if (s->valid_every == 0) s->valid_every = t->per_epoch;
+    if (s->metric == METRIC_AUTO)
+        s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER : mean >= 6 ? METRIC_BLEU : METRIC_WER;
+    if (!was_given(s, "patience")) s->patience = planned || isfinite(s->minutes) ? 0 : 10;
+    if (is_auto(s, "ema")) s->ema = 0.002;
+}
+
+static void say_schedule(const struct training *t, int64_t planned)
+{
+    const struct settings *s = t->s;
+    static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
+    char end[128], ends[64] = "";
+    if (planned) snprintf(end, sizeof end, "%lld in all", (long long)planned);
+    else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
+    else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
+    if (isfinite(s->minutes) && planned) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
+    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; validated every %lld by %s\n", (long long)t->per_epoch, end,
+            ends, (long long)s->valid_every, t->valid[0].count ? metric_name(metric_of(t)) : "nobody");
+    fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %d tokens a side in a batch\n",
+            schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
+            (long long)s->training.warmup, (int)s->corpus.batch_tokens * s->accumulate);
+    if (planned && s->training.warmup > planned / 2)
+        say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
+            "smaller --warmup, smaller --batch-tokens or more --epochs", (long long)s->training.warmup, (long long)planned);
+}
+
+int decide_schedule(struct training *t)
+{
+    struct settings *s = t->s;
+    int64_t planned = planned_updates(t);
+    decide_rate(t, planned);
+    if (s->recipe == RECIPE_AUTO) decide_dropout(t);
+    decide_validation(t, planned);
+    if (t->valid[0].count == 0 && !planned && !isfinite(s->minutes)) {
+        say("nothing says when training ends: without pairs to validate on, give --updates, --epochs or --minutes");
+        return USAGE;
+    }
+    if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
+        if (!planned) { say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends"); return USAGE; }
+        s->training.total_steps = planned > s->training.warmup ? planned : s->training.warmup + 1;
+    }
+    say_schedule(t, planned);
+    return DONE;
+}

@@ -1,0 +1,120 @@
+// trf score: log-probability of each target, given its source.
+//
+// A line each: natural logarithm, tab, target tokens with the end mark. So exp(-a/b) is the perplexity of a line. A
+// pair that cannot be scored, and a line that the other file has no partner for, gives "nan", tab, 0, and exit
+// status 1.
+
+#include "trf.h"
+
+#include <math.h>
+#include <unistd.h>
+
+struct scoring {
+    struct settings *s;
+    trf_model *model;
+    trf_translator *translator;
+    const trf_vocab *vocab[2];
+    struct pair_reader pairs;
+    FILE *out;
+    struct side side[2];
+    double *results;
+    int32_t *pair;              /* of each line of the batch: its number among the pairs, or -1: not scored */
+    int64_t lines, unusable, tokens;
+    double sum;
+    int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
+};
+
+/* Reads up to one batch of pairs. Returns the number of lines. */
+static int32_t read_pairs(struct scoring *t)
+{
+    const trf_config *config = trf_model_config(t->model);
+    int32_t lines = 0, n;
+    char why[300];
+    clear_side(&t->side[0]);
+    clear_side(&t->side[1]);
+    while (!t->broken && lines < t->s->batch) {
+        int got = next_pair(&t->pairs);
+        const char *fault;
+        t->broken = got < 0;
+        if (got < 1) break;
+        fault = t->pairs.fault;
+        if (!fault && add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
+        else if (!fault && add_text(&t->side[1], t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) {
+            drop_last(&t->side[0]);
+            fault = why;
+            if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
+        }
+        if (fault) {
+            say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
+            t->unusable++;
+        }
+        t->pair[lines++] = fault ? -1 : (int32_t)t->side[0].count - 1;
+    }
+    return lines;
+}
+
+static int score_lines(struct scoring *t)
+{
+    int flush = t->s->interactive || isatty(fileno(t->pairs.side[0].file));
+    int32_t lines, i;
+    trf_error err;
+    if (flush) t->s->batch = 1;
+    t->pair = calloc((size_t)t->s->batch, sizeof *t->pair);
+    t->results = calloc((size_t)t->s->batch, sizeof *t->results);
+    if (!t->pair || !t->results) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    while ((lines = read_pairs(t)) > 0) {
+        trf_batch batch;
+        memset(&batch, 0, sizeof batch);
+        batch.source = sequences_of(&t->side[0]);
+        batch.target = sequences_of(&t->side[1]);
+        if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
+            say_error("scoring", &err);
+            return FAILED;
+        }
+        for (i = 0; i < lines; i++) {
+            int32_t tokens = t->pair[i] < 0 ? 0 : t->side[1].lengths[t->pair[i]] + 1;
+            fprintf(t->out, "%.6f\t%d\n", t->pair[i] < 0 ? (double)NAN : t->results[t->pair[i]], (int)tokens);
+            if (t->pair[i] < 0) continue;
+            t->tokens += tokens;
+            t->sum += t->results[t->pair[i]];
+        }
+        t->lines += lines;
+        if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
+    }
+    if (t->unusable) say("%lld of %lld pairs could not be scored", (long long)t->unusable, (long long)t->lines);
+    if (!t->broken && t->tokens)
+        fprintf(stderr, "%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
+                (long long)(t->lines - t->unusable), (long long)t->tokens, t->sum, exp(-t->sum / (double)t->tokens));
+    return t->broken || t->unusable ? FAILED : DONE;
+}
+
+int command_score(struct settings *s, int argc, char **argv)
+{
+    struct scoring t;
+    trf_error err;
+    int status;
+    (void)argc;
+    (void)argv;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    status = check_pairs_given("", s->source, s->target, s->tsv);
+    if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
+        say_error("scorer", &err);
+        status = FAILED;
+    }
+    if (!status) status = open_pairs(&t.pairs, s->source, s->target, s->tsv, s->columns);
+    t.pairs.keep_unpaired = 1;
+    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) status = score_lines(&t);
+    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    close_pairs(&t.pairs);
+    free_side(&t.side[0]);
+    free_side(&t.side[1]);
+    free(t.results);
+    free(t.pair);
+    trf_translator_destroy(t.translator);
+    trf_model_destroy(t.model);
+    return status;
+}
+

@@ -1,0 +1,56 @@
+// trf train --tokens sentencepiece: learns a SentencePiece model with libsentencepiece (Kudo and Richardson 2018).
+//
+// The header reads such models but does not learn them: that is a matter of its own, and this is the library for it.
+
+#include "subwords.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <sentencepiece_trainer.h>
+
+namespace {
+
+class Lines : public sentencepiece::SentenceIterator {
+public:
+    Lines(const char *(*next)(void *), void *user) : next_(next), user_(user) { Next(); }
+    bool done() const override { return done_; }
+    void Next() override
+    {
+        const char *line = next_(user_);
+        done_ = line == nullptr;
+        value_ = done_ ? "" : line;
+    }
+    const std::string &value() const override { return value_; }
+    sentencepiece::util::Status status() const override { return sentencepiece::util::Status(); }
+
+private:
+    const char *(*next_)(void *);
+    void *user_;
+    std::string value_;
+    bool done_ = false;
+};
+
+}  // namespace
+
+extern "C" int subwords_learn(int bpe, int32_t size, const char *(*next)(void *user), void *user, char **model,
+                              size_t *bytes, char why[512])
+{
+    std::string learned;
+    Lines lines(next, user);
+    // every character of the text has a piece; where there are fewer subwords than asked for, there are fewer
+    const std::unordered_map<std::string, std::string> options = {
+        {"model_type", bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(size)},
+        {"character_coverage", "1.0"}, {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
+    const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);
+    *model = nullptr;
+    *bytes = learned.size();
+    if (status.ok() && !learned.empty() && (*model = static_cast<char *>(std::malloc(learned.size()))) != nullptr) {
+        std::memcpy(*model, learned.data(), learned.size());
+        return 0;
+    }
+    std::snprintf(why, 512, "%s", status.ok() ? "out of memory" : status.ToString().c_str());
+    return 1;
+}

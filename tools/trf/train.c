@@ -1,0 +1,628 @@
+// trf train: from files to a corpus, a model and a trainer.
+//
+// The text is read once into memory (so pipes will do), pairs are held out of it, vocabularies are learned from the
+// rest, then it becomes ids and is freed. With --resume the vocabularies and all settings come from the checkpoint,
+// and options that were given are compared with it.
+
+#include "train.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>text           lines in memory
+// -----------------------------------------------------------------------------------------------
+
+static void add_line(struct text *text, const char *line, int64_t number)
+{
+    size_t bytes = strlen(line) + 1;
+    text->bytes = grow(text->bytes, &text->capacity, text->used + bytes, 1);
+    text->starts = grow(text->starts, &text->starts_capacity, text->count + 1, sizeof *text->starts);
+    text->numbers = grow(text->numbers, &text->numbers_capacity, text->count + 1, sizeof *text->numbers);
+    memcpy(text->bytes + text->used, line, bytes);
+    text->starts[text->count] = text->used;
+    text->numbers[text->count++] = number;
+    text->used += bytes;
+}
+
+const char *line_of(const struct text *text, size_t index) { return text->bytes + text->starts[index]; }
+
+static void free_text(struct text *text)
+{
+    free(text->bytes);
+    free(text->starts);
+    free(text->numbers);
+    memset(text, 0, sizeof *text);
+}
+
+static const char *training_file(const struct settings *s, int side)
+{
+    return s->tsv ? s->tsv : side ? s->target : s->source;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>skips          what cannot be trained on: left out and counted, the first five told; --strict: the end
+// -----------------------------------------------------------------------------------------------
+
+int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason)
+{
+    int64_t before = 0;
+    int i;
+    for (i = 0; i < N_SKIPS; i++) before += t->skips[i];
+    t->skips[why]++;
+    if (t->s->strict) {
+        say("%s:%lld: %s (--strict)", file, (long long)line, reason);
+        return FAILED;
+    }
+    if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, reason);
+    return DONE;
+}
+
+static void say_skips(const struct training *t)
+{
+    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side"};
+    char list[256] = "";
+    int64_t all = 0;
+    int i;
+    for (i = 0; i < N_SKIPS; i++) {
+        all += t->skips[i];
+        if (t->skips[i]) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s", *list ? ", " : "",
+                                  (long long)t->skips[i], names[i]);
+    }
+    if (all) fprintf(stderr, "left out: %lld pairs (%s)\n", (long long)all, list);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>reading        pairs for training and for validation
+// -----------------------------------------------------------------------------------------------
+
+static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target, const char *tsv)
+{
+    struct pair_reader pairs;
+    int got = -1;
+    if (!open_pairs(&pairs, source, target, tsv, t->s->columns)) {
+        while ((got = next_pair(&pairs)) > 0) {
+            if (pairs.fault) {
+                if (!skip(t, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault)) continue;
+                got = -1;
+                break;
+            }
+            add_line(&text[0], pairs.source, pairs.side[0].number);
+            add_line(&text[1], pairs.target, pairs.side[0].number);
+        }
+        if (got == 0 && pairs.side[0].number == 0) { say("%s is empty: nothing to train on", pairs.side[0].name); got = -1; }
+    }
+    close_pairs(&pairs);
+    return got ? FAILED : DONE;
+}
+
+/* FNV-1a */
+static uint64_t hash_line(const char *line)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (; *line; line++) hash = (hash ^ (unsigned char)*line) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Marks the pairs to hold out: `size` of them, evenly spread, and with each the others that have its source, as a
+   dictionary has several lines for a word. A source that comes more than four times is no such word but a frequent
+   sentence, and its other pairs stay. Returns their number. */
+static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
+{
+    size_t n = source->count, i, low, high;
+    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted), *chosen = calloc((size_t)size, sizeof *chosen);
+    int64_t k, count = 0, n_chosen = 0;
+    if (!hashes || !sorted || !chosen) { say("out of memory"); exit(FAILED); }
+    for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
+    qsort(sorted, n, sizeof *sorted, by_value);
+    for (k = 0; k < size; k++) {
+        i = (size_t)(((double)k + 0.5) * (double)n / (double)size);
+        held[i] = 1;
+        for (low = 0, high = n; low < high; ) {
+            size_t middle = (low + high) / 2;
+            if (sorted[middle] < hashes[i]) low = middle + 1; else high = middle;
+        }
+        if (low + 4 >= n || sorted[low + 4] != hashes[i]) chosen[n_chosen++] = hashes[i];
+    }
+    qsort(chosen, (size_t)n_chosen, sizeof *chosen, by_value);
+    for (i = 0; i < n; i++) {
+        if (!held[i] && bsearch(&hashes[i], chosen, (size_t)n_chosen, sizeof *chosen, by_value)) held[i] = 1;
+        count += held[i];
+    }
+    free(hashes);
+    free(sorted);
+    free(chosen);
+    return count;
+}
+
+/* Every twentieth pair, a thousand at most, goes from the training text to the validation text. */
+static int hold_out(struct training *t)
+{
+    struct settings *s = t->s;
+    int64_t n = (int64_t)t->text[0].count, size = was_given(s, "valid-size") ? s->valid_size : n / 20 < 1000 ? n / 20 : 1000, count;
+    struct text kept[2];
+    char *held;
+    size_t i;
+    int side;
+    if (size == 0) return DONE;
+    if (size >= n) { say("--valid-size %lld leaves none of %lld pairs to train on", (long long)size, (long long)n); return FAILED; }
+    held = calloc((size_t)n, 1);
+    if (!held) { say("out of memory"); return FAILED; }
+    count = choose_held_out(&t->text[0], size, held);
+    if (count == n) { say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size); free(held); return FAILED; }
+    for (side = 0; side < 2; side++) {
+        memset(&kept[side], 0, sizeof kept[side]);
+        for (i = 0; i < (size_t)n; i++)
+            add_line(held[i] ? &t->held[side] : &kept[side], line_of(&t->text[side], i), t->text[side].numbers[i]);
+        free_text(&t->text[side]);
+        t->text[side] = kept[side];
+    }
+    free(held);
+    fprintf(stderr, "held out: %lld of %lld pairs, to validate on (--valid-size 0 trains on all)\n", (long long)count, (long long)n);
+    return DONE;
+}
+
+static int read_text(struct training *t)
+{
+    struct settings *s = t->s;
+    if (read_pairs(t, t->text, s->source, s->target, s->tsv)) return FAILED;
+    if (!s->valid_tsv && !s->valid_source) return hold_out(t);
+    if (read_pairs(t, t->held, s->valid_source, s->valid_target, s->valid_tsv)) return FAILED;
+    if (t->held[0].count) return DONE;
+    say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocabularies   learned from the training text, or read
+// -----------------------------------------------------------------------------------------------
+
+/* Counts the tokens of one side. A line that is not UTF-8 is met again when it becomes ids. */
+static int learn_side(struct training *t, trf_vocab *vocab, int side)
+{
+    trf_error err;
+    size_t i;
+    for (i = 0; i < t->text[side].count; i++)
+        if (trf_vocab_learn(vocab, line_of(&t->text[side], i), &err) && err.status != TRF_E_FORMAT) {
+            say("%s:%lld: %s", training_file(t->s, side), (long long)t->text[side].numbers[i], err.message);
+            return FAILED;
+        }
+    return DONE;
+}
+
+static int learn_tokens(struct training *t, int first_side, int last_side, trf_token_kind kind, trf_vocab **vocab)
+{
+    const struct settings *s = t->s;
+    trf_error err;
+    int side;
+    trf_status status = trf_vocab_create(vocab, kind, NULL, &err);
+    for (side = first_side; side <= last_side && !status; side++) if (learn_side(t, *vocab, side)) return FAILED;
+    if (!status) status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count, &err);
+    if (status) say_error("vocabulary", &err);
+    return status ? FAILED : DONE;
+}
+
+static int make_vocabulary(struct training *t, int first_side, int last_side)
+{
+    const struct settings *s = t->s;
+    const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
+    int tokens = first_side ? s->target_tokens : s->source_tokens;
+    if (file) return read_subwords(file, &t->vocab[first_side]);
+    if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE) return learn_subwords(t, first_side, last_side, &t->vocab[first_side]);
+    return learn_tokens(t, first_side, last_side, tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
+                        &t->vocab[first_side]);
+}
+
+static int make_vocabularies(struct training *t)
+{
+    struct settings *s = t->s;
+    int status, same_file = s->source_sentencepiece && s->target_sentencepiece && !strcmp(s->source_sentencepiece, s->target_sentencepiece);
+    if ((status = decide_tokens(t))) return status;
+    if (s->joint_vocabulary && (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
+        say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one --sentencepiece");
+        return USAGE;
+    }
+    if (s->joint_vocabulary && was_given(s, "target-vocab-size") && s->source_vocab_size != s->target_vocab_size) {
+        say("one vocabulary for both sides has one size: --source-vocab-size %d, --target-vocab-size %d",
+            (int)s->source_vocab_size, (int)s->target_vocab_size);
+        return USAGE;
+    }
+    if (make_vocabulary(t, 0, s->joint_vocabulary)) return FAILED;
+    if (s->joint_vocabulary) t->vocab[1] = t->vocab[0];
+    return s->joint_vocabulary ? DONE : make_vocabulary(t, 1, 1);
+}
+
+static void free_vocabularies(struct training *t)
+{
+    if (t->vocab[1] != t->vocab[0]) trf_vocab_destroy(t->vocab[1]);
+    trf_vocab_destroy(t->vocab[0]);
+    t->vocab[0] = t->vocab[1] = NULL;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>ids            lines become ids; what cannot be trained on is left out
+// -----------------------------------------------------------------------------------------------
+
+/* Appends pair i of the text, or says why not. *taken: whether it was appended. */
+static int add_pair(struct training *t, const trf_vocab *const vocab[2], const struct text text[2], size_t i,
+                    struct side ids[2], const char *const files[2], int *taken)
+{
+    int64_t line = text[0].numbers[i];
+    int32_t limit = t->s->corpus.max_length, n[2] = {0, 0};
+    char why[300];
+    int side;
+    *taken = 0;
+    for (side = 0; side < 2; side++) {
+        if (!add_text(&ids[side], vocab[side], line_of(&text[side], i), limit, &n[side], why)) continue;
+        if (side) drop_last(&ids[0]);
+        return skip(t, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
+    }
+    *taken = n[0] && n[1] ? 1 : n[0] || n[1] ? t->s->keep_empty : 0;
+    if (*taken) return DONE;
+    drop_last(&ids[0]);
+    drop_last(&ids[1]);
+    return n[0] || n[1] ? skip(t, SKIP_HALF, files[n[0] != 0], line, "empty, but its other side is not")
+                        : skip(t, SKIP_EMPTY, files[0], line, "empty on both sides");
+}
+
+static int encode_all(struct training *t, const trf_vocab *const vocab[2])
+{
+    const struct settings *s = t->s;
+    const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
+    const char *validation[2] = {s->valid_tsv ? s->valid_tsv : s->valid_source, s->valid_tsv ? s->valid_tsv : s->valid_target};
+    int taken, side;
+    size_t i;
+    if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
+    for (i = 0; i < t->text[0].count; i++) {
+        if (add_pair(t, vocab, t->text, i, t->ids, training, &taken)) return FAILED;
+        for (side = 0; side < 2 && taken; side++) {
+            int32_t n = t->ids[side].lengths[t->ids[side].count - 1];
+            t->amounts.tokens[side] += n + 1;
+            if (n > t->amounts.longest) t->amounts.longest = n;
+        }
+        t->amounts.pairs += taken;
+    }
+    for (i = 0; i < t->held[0].count; i++) {
+        if (add_pair(t, vocab, t->held, i, t->valid, validation, &taken)) return FAILED;
+        if (!taken) continue;
+        t->valid_line = grow(t->valid_line, &t->valid_line_capacity, t->valid[0].count, sizeof *t->valid_line);
+        t->valid_line[t->valid[0].count - 1] = i;
+    }
+    if (t->amounts.pairs == 0) { say("no pair is left to train on"); return FAILED; }
+    if (t->held[0].count && t->valid[0].count == 0) { say("no pair is left to validate on"); return FAILED; }
+    return DONE;
+}
+
+/* The corpus, and how many updates a pass over it takes, about: batches of later passes are cut elsewhere. */
+static int fill_corpus(struct training *t)
+{
+    size_t i, used[2] = {0, 0};
+    int64_t batches = 0;
+    trf_batch batch;
+    trf_error err;
+    if (trf_corpus_create(&t->corpus, &t->s->corpus, &err)) goto failed;
+    for (i = 0; i < t->ids[0].count; i++) {
+        if (trf_corpus_add(t->corpus, t->ids[0].ids + used[0], t->ids[0].lengths[i], t->ids[1].ids + used[1],
+                           t->ids[1].lengths[i], &err)) goto failed;
+        used[0] += (size_t)t->ids[0].lengths[i];
+        used[1] += (size_t)t->ids[1].lengths[i];
+    }
+    free_side(&t->ids[0]);
+    free_side(&t->ids[1]);
+    while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
+    if (trf_corpus_epoch(t->corpus) > 0) batches--;     /* that one belongs to the second pass */
+    t->per_epoch = batches > t->s->accumulate ? (batches + t->s->accumulate - 1) / t->s->accumulate : 1;
+    trf_corpus_rewind(t->corpus);
+    return DONE;
+failed:
+    say_error("corpus", &err);
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>beginning      a new model
+// -----------------------------------------------------------------------------------------------
+
+/* The limits of a batch follow from the corpus; what the plan of memory would not hold it grows by. */
+static void set_limits(const struct settings *s, int32_t longest, trf_train_options *training)
+{
+    int32_t tokens = s->corpus.batch_tokens > longest + 1 ? s->corpus.batch_tokens : longest + 1;
+    training->source_tokens = training->target_tokens = tokens;
+    training->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
+    training->longest = longest + 1;
+}
+
+static int start_training(struct training *t)
+{
+    struct settings *s = t->s;
+    const trf_vocab *vocab[2];
+    trf_error err;
+    int status = make_vocabularies(t);
+    if (status) return status;
+    vocab[0] = t->vocab[0]; vocab[1] = t->vocab[1];
+    if (encode_all(t, vocab)) return FAILED;
+    decide_model(t);
+    decide_batches(t);
+    if (fill_corpus(t)) return FAILED;
+    if ((status = decide_schedule(t))) return status;
+    s->config.source_vocab = trf_vocab_size(t->vocab[0]);
+    s->config.target_vocab = trf_vocab_size(t->vocab[1]);
+    if (trf_model_create(&t->model, &s->config, &err) || trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err)) {
+        say_error("model", &err);
+        return FAILED;
+    }
+    set_limits(s, t->amounts.longest, &s->training);
+    if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
+    t->state.validated = -1;
+    return make_average_room(t);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>resume         a checkpoint, and the data that belong to it
+// -----------------------------------------------------------------------------------------------
+
+/* Options of this command line on top of those in the checkpoint. The model cannot change any more. */
+static int merge_settings(struct training *t, const trf_model *model, const trf_trainer *trainer)
+{
+    struct settings *s = t->s, stored = *s, merged;
+    char old[64], new[64];
+    int i;
+    stored.config = *trf_model_config(model);
+    stored.training = *trf_trainer_options(trainer);
+    stored.training.hooks = s->training.hooks;
+    merged = stored;
+    if (apply_given(&merged)) return USAGE;
+    for (i = 0; i < n_rows; i++) {
+        if (!row_within(&rows[i], AT(config), sizeof s->config)) continue;
+        value_text(&rows[i], &stored, old, sizeof old);
+        value_text(&rows[i], &merged, new, sizeof new);
+        if (!strcmp(old, new)) continue;
+        say("the checkpoint was made with --%s %s, now it is %s: a model cannot change while it is trained",
+            rows[i].name, old, new);
+        return FAILED;
+    }
+    *s = merged;
+    s->config = stored.config;
+    if (!was_given(s, "seed")) s->corpus.seed = s->seed = stored.config.seed;   /* one seed for all, as then_seed has it */
+    s->corpus.max_length = s->config.max_length - 1;
+    return DONE;
+}
+
+/* Whether the vocabularies are what this command line asks for, as far as it does. */
+static int check_vocabularies(const struct training *t, const trf_vocab *const vocab[2])
+{
+    static const trf_token_kind kinds[] = {TRF_WORDS, TRF_WORDS, TRF_CHARACTERS, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
+    const struct settings *s = t->s;
+    int side;
+    for (side = 0; side < 2; side++) {
+        const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
+        int tokens = side ? s->target_tokens : s->source_tokens;
+        if (!vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
+        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) || tokens == TOKENS_AUTO) continue;
+        if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
+        say("the checkpoint was made with other --%s-tokens", side ? "target" : "source");
+        return FAILED;
+    }
+    return DONE;
+}
+
+/* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
+static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
+{
+    trf_file *file = NULL;
+    trf_error err;
+    const char *content;
+    int status;
+    if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
+    content = trf_file_metadata(file, "trf.content");       /* if it is no checkpoint, loading will say so */
+    status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
+    trf_file_close(file);
+    return status;
+}
+
+/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. */
+static int load_training(struct training *t)
+{
+    trf_load_options load = load_options(t->s);
+    struct settings merged = *t->s;
+    const trf_vocab *vocab[2];
+    trf_error err;
+    int status = read_stored(&merged, t->checkpoint, &load);
+    if (status) return status;
+    if (apply_given(&merged)) return USAGE;
+    /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
+    set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1), &merged.training);
+    if (trf_checkpoint_load(&t->model, &t->trainer, NULL, t->checkpoint, &merged.training, &load, &err)) {
+        say_error(NULL, &err);
+        return FAILED;
+    }
+    if ((status = merge_settings(t, t->model, t->trainer))) return status;
+    vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
+    if (check_vocabularies(t, vocab) || restore_state(t) || encode_all(t, vocab) || fill_corpus(t)) return FAILED;
+    if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
+        say_error(t->checkpoint, &err);
+        if (err.status == TRF_E_STATE)
+            say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
+                "--max-length, --valid-size and --seed of the beginning");
+        return FAILED;
+    }
+    return make_average_room(t) || restore_average(t) ? FAILED : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>train          the command
+// -----------------------------------------------------------------------------------------------
+
+static void free_training(struct training *t)
+{
+    int side;
+    trf_trainer_destroy(t->trainer);
+    trf_model_destroy(t->model);
+    trf_corpus_destroy(t->corpus);
+    free_vocabularies(t);
+    for (side = 0; side < 2; side++) {
+        free_text(&t->text[side]);
+        free_text(&t->held[side]);
+        free_side(&t->ids[side]);
+        free_side(&t->valid[side]);
+    }
+    free(t->valid_line);
+    free(t->state.kept);
+    free(t->ema);
+    free(t->raw);
+    free(t->checkpoint);
+    if (t->log) fclose(t->log);
+}
+
+static int check_files(struct training *t)
+{
+    struct settings *s = t->s;
+    const char *name = s->checkpoint ? s->checkpoint : s->model;
+    struct stat there;
+    if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
+    if (!s->checkpoint || *s->checkpoint) t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
+    if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
+    if (t->checkpoint && same_file(t->checkpoint, s->model)) {
+        say("--model and --checkpoint name the same file");
+        return USAGE;
+    }
+    if (s->log && (same_file(s->log, s->model) || (t->checkpoint && same_file(s->log, t->checkpoint)))) {
+        say("--log names the file of --model or --checkpoint");
+        return USAGE;
+    }
+    if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
+        check_written(s, "log", s->log)) return FAILED;
+    if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint))) return FAILED;
+    if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
+        say("'%s' exists and will be replaced; --resume would go on from it", t->checkpoint);
+    return DONE;
+}
+
+static int check_training(struct training *t)
+{
+    struct settings *s = t->s;
+    int status;
+    if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if ((s->valid_tsv || s->valid_source || s->valid_target) &&
+        check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv)) return USAGE;
+    if (s->ema < 0 || s->ema > 1) { say("--ema takes a share from 0 to 1, got %g", s->ema); return USAGE; }
+    if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
+    if ((status = check_files(t))) return status;
+    s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
+    return DONE;
+}
+
+static int open_log(struct training *t)
+{
+    if (!t->s->log) return DONE;
+    t->log = fopen(t->s->log, t->s->resume ? "a" : "w");
+    if (t->log) return DONE;
+    say("cannot write '%s': %m", t->s->log);
+    return FAILED;
+}
+
+static void describe(const struct training *t)
+{
+    const trf_config *config = trf_model_config(t->model);
+    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, &t->s->training);
+    say_skips(t);
+    fprintf(stderr, "%lld pairs; %d source and %d target tokens; %lld weights; %.0f MB of memory; %s from update %lld\n",
+            (long long)trf_corpus_size(t->corpus), (int)config->source_vocab, (int)config->target_vocab,
+            (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
+            (long long)trf_trainer_step(t->trainer) + 1);
+}
+
+static int train_once(struct settings *s, double *score)
+{
+    struct training t;
+    int status;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    watch_signals(s);
+    status = check_training(&t);
+    if (!status) status = read_text(&t);
+    if (!status) status = s->resume ? load_training(&t) : start_training(&t);
+    if (!status) status = open_log(&t);
+    if (!status) {
+        free_text(&t.text[0]);
+        free_text(&t.text[1]);
+        free_vocabularies(&t);      /* the model has copies */
+        describe(&t);
+        status = learn(&t);
+    }
+    *score = t.score;
+    free_training(&t);
+    return status;
+}
+
+static int copy_model(struct settings *s, const char *from, const char *to)
+{
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, &err) ? FAILED : DONE;
+    if (status) say_error(NULL, &err);
+    trf_model_destroy(model);
+    return status;
+}
+
+/* The same training from several seeds: how much of a result is luck. */
+static int train_seeds(struct settings *s)
+{
+    const char *model = s->model, *log = s->log;
+    double score, sum = 0, squares = 0, best = 0;
+    char *best_model = NULL;
+    int32_t i;
+    int status = DONE;
+    if (!model) { say("give --model FILE, the file to write the model to"); return USAGE; }
+    if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
+    for (i = 0; i < s->seeds && !status; i++) {
+        struct settings one = *s;
+        struct stat there;
+        char *seed = format_text("%llu", (unsigned long long)s->seed + (unsigned long long)i), *checkpoint;
+        int row;
+        for (row = 0; strcmp(rows[row].name, "seed"); row++) { }
+        one.given[row] = seed;
+        one.model = format_text("%s.seed-%s", model, seed);
+        one.log = log ? format_text("%s.seed-%s", log, seed) : NULL;
+        checkpoint = format_text("%s.checkpoint", one.model);
+        one.resume = s->resume && !stat(checkpoint, &there);
+        fprintf(stderr, "seed %s:\n", seed);
+        if (!(status = apply_given(&one) ? USAGE : DONE)) status = train_once(&one, &score);
+        if (!status && (!best_model || better((enum metric)one.metric, score, best))) {
+            free(best_model);
+            best_model = format_text("%s", one.model);
+            best = score;
+        }
+        s->metric = one.metric;
+        if (!status) { sum += score; squares += score * score; }
+        free(seed);
+        free(checkpoint);
+        free((char *)(uintptr_t)one.model);
+        free((char *)(uintptr_t)one.log);
+    }
+    if (!status) status = copy_model(s, best_model, model);
+    if (!status) {
+        double n = (double)s->seeds, mean = sum / n;
+        fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
+                metric_name((enum metric)s->metric), mean, n > 1 ? sqrt(fmax(0, squares - n * mean * mean) / (n - 1)) : 0, best,
+                best_model, model);
+    }
+    free(best_model);
+    return status;
+}
+
+int command_train(struct settings *s, int argc, char **argv)
+{
+    double score;
+    (void)argc;
+    (void)argv;
+    return s->seeds > 1 ? train_seeds(s) : train_once(s, &score);
+}

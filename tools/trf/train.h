@@ -1,0 +1,114 @@
+// trf train: what its files share. See trf.h for which file has what.
+
+#ifndef TRF_TRAIN_H
+#define TRF_TRAIN_H
+
+#include "trf.h"
+
+/* Lines in memory, each ended by NUL, and the numbers they have in their file. */
+struct text {
+    char *bytes;
+    size_t *starts;
+    int64_t *numbers;
+    size_t used, capacity, count, starts_capacity, numbers_capacity;
+};
+
+const char *line_of(const struct text *text, size_t index);
+
+/* What was not taken: the first five with their lines, all of them by number. */
+enum skip { SKIP_UNREADABLE, SKIP_LONG, SKIP_EMPTY, SKIP_HALF, N_SKIPS };
+
+/* What the data are, for the recipe. */
+struct amounts {
+    int64_t pairs, tokens[2];       /* tokens with one mark for each sentence */
+    int32_t longest;                /* tokens of the longest side of a pair */
+};
+
+/* A validation: the share of the loss, and of what was translated. */
+struct validation {
+    double loss, nll, accuracy, score;
+    int cancelled;
+};
+
+/* A model of a past validation, as a file: model's name, ".update-", number. */
+struct kept { int64_t update; double score; };
+
+/* What must be known besides the checkpoint's weights to go on exactly; it travels in the checkpoint's metadata. */
+struct state {
+    int64_t validated, best_update;     /* updates; -1 and 0: none yet */
+    double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
+    int32_t without_gain;               /* validations since the metric got better */
+    double seconds;                     /* spent in earlier runs */
+    struct kept *kept;
+    size_t n_kept, kept_capacity;
+};
+
+struct training {
+    struct settings *s;
+    char *checkpoint;                   /* path, or NULL: none is kept */
+    struct text text[2], held[2];       /* lines to train on, lines to validate on */
+    trf_vocab *vocab[2];                /* ours, while learning; both are one when joint */
+    struct side ids[2], valid[2];
+    size_t *valid_line;                 /* of each validation pair: its line in held */
+    size_t valid_line_capacity;
+    int64_t skips[N_SKIPS];
+    struct amounts amounts;
+    int64_t per_epoch;                  /* updates of a pass, about */
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_corpus *corpus;
+    struct state state;
+    trf_real *ema, *raw;                /* --ema: the average, and room for the weights while it stands in for them */
+    FILE *log;
+    double score;                       /* of the model that was written */
+};
+
+/* train.c */
+/* 1: such a line ends the training. */
+int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
+
+/* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
+int decide_tokens(struct training *t);
+void decide_model(struct training *t);
+void decide_batches(struct training *t);
+int decide_schedule(struct training *t);
+
+/* subwords.cc, or a sentence that it is not there */
+int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
+int read_subwords(const char *path, trf_vocab **vocab);
+int subwords_can_be_learned(void);
+
+/* learn.c */
+int learn(struct training *t);
+int stopped(void);                      /* the signal that asks to end, or 0 */
+int restore_state(struct training *t);      /* from the metadata of the model, which lose it */
+int restore_average(struct training *t);
+int make_average_room(struct training *t);
+void watch_signals(struct settings *s);  /* the hook that leaves a validation */
+
+/* validate.c */
+int validate(struct training *t, struct validation *v);
+enum metric metric_of(const struct training *t);
+const char *metric_name(enum metric metric);
+int better(enum metric metric, double a, double b);
+
+/* progress.c */
+struct progress {
+    double began, drawn, told;                  /* times: training began; the last line was drawn; was kept */
+    double window_began, window_loss;           /* since the last finished line */
+    int64_t window_target, window_tokens;
+    int64_t tokens, updates, applied;           /* of this run; applied: updates that were not left out */
+    double passes;                              /* over the data, in this run */
+    int64_t first_epoch;
+    int terminal;
+};
+
+void start_progress(struct progress *p, int64_t epoch);
+void count_update(struct progress *p, const trf_step_report *report);
+void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
+void show_validation(struct training *t, int64_t update, const struct validation *v, int is_best);
+void end_line(void);                            /* of progress, if one stands unfinished */
+void log_start(struct training *t);
+void log_end(struct training *t, const struct progress *p, const char *why);
+
+#endif

@@ -1,0 +1,331 @@
+// trf translate: one line out for every line in.
+//
+// A few lines are read, translated together, written. A line without tokens gives an empty line. A line that cannot
+// be translated (too long, not UTF-8) gives an empty line too, a message with its number, and exit status 1 at the
+// end. So line n of the output always belongs to line n of the input.
+
+#include "trf.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
+
+struct answer {                 /* of --json: a hypothesis that outlives the search */
+    int32_t *ids;
+    int32_t n;
+    double score, log_probability;
+    trf_ended ended;
+};
+
+struct translating {
+    struct settings *s;
+    trf_model *model;
+    trf_translator *translator;
+    const trf_vocab *source_vocab, *target_vocab;
+    struct reader in, prefix;
+    FILE *out;
+    struct side sources, prefixes;
+    struct { int32_t sentence; char *text; } *line;     /* of the batch: its number among the sources, or EMPTY... */
+    char *text;
+    size_t text_capacity;
+    struct answer *answers;
+    size_t n_answers, answers_capacity;
+    trf_real *weights;          /* of --attention */
+    size_t weights_capacity;
+    int32_t limit;              /* tokens of the longest source */
+    int64_t unusable;
+    int broken;                 /* 1: the input could not be read to its end */
+};
+
+/* What the answer must begin with; line n of the file belongs to line n, and behind its end answers are free. */
+static const char *next_prefix(struct translating *t)
+{
+    int got;
+    if (!t->prefix.file) return "";
+    got = next_line(&t->prefix);
+    t->broken |= got < 0;
+    return got > 0 ? t->prefix.line : "";
+}
+
+/* Appends line and prefix as one sentence, or says why not. */
+static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n, char why[300])
+{
+    int32_t prefix_tokens;
+    if (t->in.fault) return t->in.fault;
+    if (t->prefix.file && t->prefix.fault) return "a NUL byte in its prefix";
+    if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, trf_model_config(t->model)->max_length - 1, &prefix_tokens, why))
+        return NULL;
+    drop_last(&t->sources);
+    memmove(why + 8, why, 291);
+    memcpy(why, "prefix: ", 8);
+    why[299] = 0;
+    return why;
+}
+
+/* Reads up to one batch of lines. Returns their number. */
+static int32_t read_batch(struct translating *t)
+{
+    int32_t lines = 0, n;
+    char why[300];
+    clear_side(&t->sources);
+    clear_side(&t->prefixes);
+    while (!t->broken && lines < t->s->batch) {
+        int got = next_line(&t->in);
+        const char *prefix, *fault;
+        t->broken = got < 0;
+        if (got < 1) break;
+        prefix = next_prefix(t);
+        n = 0;
+        if ((fault = add_sentence(t, prefix, &n, why))) {
+            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
+            t->unusable++;
+            t->line[lines].sentence = UNUSABLE;
+        } else if (n == 0) {
+            drop_last(&t->sources);
+            drop_last(&t->prefixes);
+            t->line[lines].sentence = EMPTY;
+        } else t->line[lines].sentence = (int32_t)t->sources.count - 1;
+        if (t->s->json) t->line[lines].text = format_text("%s", t->in.line);
+        lines++;
+    }
+    return lines;
+}
+
+/* Writes what belongs to line `number`: one line, or n_best lines when that form is asked for. */
+static int write_lines(struct translating *t, int64_t number, int32_t sentence, int n_best)
+{
+    int32_t rank, count = sentence < 0 ? 1 : trf_hypothesis_count(t->translator, sentence);
+    if (!n_best && count > 1) count = 1;
+    for (rank = 0; rank < count || rank == 0; rank++) {
+        const trf_hypothesis *h = sentence < 0 ? NULL : trf_hypothesis_at(t->translator, sentence, rank);
+        double score = h ? h->score : sentence == EMPTY ? 0.0 : -HUGE_VAL;
+        const char *text = h ? text_of(t->target_vocab, h->ids, h->n, &t->text, &t->text_capacity) : "";
+        if (!text) return FAILED;
+        if (n_best) fprintf(t->out, "%lld\t%d\t", (long long)number, (int)rank + 1);
+        if (n_best || t->s->scores) fprintf(t->out, "%.6f\t", score);
+        fprintf(t->out, "%s\n", text);
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>json           answers with everything known about them
+// -----------------------------------------------------------------------------------------------
+
+static void forget_answers(struct translating *t)
+{
+    size_t i;
+    for (i = 0; i < t->n_answers; i++) free(t->answers[i].ids);
+    t->n_answers = 0;
+}
+
+/* Looking at attention forgets the results of a search: they are copied before. */
+static void keep_answers(struct translating *t, int32_t sentence)
+{
+    int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
+    for (rank = 0; rank < count; rank++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t->translator, sentence, rank);
+        struct answer *a;
+        size_t capacity = 0;
+        t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
+        a = &t->answers[t->n_answers++];
+        a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
+        memcpy(a->ids, h->ids, (size_t)h->n * sizeof *a->ids);
+        a->n = h->n;
+        a->score = h->score;
+        a->log_probability = h->log_probability;
+        a->ended = h->ended;
+    }
+}
+
+static void write_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    fprintf(out, ",\"%s\":[", name);
+    for (i = 0; i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        if (i) fputc(',', out);
+        print_json_text(out, token, strlen(token));
+    }
+    fputc(']', out);
+}
+
+/* Mean over the heads of the last decoder layer: (target tokens and the end, source rows). */
+static int read_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a,
+                          int64_t *height, int64_t *width)
+{
+    const trf_config *config = trf_model_config(t->model);
+    trf_batch batch;
+    trf_error err;
+    trf_tensor out;
+    int64_t size, i;
+    int32_t head;
+    memset(&batch, 0, sizeof batch);
+    batch.source.ids = source; batch.source.lengths = &n_source; batch.source.count = 1;
+    batch.target.ids = a->ids; batch.target.lengths = &a->n; batch.target.count = 1;
+    *height = trf_target_rows(t->model, &batch.target);
+    *width = trf_source_rows(t->model, &batch.source);
+    size = *height * *width;
+    t->weights = grow(t->weights, &t->weights_capacity, 2 * (size_t)size, sizeof *t->weights);
+    memset(t->weights, 0, (size_t)size * sizeof *t->weights);
+    out = trf_tensor_of(t->weights + size, 2, *height, *width, 0);
+    for (head = 0; head < config->n_heads; head++) {
+        if (trf_attention_weights(t->translator, &batch, TRF_DECODER_CROSS, config->decoder_layers - 1, head, &out, &err)) {
+            say_error("attention", &err);
+            return FAILED;
+        }
+        for (i = 0; i < size; i++) t->weights[i] += t->weights[size + i] / (trf_real)config->n_heads;
+    }
+    return DONE;
+}
+
+/* "alignment": for each target token the number of a source token, from 0; "attention": row by row, the end's last. */
+static int write_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
+{
+    int64_t height, width, i, j;
+    if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
+    if (read_attention(t, source, n_source, a, &height, &width)) return FAILED;
+    if (t->s->alignments) {
+        fputs(",\"alignment\":[", t->out);
+        for (i = 0; i < a->n; i++) {
+            const trf_real *row = t->weights + i * width;
+            int64_t best = 0;
+            for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
+            fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
+        }
+        fputc(']', t->out);
+    }
+    for (i = 0; i < height && t->s->attention; i++) {
+        fputs(i ? ",[" : ",\"attention\":[[", t->out);
+        for (j = 0; j < width; j++) fprintf(t->out, "%s%.4g", j ? "," : "", (double)t->weights[i * width + j]);
+        fputs(i + 1 < height ? "]" : "]]", t->out);
+    }
+    return DONE;
+}
+
+static int write_object(struct translating *t, int64_t number, const char *line, int32_t sentence,
+                        const struct answer *answers, size_t count)
+{
+    const int32_t *source = t->sources.ids;
+    int32_t n_source = sentence < 0 ? 0 : t->sources.lengths[sentence], i;
+    size_t k;
+    for (i = 0; i < sentence; i++) source += t->sources.lengths[i];
+    fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
+    print_json_text(t->out, line, strlen(line));
+    if (sentence >= 0) write_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
+    fputs(",\"answers\":[", t->out);
+    for (k = 0; k < count; k++) {
+        const char *text = text_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity);
+        if (!text) return FAILED;
+        fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
+        print_json_text(t->out, text, strlen(text));
+        fputs(",\"score\":", t->out);
+        print_json_number(t->out, answers[k].score);
+        fputs(",\"log_probability\":", t->out);
+        print_json_number(t->out, answers[k].log_probability);
+        fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
+        write_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
+        if ((t->s->alignments || t->s->attention) && write_attention(t, source, n_source, &answers[k])) return FAILED;
+        fputc('}', t->out);
+    }
+    fputs("]}\n", t->out);
+    return DONE;
+}
+
+static int write_objects(struct translating *t, int64_t first, int32_t lines)
+{
+    size_t *end, capacity = 0, begin = 0;
+    int32_t i;
+    int status = DONE;
+    end = grow(NULL, &capacity, (size_t)lines, sizeof *end);
+    for (i = 0; i < lines; i++) {
+        if (t->line[i].sentence >= 0) keep_answers(t, t->line[i].sentence);
+        end[i] = t->n_answers;
+    }
+    for (i = 0; i < lines && !status; i++) {
+        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, t->answers + begin, end[i] - begin);
+        begin = end[i];
+    }
+    free(end);
+    forget_answers(t);
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>loop           batches of lines
+// -----------------------------------------------------------------------------------------------
+
+static int translate_batch(struct translating *t, int64_t first, int32_t lines)
+{
+    trf_sequences sources = sequences_of(&t->sources), prefixes = sequences_of(&t->prefixes);
+    int n_best = was_given(t->s, "n-best"), status = DONE;
+    trf_error err;
+    int32_t i;
+    if (sources.count && (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
+                                         : trf_translate_batch(t->translator, &sources, &err))) {
+        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
+        return FAILED;
+    }
+    if (t->s->json) status = write_objects(t, first, lines);
+    for (i = 0; i < lines && !t->s->json && !status; i++) status = write_lines(t, first + i, t->line[i].sentence, n_best);
+    for (i = 0; i < lines; i++) {
+        free(t->line[i].text);
+        t->line[i].text = NULL;
+    }
+    return status;
+}
+
+static int translate_lines(struct translating *t)
+{
+    int flush = t->s->interactive || isatty(fileno(t->in.file));
+    int32_t lines;
+    if (flush) t->s->batch = 1;
+    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
+    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    while ((lines = read_batch(t)) > 0) {
+        if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
+        if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
+    }
+    if (t->unusable)
+        say("%lld of %lld lines could not be translated", (long long)t->unusable, (long long)t->in.number);
+    return t->broken || t->unusable ? FAILED : DONE;
+}
+
+int command_translate(struct settings *s, int argc, char **argv)
+{
+    struct translating t;
+    trf_error err;
+    int status;
+    (void)argc;
+    (void)argv;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    if ((s->alignments || s->attention) && !s->json) { say("--alignments and --attention are for --json"); return USAGE; }
+    status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
+        say_error("search", &err);
+        status = FAILED;
+    }
+    if (!status) status = open_reader(&t.in, s->input);
+    if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
+    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) {
+        t.limit = source_limit(trf_model_config(t.model));
+        status = translate_lines(&t);
+    }
+    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    close_reader(&t.in);
+    close_reader(&t.prefix);
+    free_side(&t.sources);
+    free_side(&t.prefixes);
+    forget_answers(&t);
+    free(t.answers);
+    free(t.weights);
+    free(t.line);
+    free(t.text);
+    trf_translator_destroy(t.translator);
+    trf_model_destroy(t.model);
+    return status;
+}

@@ -1,0 +1,245 @@
+// trf: the command line of transformer.h. What its files share.
+// SPDX-License-Identifier: MIT
+//
+//   main.c       the commands; the library's implementation
+//   options.c    the table of all options, help, parsing
+//   files.c      messages, lines, pairs, results; token ids of texts
+//   train.c      from files to a corpus, a model, a trainer; --resume
+//   recipe.c     what follows from the data where no option says otherwise
+//   subwords.cc  learning SentencePiece models, by libsentencepiece
+//   learn.c      updates, signals, checkpoints, the best model, averages
+//   validate.c   loss and translations of held-out pairs
+//   progress.c   the line of progress, the log
+//   metrics.c    BLEU, chrF, error rates
+//   translate.c, score.c, eval.c, inspect.c, average.c, plot.c    a command each
+
+#ifndef TRF_TOOL_H
+#define TRF_TOOL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE     /* getline, getopt_long, strchrnul, fileno, clock_gettime, sigaction */
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transformer.h"
+
+// -----------------------------------------------------------------------------------------------
+// Exit statuses and messages (files.c)
+//
+// Every message begins with the command: "trf train: corpus.de:17: ...". A problem of one line of
+// input is told with file and line. Nothing but results goes to standard output.
+// -----------------------------------------------------------------------------------------------
+
+enum { DONE = 0, FAILED = 1, USAGE = 2, SIGNALLED = 128 };
+
+extern const char *program;                     /* "trf train" once the command is known */
+extern int unfinished_line;                     /* 1: a line of progress stands on the terminal, without its end */
+
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
+void say_error(const char *doing, const trf_error *err);
+/* The hook of the library: its warnings are worth a line, the rest is not. */
+void log_warning(void *user, int level, const char *message);
+/* Room for `needed` items. Ends the program when memory does; files are renamed into place, so none is left half. */
+void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
+double now(void);
+void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
+/* Text of unknown origin, for a terminal: nothing that drives one may pass. At most `most` bytes. */
+void print_clean(FILE *file, const char *text, size_t most);
+void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
+void print_json_number(FILE *file, double x);                           /* what is not finite as null */
+
+// -----------------------------------------------------------------------------------------------
+// Settings: everything that can be set (options.c)
+//
+// The structs of the library are in here as they are; options write straight into their fields.
+// -----------------------------------------------------------------------------------------------
+
+enum { MAX_OPTIONS = 192, MAX_TEXTS = 64 };
+
+/* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
+enum tokens { TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE, TOKENS_SENTENCEPIECE };
+
+enum metric { METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER };
+
+enum { RECIPE_AUTO = 0, RECIPE_PAPER };
+enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
+
+struct texts { const char *item[MAX_TEXTS]; int n; };       /* of an option that may be given several times */
+
+struct settings {
+    trf_config config;
+    trf_train_options training;
+    trf_corpus_options corpus;
+    trf_search search;
+
+    const char *source, *target, *tsv, *columns;                /* data */
+    const char *valid_source, *valid_target, *valid_tsv;
+    const char *model, *checkpoint, *input, *output;
+    int64_t valid_size;
+    int32_t strict, keep_empty;
+
+    int32_t tokens, source_tokens, target_tokens;               /* enum tokens */
+    const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;
+    int32_t vocab_size, source_vocab_size, target_vocab_size, joint_vocabulary;
+    int64_t min_count;
+
+    int32_t recipe, size, conventions, search_rule;             /* presets: numbers of their choices */
+    double dropout;
+    uint64_t seed;
+    trf_device device;
+    int32_t threads;
+
+    int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
+    double minutes, ema;
+    int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
+    int32_t accumulate, resume;
+    const char *log;
+
+    int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
+    const char *prefixes;
+
+    const char *metrics;                                        /* evaluating */
+    int32_t tokenize, lowercase, alternatives;
+    struct texts references;
+
+    const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
+};
+
+enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
+       RUN = TRAIN | TRANSLATE | SCORE,
+       FROM_DATA = 1 << 16 };           /* where it is not given, its value follows from the data */
+
+enum kind {
+    HEADING,        /* no option: a title in the help text */
+    TEXT,           /* const char * */
+    TEXTS,          /* struct texts */
+    FLAG,           /* int32_t; given: 1 */
+    SWITCH,         /* int32_t; no or yes */
+    CHOICE,         /* int32_t or an enum; the argument lists the values 0, 1, ... */
+    NUMBER,         /* int32_t, not negative */
+    COUNT,          /* int32_t, at least 1 */
+    LONG_NUMBER,    /* int64_t, not negative */
+    LONG_COUNT,     /* int64_t, at least 1 */
+    SEED,           /* uint64_t */
+    DEVICE,         /* trf_device: its kind and index */
+    REAL            /* double */
+};
+
+struct row {
+    int commands;
+    enum kind kind;
+    const char *name;
+    size_t offset;
+    const char *argument;
+    const char *help;
+    void (*then)(struct settings *s);
+};
+
+#define AT(field) offsetof(struct settings, field)
+
+extern const struct row rows[];
+extern const int n_rows;
+
+struct command {
+    int bit;
+    const char *name, *summary, *usage, *text, *after;
+    int (*run)(struct settings *s, int argc, char **argv);
+};
+
+void set_defaults(struct settings *s);
+/* Writes the current value of a row as text: what would be typed to set it. Empty: nothing is set. */
+void value_text(const struct row *row, const struct settings *s, char *text, size_t size);
+int set_value(const struct row *row, struct settings *s, const char *text);
+int apply_given(struct settings *s);            /* all options that were given, in the order of the table */
+int was_given(const struct settings *s, const char *name);
+int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
+void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
+int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
+/* Fills s from argv. Returns -1 to go on, or the exit status when all is said. */
+int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);
+
+// -----------------------------------------------------------------------------------------------
+// Lines, pairs, sequences, results (files.c)
+//
+// A line ends with LF or CR LF, which do not belong to the sentence; the last line may lack it.
+// Lines that cannot be read as a sentence or as a pair (a NUL byte, no tab) come with a `fault`.
+// -----------------------------------------------------------------------------------------------
+
+struct reader {
+    FILE *file;
+    const char *name;
+    char *line;
+    size_t capacity, length;
+    int64_t number;         /* of the line just read, from 1 */
+    const char *fault;      /* NULL, or why the line is no sentence */
+};
+
+int open_reader(struct reader *r, const char *path);        /* NULL or "-": standard input */
+void close_reader(struct reader *r);
+int next_line(struct reader *r);    /* 1: a line is in r->line; 0: the end; -1: an error, which has been told */
+
+/* Two files line by line, or one file with tabs in each line. */
+struct pair_reader {
+    struct reader side[2];          /* source, target; of a TSV only the first is used */
+    int tsv;
+    int column[2];                  /* of a TSV, from 1 */
+    int exactly_two;                /* 1: a TSV has no other columns */
+    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault, so that each is answered */
+    int unpaired;                   /* 1: there was one */
+    const struct reader *at;        /* whose name and number tell where the pair stands, or its fault */
+    const char *source, *target;    /* the pair just read */
+    const char *fault;
+};
+
+int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns);
+void close_pairs(struct pair_reader *p);
+int next_pair(struct pair_reader *p);       /* as next_line */
+/* Whether the three options of a command say which pairs are meant. */
+int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv);
+
+/* Token ids, one sentence after another, as the library takes them. */
+struct side {
+    int32_t *ids, *lengths;
+    size_t used, ids_capacity, count, lengths_capacity;
+};
+
+void free_side(struct side *side);
+void clear_side(struct side *side);
+trf_sequences sequences_of(const struct side *side);
+/* Appends a text as one more sequence of at most `limit` tokens. Where that fails, *n is still the number of
+   tokens (0 if the text is not UTF-8), nothing is appended, and `why` is a sentence about it. */
+int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300]);
+void drop_last(struct side *side);
+/* The text of ids, on one line whatever they are; in *text, which grows. NULL: told. */
+const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
+
+/* Whether two names mean one file: one that exists, or one that would be made in the same folder. */
+int same_file(const char *a, const char *b);
+int check_written(const struct settings *s, const char *option, const char *path);
+int check_writable(const char *path);       /* better now than after a night of training */
+FILE *open_output(const struct settings *s);
+int check_output(FILE *file, const char *path);     /* a full disk or a closed pipe must not look like success */
+int close_output(FILE *file, const char *path);
+
+trf_load_options load_options(const struct settings *s);
+int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
+int stored_training(struct settings *s, trf_file *file, const char *path);      /* the training options of a checkpoint */
+int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
+
+// -----------------------------------------------------------------------------------------------
+// The commands
+// -----------------------------------------------------------------------------------------------
+
+int command_train(struct settings *s, int argc, char **argv);
+int command_translate(struct settings *s, int argc, char **argv);
+int command_score(struct settings *s, int argc, char **argv);
+int command_eval(struct settings *s, int argc, char **argv);
+int command_inspect(struct settings *s, int argc, char **argv);
+int command_average(struct settings *s, int argc, char **argv);
+int command_plot(struct settings *s, int argc, char **argv);
+
+#endif

@@ -1,0 +1,218 @@
+// trf train: how good the model is on pairs that it does not learn from.
+//
+// Loss and perplexity are those of the given targets. Every other metric translates the sources: one line in several
+// pairs (a word with several pronunciations) is translated once, and any of its targets counts as right.
+
+#include "train.h"
+#include "metrics.h"
+
+#include <math.h>
+
+enum { CHUNK = 64 };    /* sources translated in one call: between calls a signal is noticed at once */
+
+static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer"};
+
+const char *metric_name(enum metric metric) { return metric_names[metric]; }
+
+enum metric metric_of(const struct training *t) { return (enum metric)t->s->metric; }
+
+int better(enum metric metric, double a, double b)
+{
+    return metric == METRIC_LOSS || metric == METRIC_WER || metric == METRIC_CER ? a < b : a > b;
+}
+
+static int cancelled(trf_status status, const trf_error *err)
+{
+    if (status == TRF_E_CANCELLED) return 1;
+    say_error("validation", err);
+    return 0;
+}
+
+/* Mean loss over the pairs, in batches of the training's size. */
+static int mean_loss(struct training *t, struct validation *v)
+{
+    const trf_train_options limits = *trf_trainer_options(t->trainer);
+    size_t i = 0, source = 0, target = 0;
+    double tokens = 0;
+    while (i < t->valid[0].count) {
+        int64_t tokens_of[2] = {0, 0};
+        trf_step_report report;
+        trf_batch batch;
+        trf_error err;
+        trf_status status;
+        memset(&batch, 0, sizeof batch);
+        batch.source.ids = t->valid[0].ids + source; batch.source.lengths = t->valid[0].lengths + i;
+        batch.target.ids = t->valid[1].ids + target; batch.target.lengths = t->valid[1].lengths + i;
+        for (; i < t->valid[0].count && batch.source.count < limits.sequences; i++, batch.source.count++) {
+            tokens_of[0] += t->valid[0].lengths[i] + 1;
+            tokens_of[1] += t->valid[1].lengths[i] + 1;
+            if (batch.source.count > 0 &&
+                (tokens_of[0] > limits.source_tokens || tokens_of[1] > limits.target_tokens)) break;
+            source += (size_t)t->valid[0].lengths[i];
+            target += (size_t)t->valid[1].lengths[i];
+        }
+        batch.target.count = batch.source.count;
+        status = trf_evaluate(t->trainer, &batch, &report, &err);
+        if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
+        v->loss += report.loss * (double)report.target_tokens;
+        v->nll += report.nll * (double)report.target_tokens;
+        v->accuracy += report.accuracy * (double)report.target_tokens;
+        tokens += (double)report.target_tokens;
+    }
+    v->loss /= tokens;
+    v->nll /= tokens;
+    v->accuracy /= tokens;
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>translating    the sources, and the metric of what comes
+// -----------------------------------------------------------------------------------------------
+
+struct translations {
+    struct training *t;
+    trf_translator *translator;
+    struct metrics *metrics;
+    char *text;
+    const char **references;
+    char **joined;              /* the same, ours to free */
+    size_t text_capacity, references_capacity, joined_capacity;
+};
+
+/* "ein gro@@ ßer Hund" -> "ein großer Hund": pieces that subword-nmt has cut. */
+static char *joined(char *text)
+{
+    char *from = text, *to = text;
+    while (*from) {
+        if (!strncmp(from, "@@ ", 3)) from += 3;
+        else if (!strcmp(from, "@@")) from += 2;
+        else *to++ = *from++;
+    }
+    *to = 0;
+    return text;
+}
+
+/* All targets of the pairs that have this one's source; none if an earlier pair has it. */
+static size_t references_of(struct translations *r, size_t pair, const size_t *next)
+{
+    const struct training *t = r->t;
+    size_t i, n = 0;
+    for (i = pair; i != SIZE_MAX; i = next[i], n++) {
+        r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
+        r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
+        r->joined[n] = joined(format_text("%s", line_of(&t->held[1], t->valid_line[i])));
+        r->references[n] = r->joined[n];
+    }
+    return n;
+}
+
+static int add_answer(struct translations *r, size_t pair, int32_t sentence, const size_t *next)
+{
+    const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
+    const char *text = text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity);
+    size_t n = references_of(r, pair, next), i;
+    int status = text ? metrics_add(r->metrics, joined(r->text), r->references, (int)n) : METRICS_OK;
+    for (i = 0; i < n; i++) free(r->joined[i]);
+    if (text && status) say("validation: out of memory");
+    return text && !status ? DONE : FAILED;
+}
+
+/* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first of them. */
+static void chain_sources(const struct training *t, size_t *next, char *first)
+{
+    size_t n = t->valid[0].count, buckets = 1, *head, *tail, i;
+    while (buckets < 2 * n) buckets *= 2;
+    head = calloc(buckets, sizeof *head);
+    tail = calloc(n, sizeof *tail);
+    if (!head || !tail) { say("out of memory"); exit(FAILED); }
+    for (i = 0; i < n; i++) {
+        const char *line = line_of(&t->held[0], t->valid_line[i]), *c;
+        uint64_t hash = 1469598103934665603u;
+        size_t at;
+        for (c = line; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;     /* FNV-1a */
+        at = (size_t)(hash ^ hash >> 32) & (buckets - 1);
+        while (head[at] && strcmp(line, line_of(&t->held[0], t->valid_line[head[at] - 1]))) at = (at + 1) & (buckets - 1);
+        next[i] = SIZE_MAX;
+        first[i] = head[at] == 0;
+        if (first[i]) head[at] = i + 1;
+        else next[tail[head[at] - 1]] = i;
+        tail[head[at] - 1] = i;
+    }
+    free(head);
+    free(tail);
+}
+
+/* Translates up to CHUNK sources from pair *at on, and adds up what comes. */
+static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next, const char *first,
+                          struct validation *v)
+{
+    const struct side *side = &r->t->valid[0];
+    size_t pairs[CHUNK], i;
+    struct side sources;
+    trf_sequences all;
+    trf_error err;
+    trf_status status;
+    int failed = DONE;
+    memset(&sources, 0, sizeof sources);
+    for (; *at < side->count && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
+        size_t n = (size_t)side->lengths[*at];
+        if (!first[*at] || n == 0) continue;
+        sources.ids = grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
+        sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1, sizeof *sources.lengths);
+        memcpy(sources.ids + sources.used, side->ids + *used, n * sizeof *sources.ids);
+        sources.used += n;
+        pairs[sources.count] = *at;
+        sources.lengths[sources.count++] = (int32_t)n;
+    }
+    all = sequences_of(&sources);
+    status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
+    if (status) failed = (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
+    for (i = 0; i < sources.count && !status && !failed; i++) failed = add_answer(r, pairs[i], (int32_t)i, next);
+    free_side(&sources);
+    return failed;
+}
+
+static int translate_held_out(struct training *t, struct validation *v)
+{
+    static const int figures[] = {0, 0, FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
+    struct translations r;
+    struct metrics_options options;
+    trf_search search = t->s->search;
+    trf_error err;
+    size_t n = t->valid[0].count, at = 0, used = 0, *next = calloc(n, sizeof *next);
+    char *first = calloc(n, 1);
+    int status = DONE;
+    memset(&r, 0, sizeof r);
+    r.t = t;
+    memset(&options, 0, sizeof options);
+    options.figures = 1u << figures[metric_of(t)];
+    options.tokens = trf_vocab_kind(trf_model_target_vocab(t->model)) == TRF_WORDS ? METRICS_NONE : METRICS_13A;
+    r.metrics = metrics_create(&options);
+    if (!next || !first || !r.metrics) { say("out of memory"); exit(FAILED); }
+    chain_sources(t, next, first);
+    search.beam = t->s->valid_beam;
+    search.hooks = t->s->training.hooks;
+    if (trf_translator_create(&r.translator, t->model, &search, &err)) { say_error("validation", &err); status = FAILED; }
+    while (!status && !v->cancelled && at < n) {
+        status = translate_some(&r, &at, &used, next, first, v);
+        if (stopped()) v->cancelled = 1;
+    }
+    v->score = metrics_value(r.metrics, (enum figure)figures[metric_of(t)]);
+    trf_translator_destroy(r.translator);
+    metrics_destroy(r.metrics);
+    free(r.text);
+    free((void *)r.references);
+    free(r.joined);
+    free(next);
+    free(first);
+    return status;
+}
+
+int validate(struct training *t, struct validation *v)
+{
+    int status;
+    memset(v, 0, sizeof *v);
+    if ((status = mean_loss(t, v)) || v->cancelled) return status;
+    v->score = v->loss;
+    return metric_of(t) == METRIC_LOSS ? DONE : translate_held_out(t, v);
+}
