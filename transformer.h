@@ -626,9 +626,10 @@ TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
-   link at `path` is replaced by the file, not followed. A program that is killed here leaves a file path.tmp-...
-   behind. One whose files may not exceed a size (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving
-   is then TRF_E_IO, errno EFBIG. */
+   link at `path` is replaced by the file, not followed. Any number of programs may save there at a time. One that is
+   killed here leaves a file path.tmp-... behind, which the next save there removes: flock tells that nobody writes it
+   any more (not on Windows, nor where files cannot be locked). A program whose files may not exceed a size
+   (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
@@ -1063,6 +1064,11 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
+/* Other options from the next step on, which is the same bits as that of a trainer which has been loaded with them
+   from a checkpoint made now. All may change but the threads and the hooks' alloc and free (with `user`, where there
+   are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones give no memory back.
+   TRF_E_STATE in the middle of an accumulation. */
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
 /* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
    step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
@@ -8605,6 +8611,8 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
+    if (low == high)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.9g, got %.9g", field, low, value);
     if (high < 1 && high >= TRF__BELOW_ONE)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
                          value);
@@ -8698,10 +8706,20 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(trf_decoder_start,  decoder_start,    0, 3, 1) \
     X(uint64_t,           seed,             0, 2e19, 1)
 
+/* Where only 0 is left it is the kind that leaves no more. */
+TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
+                                    trf_error *err)
+{
+    if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
+                     c->kind == TRF_DECODER_ONLY ? "a decoder-only" : "an encoder-only", value);
+}
+
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source = trf__has_source(c), target = trf__has_target(c);
-#define X(type, field, low, high, stored) TRF__RANGE(c, field, low, high);
+#define X(type, field, low, high, stored) \
+    TRF__TRY(trf__check_field(c, #field, (double)c->field, low, high, err));
     TRF__CONFIG_FIELDS(X)
 #undef X
     if (c->d_model % c->n_heads)
@@ -8887,9 +8905,9 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
-// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, and
-// copies of the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is proven to fit before
-// any memory for weights is asked for (>>store).
+// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, copies of
+// the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is
+// proven to fit before any memory for weights is asked for (>>store).
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
@@ -9164,8 +9182,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     for (i += had; i < model->n_metadata; i++) list[n++] = model->metadata[i];
     for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
     if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
-        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d", (int)n,
-                           (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
+        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d",
+                           (int)n, (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
     return status;
@@ -9491,6 +9509,7 @@ typedef struct trf__pass {
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
     int training, sides;                /* sides: that the model has */
+    int options_set;                    /* how often a trainer's options have changed */
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
@@ -9672,8 +9691,22 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
     return drop;
 }
 
-/* Fills in what a sublayer is: parameters, the norm that follows, its dropouts (o may be NULL: none). */
-TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, const trf_train_options *o)
+/* The dropouts of a stack: of its embedding, and where its sublayers are. */
+TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
+{
+    int i;
+    stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
+    for (i = 0; i < stack->n_sublayers; i++) {
+        trf__sublayer *sub = &stack->sublayers[i];
+        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
+        sub->inner_drop = sub->kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
+                                                         : trf__drop_of(o->attention_dropout, site);
+        sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
+    }
+}
+
+/* Fills in what a sublayer is: parameters, and the norm that follows. */
+TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
     const trf__layer *layers = pass->layout->layers + (stack->decoder ? c->encoder_layers : 0);
@@ -9683,7 +9716,6 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
         trf__sublayer *sub = &stack->sublayers[i], *follows = pre ? (i > 0 ? sub - 1 : NULL) : sub;
         int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
         int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
-        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
         int kind = trf__sublayer_kind(stack, i), self = kind == TRF__SELF, cross = kind == TRF__CROSS;
         sub->kind = kind;
         sub->layer = i / per;
@@ -9691,11 +9723,6 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
         sub->in_b = self ? p->self_in_b : cross ? p->cross_in_b : p->b1;
         sub->out_w = self ? p->self_out_w : cross ? p->cross_out_w : p->w2;
         sub->out_b = self ? p->self_out_b : cross ? p->cross_out_b : p->b2;
-        if (o) {
-            sub->inner_drop = self || cross ? trf__drop_of(o->attention_dropout, site)
-                                            : trf__drop_of(o->activation_dropout, site + 1);
-            sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
-        }
         if (follows) { follows->gain = gain; follows->bias = bias; }
         else { stack->first_gain = gain; stack->first_bias = bias; }
         if (pre && i == stack->n_sublayers - 1) { sub->gain = stack->final_gain; sub->bias = stack->final_bias; }
@@ -9704,8 +9731,7 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack, cons
 }
 
 /* A stack before its sublayers exist. */
-TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, const trf_train_options *o,
-                                  int decoder)
+TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, int decoder)
 {
     trf__stack stack;
     TRF__ZERO(stack);
@@ -9713,7 +9739,6 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.per_layer = decoder && trf__has_source(c) ? 3 : 2;
     stack.n_sublayers = stack.per_layer * (decoder ? c->decoder_layers : c->encoder_layers);
     stack.first_gain = stack.first_bias = -1;
-    if (o) stack.drop = trf__drop_of(o->dropout, (uint32_t)decoder);
     if (layout) {
         stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
         stack.positions = decoder ? layout->whole.tgt_positions : layout->whole.src_positions;
@@ -9735,8 +9760,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.limits = *limits;
     pass.training = o != NULL;
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
-    pass.encoder = trf__stack_new(c, layout, o, 0);
-    pass.decoder = trf__stack_new(c, layout, o, 1);
+    pass.encoder = trf__stack_new(c, layout, 0);
+    pass.decoder = trf__stack_new(c, layout, 1);
     return pass;
 }
 
@@ -9857,8 +9882,9 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     if (status == TRF_OK) {
         pass->encoder.sublayers = pass->sublayers;
         pass->decoder.sublayers = pass->sublayers + pass->encoder.n_sublayers;
-        trf__stack_sublayers(pass, &pass->encoder, o);
-        trf__stack_sublayers(pass, &pass->decoder, o);
+        trf__stack_sublayers(pass, &pass->encoder);
+        trf__stack_sublayers(pass, &pass->decoder);
+        if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
         status = trf__pass_resize(pass, limits, err);
     }
     if (status != TRF_OK) trf__pass_close(pass);
@@ -10589,7 +10615,8 @@ struct trf_trainer {
     trf__verdict *verdict;          /* of the last update */
     int64_t n_tiles;
     int64_t step;                   /* updates so far, skipped ones included */
-    int64_t updated;                /* number of the last update that was made here; 0: none */
+    int64_t updated;                /* number of the last update that was made here; 0: none, */
+    double rate;                    /* and its learning rate */
     trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
     int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
     int written;                    /* the caller has a view of the weights, and may write them between steps */
@@ -10723,6 +10750,52 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { return t ? &t->options : NULL; }
 
+TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
+{
+    if (trainer->micro == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
+                     "%lld micro-batches wait for their optimizer step: end it or discard them",
+                     (long long)trainer->micro);
+}
+
+/* What a trainer lives in cannot change: its threads, and the memory that it has from its allocator. */
+TRF__FN trf_status trf__same_home(const trf_train_options *have, const trf_train_options *o, trf_error *err)
+{
+    const trf_hooks *old = &have->hooks, *hooks = &o->hooks;
+    if (o->threads != have->threads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads", "the trainer has %d threads and keeps them, got %d",
+                         (int)have->threads, (int)o->threads);
+    if (hooks->alloc == old->alloc && hooks->free == old->free && (!old->alloc || hooks->user == old->user))
+        return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "the trainer keeps its allocator, got another one");
+}
+
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err)
+{
+    trf_train_options o = options ? *options : trf_train_defaults();
+    trf__pass *pass;
+    trf__limits limits;
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    pass = &trainer->pass;
+    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__train_check(&o, pass->config, err));
+    TRF__TRY(trf__same_home(&trainer->options, &o, err));
+    limits = trf__train_limits(pass->config, &o);
+    limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
+    limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
+    limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
+    limits.longest = trf__max64(limits.longest, pass->limits.longest);
+    if (memcmp(&limits, &pass->limits, sizeof limits) != 0) TRF__TRY(trf__pass_resize(pass, &limits, err));
+    if (o.decay_all != trainer->options.decay_all)
+        trf__cut_tiles(trainer->tiles, &pass->run, &trainer->model->layout, o.decay_all);
+    trf__stack_drops(&pass->encoder, &o);
+    trf__stack_drops(&pass->decoder, &o);
+    pass->options_set++;        /* what has been recorded knows the old ones */
+    pass->run.hooks = o.hooks;
+    trainer->options = o;
+    return TRF_OK;
+}
+
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
     if (trainer) trainer->written = 1;
@@ -10784,7 +10857,7 @@ TRF__FN trf__shape trf__pass_shape(const trf__pass *pass)
     trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)pass->device_block, pass->first,
                            l->source_rows, l->target_rows, l->sentences, l->longest,
                            from->rows, from->n_self, from->n_groups, from->most_queries,
-                           to->rows, to->n_self, to->n_groups, to->most_queries, 0 } };
+                           to->rows, to->n_self, to->n_groups, to->most_queries, pass->options_set } };
     return shape;
 }
 
@@ -10915,6 +10988,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_end_step(trainer);
     trainer->updated = trainer->step;
+    trainer->rate = trainer->pass.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
 
@@ -10942,7 +11016,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
     report->gradient_norm = v.norm;
-    report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
+    report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
     if (!v.skipped) return TRF_OK;
     blame = v.bad_tile >= 0 ? trf__tile_name(&trainer->model->layout, v.bad_tile)
@@ -13312,9 +13386,9 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 //
 // Everything the library asks of the operating system is one of the functions trf_os_... here, called as
 // TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and the two constants, in a
-// header named by TRF_OS_HEADER; whoever defines TRF_OS before the include comes between, as tests do that make calls
-// fail. A descriptor is an int, failure is a negative result with errno set. Strict C99 hides much of POSIX; what is
-// used here stays visible.
+// header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS 1); whoever defines TRF_OS before the
+// include comes between, as tests do that make calls fail. A descriptor is an int, failure is a negative result with
+// errno set. Strict C99 hides much of POSIX; what is used here stays visible.
 //
 // The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
 // on, and only regular files are opened, so no pipe, device or folder can hang or confuse a reader.
@@ -13400,6 +13474,7 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 
 #else
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -13445,6 +13520,34 @@ TRF__FN int trf_os_seek(int fd, uint64_t offset) { return lseek(fd, (off_t)offse
 TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
 TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return (int64_t)write(fd, from, bytes); }
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
+#if defined(LOCK_EX)
+#define TRF_OS_HOLDS 1
+/* Holds a file, open as fd or, where that is -1, not yet: nobody else can until the descriptor that this returns is
+   closed or the process ends. -1: errno EAGAIN if somebody does, or if the path is that of another file by now. */
+TRF__FN int trf_os_hold(const char *path, int fd)
+{
+    struct stat mine, there;
+    int held, error, flags = O_WRONLY;
+#if defined(O_NOFOLLOW) && defined(O_NONBLOCK)
+    flags |= O_NOFOLLOW | O_NONBLOCK;
+#endif
+    held = fd >= 0 ? dup(fd) : open(path, flags);
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may write */
+    if (held < 0) return -1;
+    (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+    error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    if (!error && (fstat(held, &mine) || stat(path, &there) || !S_ISREG(mine.st_mode) ||
+                   mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)) error = EAGAIN;
+    if (!error) return held;
+    close(held);
+    errno = error;
+    return -1;
+}
+#endif
+#endif
+#if !defined(TRF_OS_HOLDS)
+#define TRF_OS_HOLDS 0
+TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
 #endif
 
 enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
@@ -13532,15 +13635,21 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
 }
 
 /* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
-   Until the rename the old file is untouched; a link at `path` is replaced, not followed. */
+   Until the rename the old file is untouched; a link at `path` is replaced, not followed.
+   The first names are for those who hold their file while it has one of them: what nobody holds was left behind by a
+   process that is no more, and goes. A file is opened and then held, and its name may have gone to another one in
+   between, so holding looks at the name again; after that only the holder renames or removes it. Where nobody can
+   hold, names are made of the process's number, and stay. */
 typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, made;           /* made: the temporary file exists and is ours */
+    int fd, held, made;     /* held: by this descriptor, or -1; made: the temporary file exists and is ours */
 } trf__saving;
 
-/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-0a1b2c3d"; a very long name is cut to stay a
+enum { TRF__HELD_NAMES = 4 };
+
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000"; a very long name is cut to stay a
    legal one, between two characters. */
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
@@ -13549,19 +13658,56 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
     length = strlen(name);
     if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
-    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
-             (unsigned long)((TRF_OS(pid)() * 1024u + attempt) & 0xFFFFFFFFu));
+    if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
+    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name, (unsigned long)attempt);
+}
+
+/* Removes what processes that are no more have left behind. */
+TRF__FN void trf__save_sweep(trf__saving *saving)
+{
+    uint32_t i;
+    for (i = 0; i < TRF__HELD_NAMES; i++) {
+        int held;
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
+        held = TRF_OS(hold)(saving->temporary, -1);
+        if (held < 0) continue;
+        (void)TRF_OS(unlink)(saving->temporary);
+        trf__close(held);
+    }
+}
+
+/* Makes the temporary file, under a name that nobody has. */
+TRF__FN int trf__save_open(trf__saving *saving, int mode)
+{
+    uint32_t attempt = TRF_OS_HOLDS ? 0 : TRF__HELD_NAMES;
+    int error = EEXIST;
+    for (; attempt < 1000 && saving->fd < 0; attempt++) {
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, attempt);
+        error = trf__open(saving->temporary, 1, mode, &saving->fd);
+        if (error && error != EEXIST) return error;
+        if (error || attempt >= TRF__HELD_NAMES) continue;
+        errno = 0;
+        saving->held = TRF_OS(hold)(saving->temporary, saving->fd);
+        if (saving->held >= 0) return 0;
+        if (errno != EAGAIN) {              /* nobody can hold a file here */
+            (void)TRF_OS(unlink)(saving->temporary);
+            attempt = TRF__HELD_NAMES - 1;
+        }
+        trf__close(saving->fd);             /* else it was swept away, or will be */
+        saving->fd = -1;
+        error = EEXIST;
+    }
+    return saving->fd < 0 ? error : 0;
 }
 
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
 {
     trf_os_facts old, now;
-    int error = 0, exists;
-    uint32_t attempt;
+    int error, exists;
     TRF__ZERO(*saving);
     TRF__ZERO(old);
     saving->path = path;
-    saving->fd = -1;
+    saving->fd = saving->held = -1;
     errno = 0;
     exists = TRF_OS(stat)(path, -1, &old) >= 0;
     if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
@@ -13571,12 +13717,9 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
     if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
-    for (attempt = 0; attempt < 1000 && saving->fd < 0; attempt++) {
-        trf__temporary_name(saving->temporary, saving->bytes, path, attempt);
-        error = trf__open(saving->temporary, 1, exists ? old.mode : 0666, &saving->fd);
-        if (error && error != EEXIST) break;
-    }
-    if (saving->fd < 0) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
+    if (TRF_OS_HOLDS) trf__save_sweep(saving);
+    error = trf__save_open(saving, exists ? old.mode : 0666);
+    if (error) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
@@ -13631,9 +13774,10 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     if (!status) status = trf__save_commit(saving, err);
     if (saving->fd >= 0) trf__close(saving->fd);
     if (saving->made) (void)TRF_OS(unlink)(saving->temporary);
+    if (saving->held >= 0) trf__close(saving->held);
     trf__free(hooks, saving->temporary, saving->bytes);
     TRF__ZERO(*saving);
-    saving->fd = -1;
+    saving->fd = saving->held = -1;
     return status;
 }
 
@@ -14141,10 +14285,13 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin)
         {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
         {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
     };
+    int64_t fault;
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n)) return known[i].what;
-    return NULL;
+    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
+    fault = trf__utf8_fault((const char *)begin, 8);
+    return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
 /* The first eight bytes, held against the size of the file and the limits. */
@@ -14163,11 +14310,13 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
     guess = trf__file_guess(begin);
     if (guess)
-        return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a safetensors file, got what looks like %s", guess);
-    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "expected a header, got the length 0");
+        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
+    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: its header has the length 0");
     if (n > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, 0, path, "a header of %llu bytes, the limit is %d", (unsigned long long)n,
-                         (int)TRF__FILE_HEADER);
+        return trf__fail(err, TRF_E_LIMIT, 0, path,
+                         n > size - 8 ? "not a safetensors file: a header of %llu bytes, the limit is %d"
+                                      : "a header of %llu bytes, the limit is %d",
+                         (unsigned long long)n, (int)TRF__FILE_HEADER);
     return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
                      "file is %llu bytes, needs at least %llu for its header: truncated?",
                      (unsigned long long)size, (unsigned long long)(n + 8));
@@ -14290,15 +14439,14 @@ TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t 
     return TRF_OK;
 }
 
-TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
-                                 trf_error *err)
+TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                     trf_error *err)
 {
     const trf_file_entry *entry;
     const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
     size_t n, i;
-    TRF__TRY(trf__begin(file, "file", err));
     if (index < 0 || index >= file->count)
         return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
                          (int)file->count, (int)index);
@@ -14327,6 +14475,13 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
         }
     }
     return TRF_OK;
+}
+
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+                                 trf_error *err)
+{
+    TRF__TRY(trf__begin(file, "file", err));
+    return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path, err);
 }
 
 /* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it passes. */
@@ -15015,14 +15170,6 @@ TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
     int behind = begin.epoch > next.epoch || (begin.epoch == next.epoch && begin.batch > next.batch);
     return begin.corpus != next.corpus || behind ? next : begin;
-}
-
-TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
-{
-    if (trainer->micro == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                     "%lld micro-batches wait for their optimizer step: end it or discard them",
-                     (long long)trainer->micro);
 }
 
 typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;

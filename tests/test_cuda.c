@@ -547,6 +547,31 @@ static void test_replay(void **state)
     assert_true(hash[0] == hash[1]);
 }
 
+/* Options that change between steps: what was recorded with the old ones is not played any more. */
+static void test_replay_of_other_options(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 3, 2, 4, kinds[2].vocab, 9);
+    uint64_t hash[2];
+    int recorded, step;
+    (void)state;
+    for (recorded = 0; recorded < 2; recorded++) {
+        side s = side_of(&kinds[2], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
+        gpu_on_cpu.no_graphs = !recorded;
+        for (step = 0; step < 10; step++) {
+            trf_train_options o = *trf_trainer_options(s.trainer);
+            if (step == 3) o.label_smoothing = 0.4;
+            if (step == 6) trf_train_set_dropout(&o, 0.5);
+            if (step % 3 == 0) OK(trf_trainer_set_options(s.trainer, &o, &err));
+            OK(trf_train_step(s.trainer, &batch, NULL, &err));
+        }
+        hash[recorded] = hash_weights(HASH_START, s.model);
+        side_end(&s);
+    }
+    gpu_on_cpu.no_graphs = 0;
+    assert_true(hash[0] == hash[1]);
+}
+
 /* Steps with a report and steps without have the same weights: nothing is read before its time. */
 static void late_reports(trf_precision precision)
 {
@@ -723,7 +748,7 @@ int main(void)
         cmocka_unit_test(test_no_device),
 #endif
         cmocka_unit_test(test_smaller_rounds),
-        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_replay), cmocka_unit_test(test_replay_of_other_options),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),
     };

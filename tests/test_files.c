@@ -17,14 +17,16 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 /* Every call to the operating system comes by here: `fault.at` is the number of the call that fails
    (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once and
-   shortens reads and writes; `fault.lie` lets stat call everything a regular file. `trace` has one letter
-   a call that worked. */
-static struct { int calls, at, all, interrupt, interrupted, lie, open_files; int64_t bytes_read; char trace[4096]; } fault;
+   shortens reads and writes; `fault.lie` lets stat call everything a regular file; `fault.unheld` lets no file be held
+   (1: none can be, 2: somebody else does, who came between). `trace` has one letter a call that worked. */
+static struct { int calls, at, all, interrupt, interrupted, lie, unheld, open_files; int64_t bytes_read; char trace[4096]; } fault;
 
 static int fails(char letter)
 {
@@ -57,6 +59,7 @@ static int faulty_seek(int fd, uint64_t offset);
 static int64_t faulty_read(int fd, void *to, size_t bytes);
 static int64_t faulty_write(int fd, const void *from, size_t bytes);
 static uint32_t faulty_pid(void);
+static int faulty_hold(const char *path, int fd);
 
 #define TRF_OS(name) faulty_##name
 #define TRF_IMPLEMENTATION
@@ -93,6 +96,14 @@ static int64_t faulty_write(int fd, const void *from, size_t bytes)
     return fails('W') ? -1 : trf_os_write(fd, from, shorter(bytes));
 }
 static uint32_t faulty_pid(void) { return trf_os_pid(); }
+static int faulty_hold(const char *path, int fd)
+{
+    int held = fault.unheld ? -1 : trf_os_hold(path, fd);
+    if (fault.unheld) errno = fault.unheld == 1 ? ENOLCK : EAGAIN;
+    if (fault.unheld == 2 && fd >= 0) unlink(path);
+    if (held >= 0) fault.open_files++;
+    return held;
+}
 
 /* ---- a folder of our own, files in it, memory that is counted ---- */
 
@@ -868,7 +879,7 @@ static void test_failing_writes(void **state)
     memset(&fault, 0, sizeof fault);
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     calls = fault.calls;
-    assert_string_equal(fault.trace, "?OFMWWWWWWSCONSC");    /* the file is flushed before, the folder after the rename */
+    assert_string_equal(fault.trace, "?OFMWWWWWWSCONSCC");   /* the file is flushed before, the folder after the rename */
     whole = get_file(path, &n_whole);
     for (all = 0; all < 2; all++) for (k = 1; k <= calls; k++) {
         trf_error err;
@@ -880,14 +891,14 @@ static void test_failing_writes(void **state)
         fault.all = all;
         status = write_small(NULL, path, &err);
         renamed = strchr(fault.trace, 'N') != NULL;
-        if (k == calls) assert_int_equal(status, TRF_OK);       /* closing the folder: nothing depends on it */
+        if (k >= calls - 1) assert_int_equal(status, TRF_OK);   /* closing the folder, and what was held: nothing depends on it */
         else {
             assert_int_equal(status, TRF_E_IO);
             assert_told(&err, TRF_E_IO, "writing");
             assert_true(err.sys_errno == EIO || err.sys_errno == ENOSPC);
         }
         now = get_file(path, &n);
-        if (renamed) { assert_true(k >= calls - 1); assert_true(n == n_whole && !memcmp(now, whole, n)); }
+        if (renamed) { assert_true(k >= calls - 2); assert_true(n == n_whole && !memcmp(now, whole, n)); }
         else assert_true(n == sizeof old && !memcmp(now, old, n));
         free(now);
         if (leftovers()) fail_msg("call %d: a temporary file is left", k);
@@ -987,6 +998,9 @@ static void test_shrinking(void **state)
     assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, &err), TRF_E_IO);
     assert_told(&err, TRF_E_IO, "shrinks");
     assert_true(err.where == (int64_t)trf_file_at(file, 0).begin + 5);
+    assert_true(names(&err, path));
+    assert_int_equal(trf_file_read(file, 99, 0, numbers, 6, &err), TRF_E_INVALID_ARG);
+    assert_true(names(&err, path));
     assert_int_equal(trf__file_check_crc(file, &err), TRF_E_IO);
     trf_file_close(file);
 }
@@ -1169,6 +1183,140 @@ static void test_links(void **state)
     free(now);
 }
 
+/* ---- what others leave behind, and what they are still at ---- */
+
+static trf_status write_large(const char *path, float first)
+{
+    static float numbers[1 << 16];
+    trf__out out = out_of("large", "F32", numbers, 1, 1 << 16, 0);
+    trf_hooks none;
+    memset(&none, 0, sizeof none);
+    numbers[0] = first;
+    return trf__file_write(&none, path, &out, 1, NULL, NULL, NULL);
+}
+
+/* The file is whole: whose it is. */
+static float read_large(const char *path)
+{
+    trf_file *file = NULL;
+    trf_error err;
+    trf_real first;
+    if (trf_file_open(&file, path, NULL, &err) || trf__file_check_crc(file, &err) ||
+        trf_file_read(file, 0, 0, &first, 1, &err)) fail_msg("%s", err.message);
+    trf_file_close(file);
+    return (float)first;
+}
+
+/* Killed at any moment, again and again: one file is left at most, and the model is always a whole one. */
+static void test_killed(void **state)
+{
+    const char *path = in_folder("killed.safetensors");
+    int k, killed = 0, seen = 0;
+    (void)state;
+    assert_int_equal(write_large(path, 0), TRF_OK);
+    for (k = 1; k <= 30; k++) {
+        struct timespec wait = { 0, 0 };
+        int status = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) for (;;) if (write_large(path, (float)k)) _exit(1);
+        wait.tv_nsec = 1000000 + k * 7919L % 30 * 400000;
+        nanosleep(&wait, NULL);
+        kill(child, SIGKILL);
+        assert_true(waitpid(child, &status, 0) == child);
+        killed += WIFSIGNALED(status);
+        (void)read_large(path);
+        assert_true(leftovers() <= 1);
+        seen += leftovers();
+    }
+    assert_int_equal(killed, 30);
+    if (seen == 0) print_message("no child was killed while it wrote\n");
+    assert_int_equal(write_large(path, 99), TRF_OK);
+    assert_int_equal(leftovers(), 0);
+    assert_true(read_large(path) == 99);
+}
+
+/* Several at a time, until all have saved often. */
+static void test_at_the_same_time(void **state)
+{
+    const char *path = in_folder("shared.safetensors");
+    pid_t children[3];
+    int i, k, status;
+    float last;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] > 0) continue;
+        for (k = 0; k < 150; k++) if (write_large(path, (float)(i + 1))) _exit(1);
+        _exit(0);
+    }
+    for (i = 0; i < 3; i++) {
+        assert_true(waitpid(children[i], &status, 0) == children[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    last = read_large(path);
+    assert_true(last >= 1 && last <= 3);
+    assert_int_equal(leftovers(), 0);
+}
+
+/* What nobody holds goes, wherever it stands; what somebody holds stays, even if it is this process. */
+static void test_held(void **state)
+{
+    const char *path = in_folder("held.safetensors");
+    char names[6][256];
+    uint32_t i;
+    int fd, held;
+    (void)state;
+    for (i = 0; i < 6; i++) trf__temporary_name(names[i], sizeof names[i], path, i);
+    for (i = 0; i < 6; i++) put_file(names[i], "half", 4, 0);
+    assert_int_equal(chmod(names[2], 0444), 0);
+    fd = open(names[1], O_WRONLY);
+    held = trf_os_hold(names[1], fd);
+    assert_true(fd >= 0 && held >= 0);
+    close(fd);                                  /* what was written there is whole; the rename is to come */
+    assert_int_equal(write_large(path, 5), TRF_OK);
+    assert_true(read_large(path) == 5);
+    for (i = 0; i < 6; i++) assert_int_equal(access(names[i], F_OK), i == 1 || i > 3 ? 0 : -1);
+    errno = 0;
+    assert_int_equal(trf_os_hold(names[1], -1), -1);
+    assert_int_equal(errno, EAGAIN);
+    fd = open(names[4], O_WRONLY);              /* the name goes to another file between opening and holding */
+    unlink(names[4]);
+    assert_int_equal(trf_os_hold(names[4], fd), -1);
+    assert_int_equal(errno, EAGAIN);
+    put_file(names[4], "other", 5, 0);
+    assert_int_equal(trf_os_hold(names[4], fd), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(fd);
+    close(held);
+    assert_int_equal(write_large(path, 6), TRF_OK);
+    assert_int_equal(access(names[1], F_OK), -1);
+    unlink(names[4]);
+    unlink(names[5]);
+    assert_int_equal(leftovers(), 0);
+    for (fault.unheld = 1; fault.unheld <= 2; fault.unheld++) {         /* where nothing can be held, or others are faster */
+        put_file(names[0], "half", 4, 0);
+        assert_int_equal(write_large(path, 6 + (float)fault.unheld), TRF_OK);
+        assert_true(read_large(path) == 6 + (float)fault.unheld);
+        assert_int_equal(leftovers(), 1);
+        assert_int_equal(fault.open_files, 0);
+    }
+    fault.unheld = 0;
+    for (i = 0; i < 4; i++) put_file(names[i], "", 0, 0);
+    if (geteuid() == 0) {           /* somebody else's, in a folder that all may write */
+        assert_int_equal(chmod(folder, 0777), 0);
+        assert_int_equal(seteuid(65534), 0);
+    }
+    assert_int_equal(write_large(path, 9), TRF_OK);
+    assert_int_equal(leftovers(), 0);
+    if (getuid() == 0) {
+        assert_int_equal(seteuid(0), 0);
+        assert_int_equal(chmod(folder, 0755), 0);
+    }
+    assert_int_equal(fault.open_files, 0);
+}
+
 /* Saving over the file that is being read: the reader goes on with what it opened. */
 static void test_save_over_open(void **state)
 {
@@ -1220,6 +1368,30 @@ static void test_paths(void **state)
     trf_file_close(file);
     assert_int_equal(chdir(here), 0);
     assert_int_equal(leftovers(), 0);
+}
+
+/* Files of something else: what they look like, behind their path. */
+static void test_other_files(void **state)
+{
+    static const struct { const char *bytes; size_t n; trf_status status; const char *says; } files[] = {
+        { "Wie sch\xC3\xB6n!\n", 13, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
+        { "one\ttwo\r\nthree", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
+        { "PK\3\4 and so on", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like a zip archive" },
+        { "\1\2\3\4\5\6\7\10\11", 9, TRF_E_LIMIT, ": not a safetensors file: a header of 578437695752307201 bytes" },
+        { "text\0\1\2\3\4", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
+        { "\xC3\xB6\xC3\xB6\xFFtext", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
+        { "\0\0\0\0\0\0\0\0\0", 9, TRF_E_FORMAT, ": not a safetensors file: its header has the length 0" }
+    };
+    trf_error err;
+    trf_file *file = NULL;
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        put_file(in_folder("other.txt"), files[i].bytes, files[i].n, 0);
+        assert_int_equal(trf_file_open(&file, in_folder("other.txt"), NULL, &err), files[i].status);
+        assert_true(names(&err, in_folder("other.txt")));
+        if (strstr(err.message, files[i].says) != err.message + strlen(in_folder("other.txt"))) fail_msg("%s", err.message);
+    }
 }
 
 /* A message shows the end of a long path, cut between two characters and safe for a terminal, and what is wrong; it
@@ -1416,8 +1588,10 @@ int main(void)
         cmocka_unit_test_setup(test_modes, fresh),
         cmocka_unit_test_setup(test_links, fresh),
         cmocka_unit_test_setup(test_save_over_open, fresh),
+        cmocka_unit_test_setup(test_killed, fresh), cmocka_unit_test_setup(test_at_the_same_time, fresh),
+        cmocka_unit_test_setup(test_held, fresh),
         cmocka_unit_test_setup(test_paths, fresh),
-        cmocka_unit_test_setup(test_names, fresh),
+        cmocka_unit_test_setup(test_names, fresh), cmocka_unit_test_setup(test_other_files, fresh),
         cmocka_unit_test_setup(test_safe_text, fresh),
         cmocka_unit_test_setup(test_numbers, fresh),
         cmocka_unit_test_setup(test_comma, fresh),

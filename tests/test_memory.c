@@ -229,7 +229,7 @@ typedef struct world {
     kit_memory memory;
     trf_hooks hooks;
     trf_config config;
-    trf_train_options options;
+    trf_train_options options, larger;
     trf_search search;
     trf_load_options load;
     char model_path[64], checkpoint_path[64], other_path[64];
@@ -293,6 +293,7 @@ OPERATION(do_save, trf_model_save(w->model, w->other_path, err))
 OPERATION(do_load, trf_model_load(&w->other, w->model_path, &w->load, err))
 OPERATION(do_trainer, trf_trainer_create(&w->other_trainer, w->model, &w->options, err))
 OPERATION(do_step, trf_train_step(w->trainer, &w->large, NULL, err))
+OPERATION(do_set_options, trf_trainer_set_options(w->trainer, &w->larger, err))
 OPERATION(do_evaluate, trf_evaluate(w->trainer, &w->large, NULL, err))
 OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err))
 OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options,
@@ -323,6 +324,7 @@ static const struct operation {
     { "model load", need_checkpoint, do_load, 8, 0 },
     { "trainer create", need_model, do_trainer, 8, 0 },
     { "first step", need_trainer, do_step, 2, 0 },
+    { "set options", need_trainer, do_set_options, 4, 0 },
     { "evaluate", need_trainer, do_evaluate, 2, 1 },
     { "checkpoint save", need_trainer, do_checkpoint, 1, 0 },
     { "checkpoint load", need_checkpoint, do_resume, 12, 0 },
@@ -366,6 +368,7 @@ static uint64_t world_hash(const world *w)
         hash += (uint64_t)trf_model_metadata_count(w->model);
     }
     if (w->trainer) hash ^= hash_state(w->trainer);
+    if (w->trainer) hash += trf_trainer_options(w->trainer)->seed + (uint64_t)w->trainer->pass.limits.longest;
     return hash;
 }
 
@@ -381,6 +384,8 @@ static void test_every_failure(void **state)
     w.config = small_config(); w.config.hooks = w.hooks;
     w.options = small_options(); w.options.hooks = w.hooks;
     w.options.source_tokens = w.options.target_tokens = 32; w.options.sequences = 4; w.options.longest = 8;
+    w.larger = w.options;
+    w.larger.seed = 77; w.larger.source_tokens = 500; w.larger.longest = 100;
     w.search = small_search(); w.search.hooks = w.hooks;
     w.search.max_tokens = 16;
     w.corpus_options = trf_corpus_defaults(); w.corpus_options.hooks = w.hooks;

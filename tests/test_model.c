@@ -1604,6 +1604,39 @@ static void test_bad_config(void **state)
     BAD_OPTION(field, -1e-3); BAD_OPTION(field, (double)NAN); BAD_OPTION(field, (double)INFINITY); \
 } while (0)
 
+static void bad_kind(trf_config c, const char *field, const char *says)
+{
+    trf_model *model = NULL;
+    trf_error err;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, field);
+    assert_string_equal(err.message, says);
+}
+
+/* What a kind of model does not have is 0, and the message says of which kind. */
+static void test_fields_of_a_kind(void **state)
+{
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_error err;
+    (void)state;
+    c.kind = TRF_DECODER_ONLY;
+    bad_kind(c, "encoder_layers", "encoder_layers must be 0 in a decoder-only model, got 2");
+    c.kind = TRF_ENCODER_ONLY;
+    bad_kind(c, "decoder_layers", "decoder_layers must be 0 in an encoder-only model, got 2");
+    c.decoder_layers = 0;
+    c.tying = TRF_TIED_DECODER;
+    bad_kind(c, "tying", "tying must be 0 in an encoder-only model, got 1");
+    c = small_config();
+    c.d_model = 1;
+    bad_kind(c, "n_heads", "n_heads must be 1, got 2");
+    c.n_heads = 0;
+    bad_kind(c, "n_heads", "n_heads must be 1, got 0");
+    o.rank = 1;
+    assert_int_equal(trf__train_check(&o, &c, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.message, "rank must be 0, got 1");
+}
+
 static void test_bad_options(void **state)
 {
     trf_config c = small_config();
@@ -2390,7 +2423,7 @@ int main(void)
         cmocka_unit_test(test_success_clears),
         cmocka_unit_test(test_written_and_averaged), cmocka_unit_test(test_average_refused),
         cmocka_unit_test(test_bad_config),
-        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_fields_of_a_kind), cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_sizes_in_pairs),
         cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_bad_batches),
         cmocka_unit_test(test_growth),

@@ -1656,6 +1656,135 @@ static void places_at_the_end(void **state)
     end_run(&r);
 }
 
+/* Options that are set half-way: from there on the trainer is one that was loaded with them, to the bit. */
+static void options_half_way(void **state)
+{
+    static kit_pairs data[5];
+    int pre, all, step;
+    (void)state;
+    for (pre = 0; pre < 2; pre++) for (all = 0; all < 2; all++) {
+        trf_error err;
+        trf_config config = small_config();
+        trf_train_options o = trf_train_defaults();
+        trf_load_options options = watched();
+        trf_model *model, *loaded = NULL;
+        trf_trainer *trainer = NULL, *resumed = NULL;
+        trf_step_report report, other;
+        for (step = 0; step < 5; step++) kit_fill(&data[step], 4 + step, 1, 6 + step, 7, (uint64_t)step);
+        config.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
+        o.threads = 1;
+        o.warmup = 10;
+        o.source_tokens = o.target_tokens = 64;
+        o.sequences = 8;
+        o.longest = 9;
+        model = model_of(&config);
+        OK(trf_trainer_create(&trainer, model, &o, &err));
+        for (step = 0; step < 3; step++) OK(trf_train_step(trainer, &data[step].batch, &report, &err));
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("half"), &err));
+        o.optimizer = all ? TRF_ADAMW : TRF_ADAM;
+        o.beta1 = 0.8; o.beta2 = 0.95; o.epsilon = 1e-6; o.epsilon_rule = TRF_EPSILON_INSIDE;
+        o.weight_decay = 0.1; o.decay_all = all;
+        o.schedule = TRF_COSINE; o.learning_rate = 0.01; o.final_rate = 0.001; o.total_steps = 20; o.warmup = 2;
+        o.label_smoothing = 0.3; o.smoothing_rule = TRF_SMOOTH_OTHERS;
+        o.dropout = 0.5; o.attention_dropout = 0.25; o.activation_dropout = 0.3; o.residual_dropout = 0.2;
+        o.clip_norm = 0.01;
+        o.seed = 99;
+        o.source_tokens = 128; o.target_tokens = 40; o.sequences = 16; o.longest = 11;
+        OK(trf_trainer_set_options(trainer, &o, &err));
+        assert_true(trf_trainer_options(trainer)->seed == 99);
+        OK(trf_trainer_report(trainer, &other, &err));          /* what was done stays what it was */
+        assert_memory_equal(&report, &other, sizeof report);
+        OK(trf_checkpoint_load(&loaded, &resumed, NULL, in_folder("half"), &o, &options, &err));
+        for (step = 3; step < 9; step++) {
+            OK(trf_train_step(trainer, &data[step % 5].batch, &report, &err));
+            OK(trf_train_step(resumed, &data[step % 5].batch, &other, &err));
+            assert_memory_equal(&report, &other, sizeof report);
+            assert_true(hash_state(trainer) == hash_state(resumed));
+        }
+        OK(trf_evaluate(trainer, &data[1].batch, &report, &err));
+        OK(trf_evaluate(resumed, &data[1].batch, &other, &err));
+        assert_memory_equal(&report, &other, sizeof report);
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("one"), &err));
+        OK(trf_checkpoint_save(resumed, NULL, in_folder("two"), &err));
+        assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
+        trf_trainer_destroy(trainer);
+        trf_trainer_destroy(resumed);
+        trf_model_destroy(model);
+        trf_model_destroy(loaded);
+        assert_int_equal(memory.live, 0);
+    }
+}
+
+static int log_lines;
+static void count_lines(void *user, int level, const char *message)
+{
+    (void)user; (void)level; (void)message;
+    log_lines++;
+}
+
+/* What cannot be set, when it cannot, and plans that are large enough then. */
+static void options_that_stay(void **state)
+{
+    static kit_pairs data;
+    trf_error err;
+    trf_config config = small_config();
+    trf_train_options o = trf_train_defaults(), before, wanted;
+    trf_model *model = model_of(&config);
+    trf_trainer *trainer = NULL;
+    trf_batch batch = kit_fill(&data, 12, 3, 9, 7, 3);
+    int64_t calls;
+    (void)state;
+    o.threads = 1;
+    o.source_tokens = o.target_tokens = 16;
+    o.sequences = 2;
+    o.longest = 4;
+    o.hooks = kit_hooks(&memory);
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    before = *trf_trainer_options(trainer);
+    wanted = o; wanted.threads = 2;
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "threads");
+    wanted = o; memset(&wanted.hooks, 0, sizeof wanted.hooks);
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "hooks");
+    wanted = o; wanted.hooks.user = &log_lines;
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_INVALID_ARG);
+    wanted = o; wanted.beta1 = 1;
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "beta1");
+    wanted = o; wanted.n_ranks = 2;
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_trainer_set_options(NULL, &o, &err), TRF_E_INVALID_ARG);
+    assert_memory_equal(&before, trf_trainer_options(trainer), sizeof before);
+    wanted = o;
+    wanted.source_tokens = wanted.target_tokens = 200;
+    wanted.sequences = 12;
+    wanted.longest = 10;
+    wanted.hooks.log = count_lines;
+    memory.fail_at = memory.calls + 2;
+    assert_int_equal(trf_trainer_set_options(trainer, &wanted, &err), TRF_E_NOMEM);
+    memory.fail_at = 0;
+    assert_memory_equal(&before, trf_trainer_options(trainer), sizeof before);
+    OK(trf_trainer_set_options(trainer, &wanted, &err));
+    log_lines = 0;
+    calls = memory.calls;
+    OK(trf_forward_backward(trainer, &batch, NULL, &err));      /* nothing grows */
+    assert_int_equal(memory.calls, calls);
+    assert_int_equal(log_lines, 0);
+    assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_STATE);
+    trf_discard_gradients(trainer);
+    OK(trf_trainer_set_options(trainer, &o, &err));             /* back to smaller limits: the plan stays */
+    OK(trf_train_step(trainer, &batch, NULL, &err));
+    assert_int_equal(memory.calls, calls);
+    batch = kit_fill(&data, 30, 8, 9, 7, 3);
+    OK(trf_train_step(trainer, &batch, NULL, &err));
+    assert_int_equal(log_lines, 0);                             /* and nobody listens any more */
+    assert_int_equal(trf_trainer_set_options(trainer, trf_trainer_options(trainer), &err), TRF_OK);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
 static void resuming_is_refused(void **state)
 {
     trf_error err;
@@ -2398,6 +2527,7 @@ int main(void)
         cmocka_unit_test(cancelled_steps_again),
         cmocka_unit_test(places_of_incomplete_steps),
         cmocka_unit_test(places_at_the_end),
+        cmocka_unit_test(options_half_way), cmocka_unit_test(options_that_stay),
         cmocka_unit_test(resuming_is_refused),
         cmocka_unit_test(skipped_steps_come_back),
         cmocka_unit_test(bad_checkpoint_numbers),

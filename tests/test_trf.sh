@@ -132,6 +132,32 @@ check "no model yet" test ! -e broken
 expect 0 "going on" "resumed" "$trf" train $files $small --updates 150 --model broken --resume
 check "broken = whole" same broken whole
 
+# --- interrupted at random, twenty times, and by KILL too: the same bytes in the end ----------------------------
+# Everything that must be remembered is on: an average of the weights, validations, the best, the last three kept.
+busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
+      --metric wer --valid-size 40"
+expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates 2400 --model calm
+n=0 x=12345 resume=
+while [ $n -lt 20 ]; do
+    n=$((n + 1))
+    x=$(((x * 1103515245 + 12345) % 2147483648))
+    case $((x / 65536 % 3)) in 0) signal=INT ;; 1) signal=TERM ;; 2) signal=KILL ;; esac
+    # a shell's background job ignores INT; this one does not
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$trf" train $busy --updates 2400 --model hunted $resume 2>hunted.err &
+    pid=$!
+    sleep 0.$((x / 65536 % 400 + 100))
+    kill -$signal $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    if [ -e hunted.checkpoint ]; then resume=--resume; fi
+done
+expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400 --model hunted $resume
+check "the model is that of the unbroken run" same calm hunted
+check "the checkpoint too" same calm.checkpoint hunted.checkpoint
+check "and the average beside it" same calm.checkpoint.average-2400 hunted.checkpoint.average-2400
+check "the last three are kept" test "$(ls hunted.update-* | tr '\n' ' ')" = "hunted.update-2340 hunted.update-2370 hunted.update-2400 "
+check "and are the same" sh -c 'for n in 2340 2370 2400; do cmp -s calm.update-$n hunted.update-$n || exit 1; done'
+check "nothing else is left" test "$(ls -d hunted* | wc -l)" -eq 7
+
 # --- the same without --seed: the default is a seed like any other ------------------------------------------
 unseeded=$(echo $small | sed 's/--seed 5//')
 expect 0 "no seed" "" "$trf" train $files $unseeded --updates 40 --model plain
