@@ -90,6 +90,8 @@ bench-peers: $(BUILD)/bench
 mutate:
 	sh tests/mutate.sh
 
+$(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
+
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(LIGHT) -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)

@@ -139,6 +139,16 @@ static void golden_tokens(void **state)
     }
 }
 
+static void all_characters(void **state)
+{
+    uint64_t sum = 0;
+    uint32_t c;
+    (void)state;
+    for (c = 0; c < 0x110000; c++)
+        if (c < 0xD800 || c >= 0xE000) sum = 31 * sum + (c == 0x130 ? 0 : small_letter(c)) + (uint64_t)is_blank(c);
+    assert_true(sum == sum_of_characters);
+}
+
 /* A figure asked for alone is what it is among all; the others stay 0. */
 static void one_figure(void **state)
 {
@@ -163,6 +173,7 @@ static void names_and_signatures(void **state)
     const char *two[2] = {"a", "b"};
     char text[160];
     (void)state;
+    assert_int_equal(metrics_figure_named("bleu", 4), FIGURE_BLEU);
     assert_int_equal(metrics_figure_named("chrf", 4), FIGURE_CHRF);
     assert_int_equal(metrics_figure_named("chrf++,wer", 6), FIGURE_CHRFPP);
     assert_int_equal(metrics_figure_named("chr", 3), -1);
@@ -282,9 +293,14 @@ static void bad_bytes(void **state)
         {"\x80", 1}, {"\xC3\xA4", 1}, {"\xC3", 1}, {"\xC3" "a", 2}, {"\xC0\x80", 2}, {"\xE2\x82\xAC", 1},
         {"\xE2\x82", 2}, {"\xE0\x80\x80", 3}, {"\xED\xA0\x80", 3}, {"\xEE\x80\x80", 1}, {"\xF0\x9F\x98\x80", 1},
         {"\xF0\x8F\xBF\xBF", 4}, {"\xF4\x8F\xBF\xBF", 1}, {"\xF4\x90\x80\x80", 4}, {"\xF5\x80\x80\x80", 4},
-        {"\xF9\x80\x80\x80", 4}, {"\xFF\xFE", 2}, {"\xE2\xC3\xA4", 2}};
+        {"\xF9\x80\x80\x80", 4}, {"\xFF\xFE", 2}, {"\xE2\xC3\xA4", 2}, {"\xC3\xA4\x80", 2}};
+    struct metrics *alone = make(1u << FIGURE_CER, METRICS_13A, 0);
+    const char *character = "\xC2\x80";
     size_t i;
     (void)state;
+    assert_int_equal(metrics_add(alone, "\x80", &character, 1), METRICS_OK);
+    assert_int_equal(metrics_sums(alone)->character_errors, 1);     /* the byte is not U+0080 */
+    metrics_destroy(alone);
     for (i = 0; i < sizeof some / sizeof *some; i++) {
         struct metrics *m = make(1u << FIGURE_CER, METRICS_13A, 0);
         const char *reference = some[i].text;
@@ -323,6 +339,25 @@ static void random_bytes(void **state)
         }
         metrics_destroy(m[i]);
     }
+}
+
+/* Of every length: a line that becomes as long as it can. */
+static void growing_lines(void **state)
+{
+    static const char *const patterns[] = {",", "a,", ",a", "1-", "!", "\xC4\xB0", " ,"};
+    char line[1400];
+    const char *reference = line;
+    size_t k, n, i;
+    (void)state;
+    for (k = 0; k < sizeof patterns / sizeof *patterns; k++)
+        for (n = 1; n < sizeof line; n += 1 + n / 20) {
+            struct metrics *m = make(all_figures & ~(1u << FIGURE_CER), METRICS_13A, 1);
+            for (i = 0; i < n; i++) line[i] = patterns[k][i % strlen(patterns[k])];
+            line[n] = 0;
+            assert_int_equal(metrics_add(m, line, &reference, 1), METRICS_OK);
+            assert_int_equal(metrics_sums(m)->word_errors, 0);
+            metrics_destroy(m);
+        }
 }
 
 /* A line of 200,000 characters, and a short one after it. */
@@ -422,7 +457,8 @@ static int print_pairs(const char *tokens, const char *letters)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_figures), cmocka_unit_test(golden_tokens), cmocka_unit_test(one_figure),
+        cmocka_unit_test(golden_figures), cmocka_unit_test(golden_tokens), cmocka_unit_test(all_characters),
+        cmocka_unit_test(one_figure), cmocka_unit_test(growing_lines),
         cmocka_unit_test(names_and_signatures), cmocka_unit_test(plain_matches), cmocka_unit_test(plain_errors),
         cmocka_unit_test(bad_bytes), cmocka_unit_test(random_bytes), cmocka_unit_test(long_lines),
         cmocka_unit_test(no_memory), cmocka_unit_test(stamps)

@@ -480,5 +480,52 @@ wait $pid
 took=$((($(date +%s%N) - began) / 1000000))
 check "a validation is left within a second ($took ms)" test $took -lt 1500
 
+# --- figures -----------------------------------------------------------------------------------------------
+# The numbers beside these figures are sacreBLEU's and jiwer's: tests/test_metrics.c has more of them.
+printf 'The cat sat on the mat.\nIt is 1,5 m long.\n\nFINE\n' >references
+printf 'The cat is on the mat.\nIt is 1,5 m wide.\n\nfine\n' >answers
+printf 'A cat is on the mat.\nIt is 1,5 m wide.\nNothing\nfine\n' >second
+expect 0 "help of eval" "default bleu,chrf,exact,wer,cer" "$trf" eval --help
+expect 0 "eval" "^BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:trf-[0-9.]* = 50.20 78.6/63.6/4" \
+    "$trf" eval references answers
+cp out figures
+check "brevity" grep -q " (BP = 1.000 ratio = 1.000 hyp_len = 14 ref_len = 14)$" figures
+check "chrF" grep -q "^chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:trf-[0-9.]* = 55.79$" figures
+check "exact" grep -q "^exact|.* = 25.00 (1 of 4 lines)$" figures
+check "WER" grep -q "^WER|.* = 25.00 (3 errors, 12 words)$" figures
+check "CER" grep -q "^CER|.* = 25.00 (11 errors, 44 characters)$" figures
+check "a line each" lines_are 5 figures
+expect 0 "eval of standard input" "" sh -c "'$trf' eval references <answers"
+check "the same figures" same out figures
+expect 0 "eval of '-', references last" "" sh -c "'$trf' eval answers - --metrics exact,wer <references"
+check "those that are asked for" lines_are 2 out
+expect 0 "lower case" "nrefs:1|case:lc|unit:line|.* = 50.00 (2 of 4" "$trf" eval references answers --lowercase
+expect 0 "between blanks" "tok:none" "$trf" eval references answers --tokenize none --metrics bleu
+expect 0 "characters" "tok:char" "$trf" eval references answers --tokenize char --metrics bleu
+expect 0 "word pairs too" "^chrF2++|.*|nw:2|.* = " "$trf" eval references answers --metrics chrf++
+expect 0 "more references" "^WER|nrefs:3|.* = 8.33 (1 errors, 12 words)" \
+    "$trf" eval references answers --reference second --reference references
+expect 0 "an object" '^{"lines":4,"bleu":{"score":50.197[0-9]*,"signature":"nrefs:1|.*"matches":\[11,7,4,2\]}.*}}$' \
+    "$trf" eval references answers --json
+check "errors in it" grep -q '"wer":{"score":25,"signature":"[^"]*","errors":3,"words":12}' out
+printf 'r iy d\tr eh d\n\tk ae t\t\n\t\n' >sounds
+printf 'r eh d\nk ae t\n\n' >heard
+expect 0 "alternatives" "^exact|nrefs:var|.* = 100.00 (3 of 3 lines)" "$trf" eval sounds heard --alternatives
+expect 0 "a tab is a blank otherwise" "^exact|nrefs:1|.* (2 of 3 lines)" "$trf" eval sounds heard
+expect 1 "another number of lines" "answers has 4 lines, but heard has 3" "$trf" eval heard answers
+expect 1 "of the second references" "answers has 4 lines, but heard has 3" \
+    "$trf" eval references answers --reference heard
+expect 1 "no such references" "cannot read 'missing'" "$trf" eval missing answers
+expect 1 "no such second references" "cannot read 'missing'" "$trf" eval references answers --reference missing
+expect 1 "no lines" "/dev/null and /dev/null have no lines" "$trf" eval /dev/null /dev/null
+printf 'a\0b\n' >zero
+expect 1 "a NUL byte" "zero:1: a NUL byte" "$trf" eval zero zero
+expect 2 "no file to evaluate" "give a file of references" "$trf" eval
+expect 2 "too many files" "give a file of references" "$trf" eval one two three
+expect 2 "standard input twice" "only one of the files can be standard input" "$trf" eval -
+expect 2 "unknown figure" "bleu,chrf,chrf++,exact,wer,cer, got 'blue'" \
+    "$trf" eval references answers --metrics bleu,blue
+expect 2 "no figure" "got ''" "$trf" eval references answers --metrics ''
+
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

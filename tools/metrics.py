@@ -20,6 +20,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 FIGURES = ["bleu", "chrf", "chrf++", "exact", "wer", "cer"]
 TOKENS = ["13a", "none", "char"]
+CHARACTERS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 # ---- their figures ----
@@ -151,7 +152,7 @@ def hostile(program, n):
 
 # ---- golden ----
 
-# A hypothesis and its references.
+# A hypothesis and its references; those of several references after the others.
 SENTENCES = [
     ("The little dog sleeps under the table.", "The small dog is sleeping under the table."),
     ("She paid 1,234.50 euros on 3-4 May, didn't she?", "She paid 1,234.50 euro on 3-4 May, did she not?"),
@@ -174,6 +175,10 @@ SENTENCES = [
      "\u00e4rger mit \u00d6l und \u00dcberzug, Stra\u00dfe \u00df"),
     ("\u039f\u0394\u039f\u03a3 \u03a3\u039f\u03a6\u039f\u03a3. \u041c\u041e\u0421\u041a\u0412\u0410 \u0130stanbul",
      "\u03bf\u03b4\u03bf\u03c2 \u03c3\u03bf\u03c6\u03bf\u03c2. \u043c\u043e\u0441\u043a\u0432\u0430 i\u0307stanbul"),
+    ("\u03a3 \u03a3\u0391 \u0391\u03a3 \u0391\u03a3\u0391 1\u03a3 "
+     "\u0391\u03a3' \u0391'\u03a3 \u0391\u03a3'\u0391 \u0390\u03a3",
+     "\u03c3 \u03c3\u03b1 \u03b1\u03c2 \u03b1\u03c3\u03b1 1\u03c3 "
+     "\u03b1\u03c2' \u03b1'\u03c2 \u03b1\u03c3'\u03b1 \u0390\u03c2"),
     ("the the the the the the the", "the cat is on the mat"),
     ("the the cat the cat", "the cat the cat the cat sat"),
     ("Yes", "Yes"),
@@ -194,6 +199,7 @@ SENTENCES = [
     ("r i d", "r iy d", "r eh d"),
     ("abc", "abd", "abcd", "abx"),
     ("same  blanks here ", "same blanks here", "other"),
+    ("".join(f"a{chr(c)}b 1{chr(c)}2 " for c in range(1, 128) if c != 10), "a b 1 2 a!b 1.2 a.b 1-2 a-b"),
 ]
 
 
@@ -218,9 +224,8 @@ def golden():
           "   chrF++, without their version. */")
     print("static const struct run {\n    int first, n, tokens, lowercase;\n    double figures[6];\n"
           "    const char *signatures[2];\n} runs[] = {")
-    one = [i for i, texts in enumerate(SENTENCES) if len(texts) == 2]
     several = [i for i, texts in enumerate(SENTENCES) if len(texts) == 4]
-    ranges = [(0, len(SENTENCES)), (one[0], len(one)), (several[0], 3), (9, 7), (26, 8)]
+    ranges = [(0, len(SENTENCES)), (0, several[0]), (several[0], 3), (several[0] - 3, 8), (9, 7)]
     for first, n in ranges + [(i, 1) for i in range(len(SENTENCES))]:
         some = SENTENCES[first:first + n]
         for tokens in range(3 if n > 1 else 1):
@@ -229,14 +234,16 @@ def golden():
                 values, signatures = theirs(hypotheses, references, TOKENS[tokens], bool(lowercase))
                 print(f"    {{{first}, {n}, {tokens}, {lowercase},\n     {{" + ", ".join(map(repr, values)) + "},")
                 print(f'     {{"{signatures[0]}",\n      "{signatures[2]}"}}}},')
-    print("};")
+    total = 0
+    for c in CHARACTERS:
+        total = (31 * total + (ord(c.lower()) if len(c.lower()) == 1 else 0) + c.isspace()) % 2 ** 64
+    print("};\n\n/* Of all characters c in turn: sum = 31 sum + small letter + (1: a blank); U+0130 has no small\n"
+          "   letter here. */")
+    print(f"static const uint64_t sum_of_characters = {total}u;")
     return 0
 
 
 # ---- lower case ----
-
-CHARACTERS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
-
 
 def is_ignorable(c):
     """Whether the rule of the final sigma looks past c: only then is the sigma that of what stands before c."""

@@ -58,6 +58,17 @@ static const struct command commands[] = {
      "\n"
      "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
      EXIT_TEXT ".", command_score},
+    {EVAL, "eval", "BLEU, chrF, error rates of lines beside references", "trf eval REFERENCES [HYPOTHESES] [options]",
+     "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
+     "HYPOTHESES, or with '-', they come from standard input. A figure a line, in the form of\n"
+     "sacreBLEU: name, what must be known to repeat it, the figure from 0 to 100, and its parts.\n"
+     "Of several references BLEU counts words found in any; chrF takes the best, the error rates\n"
+     "the one with the fewest errors, of several such the longest; exact means equal to any.\n"
+     "\n"
+     "    trf translate --model de-en.safetensors --input test.de | trf eval test.en\n"
+     "    trf eval test.en answers --metrics bleu,chrf++ --lowercase --json\n"
+     "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
+     EXIT_TEXT ".", command_eval},
     {INSPECT, "inspect", "what is in a model, a checkpoint or another safetensors file", "trf inspect FILE [--json]",
      "Shows metadata, and each tensor with its type, shape, number of elements, mean, standard\n"
      "deviation, smallest and largest number. Of models and checkpoints of transformer.h also the\n"

@@ -57,8 +57,9 @@ struct metrics;
 struct metrics *metrics_create(const struct metrics_options *options);      /* NULL: no memory */
 void metrics_destroy(struct metrics *m);
 
-/* Adds a sentence, which may have as many references as it likes but not none. Anything but METRICS_OK: nothing
-   was added. A text may have 2^29 characters, together with its references; more is METRICS_NO_MEMORY. */
+/* Adds a sentence with at least one reference. Anything but METRICS_OK: nothing was added. The texts of a sentence
+   may have 2^26 bytes together; with many more it is METRICS_NO_MEMORY. The time of WER and CER grows with the
+   product of both lengths, that of the others with their sum. */
 int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references, int n_references);
 
 const struct metrics_sums *metrics_sums(const struct metrics *m);

@@ -335,6 +335,21 @@ const struct row rows[] = {
      "whose matrix products; auto: the faster one on this machine (see trf_products)", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
 
+    {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},
+    {EVAL, TEXT, "metrics", AT(metrics), "LIST",
+     "some of bleu,chrf,chrf++,exact,wer,cer: BLEU and chrF as sacreBLEU has them, lines whose words are all right, "
+     "errors in 100 words and in 100 characters as jiwer has them", NULL},
+    {EVAL, CHOICE, "tokenize", AT(tokenize), "13a|none|char",
+     "BLEU's words: cut as WMT does, between blanks, or characters", NULL},
+    {EVAL, FLAG, "lowercase", AT(lowercase), NULL, "capital letters are small ones, in all figures", NULL},
+    {EVAL, HEADING, "References", 0, NULL, NULL, NULL},
+    {EVAL, TEXTS, "reference", AT(references), "FILE",
+     "one more file of references, line by line; may be given several times", NULL},
+    {EVAL, FLAG, "alternatives", AT(alternatives), NULL,
+     "a line of references holds several, with tabs between them, any of which counts", NULL},
+    {EVAL, HEADING, "Form", 0, NULL, NULL, NULL},
+    {EVAL, FLAG, "json", AT(json), NULL, "one JSON object: figures, signatures, and the sums they come from", NULL},
+
     {INSPECT, HEADING, "Form", 0, NULL, NULL, NULL},
     {INSPECT, FLAG, "json", AT(json), NULL, "one JSON object", NULL},
     {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},

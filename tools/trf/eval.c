@@ -1,0 +1,205 @@
+// trf eval: hypotheses beside references: BLEU, chrF, exact matches, error rates.
+//
+// Line n of every file belongs to line n of the others. The figures and their signatures are those of metrics.c; a
+// line of text is sacreBLEU's, so that results can be quoted as its are.
+
+#include "trf.h"
+#include "metrics.h"
+
+struct evaluation {
+    struct settings *s;
+    struct metrics *metrics;
+    unsigned figures;                               /* what is asked for: bits */
+    struct reader readers[2 + MAX_TEXTS];           /* hypotheses, references */
+    int n;
+    const char **references;                        /* of the line at hand */
+    size_t capacity;
+};
+
+static int read_figures(struct evaluation *e)
+{
+    const char *name = e->s->metrics;
+    for (;;) {
+        size_t length = strcspn(name, ",");
+        int figure = metrics_figure_named(name, length);
+        if (figure < 0) {
+            say("--metrics takes some of bleu,chrf,chrf++,exact,wer,cer, got '%.*s'", (int)length, name);
+            return USAGE;
+        }
+        e->figures |= 1u << figure;
+        if (!name[length]) return DONE;
+        name += length + 1;
+    }
+}
+
+static int open_files(struct evaluation *e, const char *references, const char *hypotheses)
+{
+    const struct texts *more = &e->s->references;
+    int i, streams = 0, status = DONE;
+    for (i = -2; i < more->n && !status; i++) {
+        const char *path = i == -2 ? hypotheses : i == -1 ? references : more->item[i];
+        streams += !path || !strcmp(path, "-");
+        if (streams > 1) { say("only one of the files can be standard input"); return USAGE; }
+        status = open_reader(&e->readers[e->n], path);
+        if (!status) e->n++;
+    }
+    return status;
+}
+
+/* One line of each file. 1: they are there; 0: all end here; -1: an error, which has been told. */
+static int next_lines(struct evaluation *e)
+{
+    int i, k, got = 0, lines = 0;
+    for (i = 0; i < e->n; i++) {
+        if ((got = next_line(&e->readers[i])) < 0) return -1;
+        lines += got;
+    }
+    if (lines == 0) return 0;
+    for (i = 0; i < e->n && lines == e->n; i++) {
+        const struct reader *r = &e->readers[i];
+        if (!r->fault) continue;
+        say("%s:%lld: %s", r->name, (long long)r->number, r->fault);
+        return -1;
+    }
+    if (lines == e->n) return 1;
+    for (i = 0; i < e->n; i++) while ((got = next_line(&e->readers[i]))) if (got < 0) return -1;
+    for (k = 1; e->readers[k].number == e->readers[0].number; k++) { }
+    say("%s has %lld lines, but %s has %lld: line n of one must belong to line n of the other", e->readers[0].name,
+        (long long)e->readers[0].number, e->readers[k].name, (long long)e->readers[k].number);
+    return -1;
+}
+
+/* The references in the lines just read; with --alternatives what is between tabs, but for empty places. */
+static int split_references(struct evaluation *e)
+{
+    size_t n = 0;
+    int i;
+    for (i = 1; i < e->n; i++) {
+        char *at = e->readers[i].line, *tab = NULL;
+        do {
+            if (e->s->alternatives && (tab = strchr(at, '\t'))) *tab++ = 0;
+            if (e->s->alternatives && !*at) continue;
+            e->references = grow(e->references, &e->capacity, n + 1, sizeof *e->references);
+            e->references[n++] = at;
+        } while ((at = tab));
+    }
+    if (n > 0) return (int)n;
+    e->references = grow(e->references, &e->capacity, 1, sizeof *e->references);
+    e->references[0] = "";
+    return 1;
+}
+
+static int evaluate(struct evaluation *e)
+{
+    int got, n;
+    while ((got = next_lines(e)) > 0) {
+        n = split_references(e);
+        if (!metrics_add(e->metrics, e->readers[0].line, e->references, n)) continue;
+        say("%s:%lld: out of memory", e->readers[0].name, (long long)e->readers[0].number);
+        return FAILED;
+    }
+    if (got < 0) return FAILED;
+    if (metrics_sums(e->metrics)->sentences > 0) return DONE;
+    say("%s and %s have no lines", e->readers[0].name, e->readers[1].name);
+    return FAILED;
+}
+
+static void print_figure(const struct evaluation *e, enum figure which, const char *signature)
+{
+    const struct metrics_sums *sums = metrics_sums(e->metrics);
+    struct metrics_bleu b = metrics_bleu(sums);
+    printf("%s|%s = %.2f", metrics_figures[which].title, signature, metrics_value(e->metrics, which));
+    if (which == FIGURE_BLEU)
+        printf(" %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)", b.precision[0],
+               b.precision[1], b.precision[2], b.precision[3], b.brevity,
+               sums->reference_length ? (double)sums->hypothesis_length / (double)sums->reference_length : 0,
+               (long long)sums->hypothesis_length, (long long)sums->reference_length);
+    if (which == FIGURE_EXACT)
+        printf(" (%lld of %lld lines)", (long long)sums->exact, (long long)sums->sentences);
+    if (which == FIGURE_WER)
+        printf(" (%lld errors, %lld words)", (long long)sums->word_errors, (long long)sums->words);
+    if (which == FIGURE_CER)
+        printf(" (%lld errors, %lld characters)", (long long)sums->character_errors, (long long)sums->characters);
+    putchar('\n');
+}
+
+/* Sums of n-grams, order by order. */
+static void print_json_counts(const struct metrics_counts *counts, int orders)
+{
+    static const char *const names[3] = {"hypotheses", "references", "matches"};
+    int k, i;
+    for (k = 0; k < 3; k++) {
+        printf(",\"%s\":[", names[k]);
+        for (i = 0; i < orders; i++) {
+            int64_t count = k == 0 ? counts[i].hypothesis : k == 1 ? counts[i].reference : counts[i].matches;
+            printf("%s%lld", i ? "," : "", (long long)count);
+        }
+        putchar(']');
+    }
+}
+
+static void print_json_figure(const struct evaluation *e, enum figure which, const char *signature)
+{
+    const struct metrics_sums *sums = metrics_sums(e->metrics);
+    int64_t errors = which == FIGURE_WER ? sums->word_errors : sums->character_errors;
+    int64_t units = which == FIGURE_WER ? sums->words : sums->characters;
+    printf(",\"%s\":{\"score\":", metrics_figures[which].name);
+    print_json_number(stdout, metrics_value(e->metrics, which));
+    printf(",\"signature\":\"%s\"", signature);
+    if (which == FIGURE_BLEU) {
+        printf(",\"brevity_penalty\":");
+        print_json_number(stdout, metrics_bleu(sums).brevity);
+        printf(",\"hypothesis_length\":%lld,\"reference_length\":%lld", (long long)sums->hypothesis_length,
+               (long long)sums->reference_length);
+        print_json_counts(sums->bleu, 4);
+    }
+    if (which == FIGURE_CHRF) print_json_counts(sums->chrf, 6);
+    if (which == FIGURE_CHRFPP) print_json_counts(sums->chrfpp, 8);
+    if (which == FIGURE_EXACT) printf(",\"lines\":%lld", (long long)sums->exact);
+    if (which == FIGURE_WER || which == FIGURE_CER)
+        printf(",\"errors\":%lld,\"%s\":%lld", (long long)errors, which == FIGURE_WER ? "words" : "characters",
+               (long long)units);
+    putchar('}');
+}
+
+static void print_results(const struct evaluation *e)
+{
+    char signature[160];
+    int i;
+    if (e->s->json) printf("{\"lines\":%lld", (long long)metrics_sums(e->metrics)->sentences);
+    for (i = 0; i < FIGURES; i++) {
+        if (!(e->figures >> i & 1)) continue;
+        metrics_signature(e->metrics, (enum figure)i, "trf-" TRF_VERSION, signature, sizeof signature);
+        (e->s->json ? print_json_figure : print_figure)(e, (enum figure)i, signature);
+    }
+    if (e->s->json) puts("}");
+}
+
+int command_eval(struct settings *s, int argc, char **argv)
+{
+    struct evaluation e;
+    struct metrics_options options;
+    int status = DONE, i;
+    memset(&e, 0, sizeof e);
+    e.s = s;
+    if (argc < 1 || argc > 2) {
+        say("give a file of references, then one of hypotheses or nothing for standard input");
+        return USAGE;
+    }
+    if ((status = read_figures(&e))) return status;
+    memset(&options, 0, sizeof options);
+    options.figures = e.figures;
+    options.tokens = s->tokenize;
+    options.lowercase = s->lowercase;
+    status = open_files(&e, argv[0], argc > 1 ? argv[1] : NULL);
+    if (!status && !(e.metrics = metrics_create(&options))) { say("out of memory"); status = FAILED; }
+    if (!status) status = evaluate(&e);
+    if (!status) {
+        print_results(&e);
+        status = close_output(stdout, NULL);
+    }
+    for (i = 0; i < e.n; i++) close_reader(&e.readers[i]);
+    metrics_destroy(e.metrics);
+    free(e.references);
+    return status;
+}
