@@ -313,7 +313,8 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
                                     trf_error *err);
 
-/* How this copy was built: version, type, vector width, products, threads, columns. */
+/* How this copy was built: version, type, vector width, products, threads, columns; and "not optimised" where GCC or
+   clang were not asked to. A model that computes with such code says so when it is created or loaded: a warning. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
@@ -1149,6 +1150,11 @@ int madvise(void *, size_t, int);
 #define TRF__UNUSED
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
+#endif
+#if TRF__GNU && !defined(__OPTIMIZE__)
+#define TRF__SLOW 1
+#else
+#define TRF__SLOW 0                     /* as far as one can know */
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
 
@@ -7239,6 +7245,9 @@ TRF_API const char *trf_build_info(void)
 #if defined(TRF_NO_TRAIN)
         ", no training"
 #endif
+#if TRF__SLOW
+        ", not optimised"
+#endif
         ;
 }
 
@@ -9008,6 +9017,14 @@ TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf
     return status;
 }
 
+/* A new model's warning, if it computes with this file's own ops and they were compiled to be slow. */
+TRF__FN void trf__warn_if_slow(const trf_model *model)
+{
+    if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
+        trf__log(&model->config.hooks, TRF_LOG_WARNING,
+                 "transformer.h was compiled without optimisation; with -O2 it is many times faster");
+}
+
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
@@ -9027,8 +9044,9 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
         }
     }
     status = m->run.backend->sync(&m->run, err);
-    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; }
-    return status;
+    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
+    trf__warn_if_slow(m);
+    return TRF_OK;
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model) { return model ? &model->config : NULL; }
@@ -15052,6 +15070,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
+    trf__warn_if_slow(model);
     *out = model;
     return TRF_OK;
 }
