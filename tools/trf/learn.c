@@ -442,12 +442,21 @@ static int validate_now(struct training *t, int64_t update)
     return weights_come_back(t) ? FAILED : status;
 }
 
+/* Validations to wait for something better: three will do where nothing can be. */
+static int32_t patience(const struct training *t)
+{
+    enum metric metric = metric_of(t);
+    double perfect = metric == METRIC_WER || metric == METRIC_CER ? 0 : 100;
+    int cannot = metric != METRIC_LOSS && t->state.best_update && t->state.best == perfect;
+    return cannot && t->s->patience > 3 ? 3 : t->s->patience;
+}
+
 /* Why training is over before the next update, or NULL. */
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
 {
     const struct settings *s = t->s;
     if (step >= s->updates) return "updates";
-    if (s->patience && t->state.without_gain >= s->patience) return "patience";
+    if (s->patience && t->state.without_gain >= patience(t)) return "patience";
     if (t->state.seconds + now() - p->began >= s->minutes * 60) return "minutes";
     return NULL;
 }

@@ -203,7 +203,7 @@ const struct row rows[] = {
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "end when N validations in a row bring nothing better; 0: never. Without it, 10 where none of the three above "
+     "end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where none of the three above "
      "is given, else 0", NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},

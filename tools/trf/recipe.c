@@ -106,11 +106,11 @@ int decide_tokens(struct training *t)
     trf_vocab_destroy(vocab[1]);
     if (status) return status;
     decide_kinds(t, w);
-    /* one vocabulary where both sides have the same pieces, or a good part of their words in common */
+    /* one vocabulary where both sides have the same pieces, or a quarter of the words in common */
     if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && s->source_tokens == s->target_tokens &&
         !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
         both = s->source_sentencepiece ? !strcmp(s->source_sentencepiece, s->target_sentencepiece)
-             : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.4 * w[1].distinct);
+             : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.25 * w[1].distinct);
     if (both) s->joint_vocabulary = 1;
     for (side = 0; side < 2; side++) {
         int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
