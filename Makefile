@@ -76,7 +76,7 @@ help:
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
-	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX)'
+	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS;'
 	@echo '                without learning of subwords: SENTENCEPIECE='
@@ -145,10 +145,14 @@ install: $(BUILD)/trf
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 transformer.h $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/trf $(DESTDIR)$(PREFIX)/bin
-	printf 'prefix=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include %s\nLibs: %s\n' \
-	  '$(PREFIX)' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LDLIBS))' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include %s\nLibs: %s\n' \
+	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LDLIBS))' \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/include/transformer.h $(DESTDIR)$(PREFIX)/bin/trf $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all cuda demo test check check-cuda registers help bench bench-peers mutate install clean
+.PHONY: all cuda demo test check check-cuda registers help bench bench-peers mutate install uninstall clean

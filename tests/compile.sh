@@ -213,6 +213,11 @@ job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
   sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
 job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
+built=$(cd .. && pwd)
+[ ! -x "$built/trf" ] || job "installed, found, taken back" "make -s -C '$root' -o '$built/trf' BUILD='$built' DESTDIR=\$PWD/root install &&
+    [ -x root/usr/local/bin/trf ] && cmp root/usr/local/include/transformer.h '$root/transformer.h' && { ! command -v pkg-config >/dev/null ||
+    PKG_CONFIG_PATH=root/usr/local/lib/pkgconfig pkg-config --variable=vectors transformer | grep -q -e -march=native; } &&
+    make -s -C '$root' BUILD='$built' DESTDIR=\$PWD/root uninstall && [ -z \"\$(find root -type f)\" ]"
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
 [ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c"

@@ -171,6 +171,23 @@ the file is not flushed @@ files @@ int folder = -1, error = trf__sync(saving->f
 an error of fsync is dropped @@ files @@ if (error || closing) return trf__fail_io( @@ if (closing) return trf__fail_io(
 the folder is not flushed @@ files @@     error = trf__sync(folder); @@     error = 0;
 writing follows links @@ files @@ int flags = create ? O_WRONLY | O_CREAT | O_EXCL : @@ int flags = create ? O_WRONLY | O_CREAT | O_TRUNC :
+a corpus rewinds to the beginning of its epoch @@ corpus @@ if (corpus) corpus->epoch = corpus->batch = 0; @@ if (corpus) corpus->batch = 0;
+a text has as many ids as there was room @@ corpus usage @@ if (status != TRF_E_LIMIT || to->n <= to->capacity) return status; @@ return status;
+others' metadata are lost @@ store @@ if (status == TRF_OK) status = trf__read_metadata(file, model, err); @@ (void)0;
+metadata in the order of setting @@ store @@ strcmp(model->metadata[i].key, key) < 0; i++) @@ strcmp(model->metadata[i].key, key) != 0; i++)
+a copy without metadata @@ store @@ if (!status) status = trf__metadata_keep(*copy, @@ if (0) status = trf__metadata_keep(*copy,
+more metadata than readers take @@ store @@ if (model->n_metadata > TRF__META_MOST) @@ if (0)
+old dropouts under new options @@ store @@ trf__stack_drops(&pass->encoder, &o); @@ (void)0;
+old tiles under new options @@ store @@ if (o.decay_all != trainer->options.decay_all) @@ if (0)
+old recordings under new options @@ cuda @@ pass->options_set++; @@ (void)0;
+the last report with a new learning rate @@ store @@ report->learning_rate = trainer->rate; @@ report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
+a mean is a sum @@ model @@ numbers[i] = (trf_real)(sum[i] / count); @@ numbers[i] = (trf_real)sum[i];
+a temporary file is anybody's @@ files @@ flock(held, LOCK_EX | LOCK_NB) == 0 @@ flock(held, LOCK_SH | LOCK_NB) == 0
+what is held may have lost its name @@ files @@ mine.st_dev != there.st_dev || mine.st_ino != there.st_ino) @@ 0)
+what is left behind stays @@ files @@ if (TRF_OS_HOLDS) trf__save_sweep(saving); @@ (void)0;
+held no longer than it is written @@ files @@ held = fd >= 0 ? dup(fd) : open(path, flags); @@ held = fd >= 0 ? fd : open(path, flags);
+a slow build says nothing @@ store @@ if (TRF__SLOW && model->run.backend == @@ if (0 && model->run.backend ==
+no kind in a message @@ model @@ if (high != 0 || value == 0) return trf__check_range( @@ return trf__check_range(
 a failed save leaves its file behind @@ files store @@ if (saving->made) (void)TRF_OS(unlink)(saving->temporary); @@ (void)0;
 NaN weights are loaded @@ files store @@ if (!trf__is_finite((double)*values) && !file->allow_nonfinite) @@ if (0)
 negative second moments are taken @@ store @@ if (!(numbers[i] >= 0)) @@ if (0)
