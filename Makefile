@@ -73,6 +73,7 @@ help:
 	@echo 'make test       the suites, the examples and trf: four minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: nine; what CI runs'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
+	@echo 'make check-defaults DATA=...  what trf train makes of five tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
@@ -89,6 +90,11 @@ bench-peers: $(BUILD)/bench
 
 mutate:
 	sh tests/mutate.sh
+
+# What trf train makes of five tasks without an option; hours. DATA: see tools/check_defaults.sh.
+DATA     =
+check-defaults: $(BUILD)/trf $(BUILD)/tasks
+	sh tools/check_defaults.sh $(BUILD) $(DATA)
 
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
 
@@ -155,4 +161,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all cuda demo test check check-cuda registers help bench bench-peers mutate install uninstall clean
+.PHONY: all cuda demo test check check-cuda check-defaults registers help bench bench-peers mutate install uninstall clean

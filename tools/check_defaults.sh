@@ -1,0 +1,65 @@
+#!/bin/sh
+# What trf train gives without a single option: sh tools/check_defaults.sh BUILD [DATA [TASK...]]
+#
+# Five tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
+# best that any settings have reached (the last column, measured: tools/defaults.md). It fails where the defaults are
+# more than two points behind. DATA is a folder with cmudict/train.tsv, cmudict/dev.tsv (word, tab, phones) and
+# multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two tasks that need it are left out.
+# Hours on two cores, most of them for the phones.
+
+build=${1:?usage: check_defaults.sh BUILD [DATA [TASK...]]}
+data=${2:-}
+[ $# -ge 2 ] && shift 2 || shift 1
+tasks=${*:-dates reversal grammar lines phones}
+build=$(cd "$build" && pwd) || exit 1
+[ -z "$data" ] || data=$(cd "$data" && pwd) || exit 1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+cd "$work" || exit 1
+
+# plain FILE: joins what subword-nmt has cut
+plain() { sed 's/@@ //g' "$1"; }
+
+# The pairs to learn from and to test on.
+make_task()
+{
+    case $1 in
+    dates|reversal) "$build/tasks" "$1" 20000 1 >train.tsv && "$build/tasks" "$1" 1000 99 >test.tsv ;;
+    grammar) "$build/tasks" grammar 20000 1 >train.tsv && "$build/tasks" grammar 1000 0 >test.tsv ;;
+    lines)
+        for side in en de; do plain "$data/multi30k/train.$side" | head -n 5000 >train.$side; plain "$data/multi30k/test.2016.$side" >test.$side; done
+        paste train.en train.de >train.tsv && paste test.en test.de >test.tsv ;;
+    phones) cp "$data/cmudict/train.tsv" train.tsv && cp "$data/cmudict/dev.tsv" test.tsv ;;
+    esac
+}
+
+# One line a source, its targets with tabs between them: any of them counts.
+gather() { awk -F '\t' '{ if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else { at[$1] = ++n; source[n] = $1; all[n] = $2 } }
+    END { for (i = 1; i <= n; i++) { print source[i] >"test.source"; print all[i] >"test.target" } }' test.tsv; }
+
+failed=0
+printf '%-10s %-8s %8s %8s %9s %9s\n' task figure defaults best updates minutes
+for task in $tasks; do
+    case $task in
+    dates)    figure=exact best=100.0 ;;
+    reversal) figure=exact best=100.0 ;;
+    grammar)  figure=exact best=99.0 ;;
+    lines)    figure=bleu  best=30.0 ;;
+    phones)   figure=exact best=80.0 ;;
+    *) echo "no task is called $task"; exit 2 ;;
+    esac
+    case $task in lines|phones) [ -n "$data" ] || { echo "left out: $task: no DATA"; continue; } ;; esac
+    rm -f -- * && make_task $task && gather || exit 1
+    began=$(date +%s)
+    "$build/trf" train --tsv train.tsv --model model 2>log || { cat log; exit 1; }
+    minutes=$((($(date +%s) - began + 30) / 60))
+    "$build/trf" translate --model model --input test.source --output answers 2>log.translate || { cat log.translate; exit 1; }
+    tokenize=13a
+    [ $task = lines ] && tokenize=none
+    got=$("$build/trf" eval test.target answers --alternatives --tokenize $tokenize --metrics $figure | sed -n 's/^[^=]* = \([0-9.]*\).*/\1/p' | head -n 1)
+    updates=$(sed -n 's/^done: \([0-9]*\) updates.*/\1/p' log)
+    printf '%-10s %-8s %8s %8s %9s %9s\n' $task $figure "$got" $best "$updates" "$minutes"
+    awk -v got="$got" -v best=$best 'BEGIN { exit !(got + 2 >= best) }' || { echo "    more than two points behind"; failed=1; }
+done
+exit $failed
