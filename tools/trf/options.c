@@ -47,7 +47,7 @@ static void then_size(struct settings *s)
     if (s->size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
-        size.d_ff = 1024;
+        size.d_ff = 512;
     }
     s->config.d_model = size.d_model;
     s->config.n_heads = size.n_heads;
@@ -267,7 +267,8 @@ const struct row rows[] = {
      "more often than every 100 updates nor less often than every 1,000", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
      "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
-     "error rate of tokens or characters. auto: BLEU where targets have six tokens or more, else wer", NULL},
+     "error rate of words or characters. auto: bleu where targets have six tokens and more of a vocabulary beyond 500, "
+     "cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, of which each update leaves the share X; 0: the "

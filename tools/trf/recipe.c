@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+enum { SMALL_DATA = 1000000, LARGE_DATA = 20000000 };       /* tokens of both sides */
+
 static int is_auto(const struct settings *s, const char *name) { return s->recipe == RECIPE_AUTO && !was_given(s, name); }
 
 // -----------------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ void decide_model(struct training *t)
     if (s->recipe != RECIPE_AUTO) return;
     for (i = 0; i < 5; i++) given |= was_given(s, widths[i]);
     if (s->size == SIZE_AUTO && !given) {
-        s->size = tokens < 1000000 ? SIZE_TINY : tokens < 20000000 ? SIZE_SMALL : SIZE_BASE;
+        s->size = tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
         for (i = 0; (int)i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
     }
     if (was_given(s, "conventions")) return;
@@ -160,7 +162,7 @@ static void decide_dropout(struct training *t)
 {
     struct settings *s = t->s;
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    double p = tokens < 4000000 ? 0.3 : tokens < 40000000 ? 0.2 : 0.1;
+    double p = tokens < SMALL_DATA ? 0.3 : tokens < LARGE_DATA ? 0.2 : 0.1;
     if (was_given(s, "dropout")) return;
     if (is_auto(s, "embedding-dropout")) s->training.dropout = p;
     if (is_auto(s, "residual-dropout")) s->training.residual_dropout = p;
@@ -196,8 +198,9 @@ static void decide_validation(struct training *t, int64_t planned)
     double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
     if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
     if (s->valid_every == 0) s->valid_every = t->per_epoch;
-    if (s->metric == METRIC_AUTO)
-        s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER : mean >= 6 ? METRIC_BLEU : METRIC_WER;
+    if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
+        s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
+                  : mean >= 6 && trf_vocab_size(t->vocab[1]) > 500 ? METRIC_BLEU : METRIC_WER;
     if (!was_given(s, "patience")) s->patience = planned || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;
 }
