@@ -1200,7 +1200,7 @@ static float read_large(const char *path)
 {
     trf_file *file = NULL;
     trf_error err;
-    trf_real first;
+    trf_real first = 0;
     if (trf_file_open(&file, path, NULL, &err) || trf__file_check_crc(file, &err) ||
         trf_file_read(file, 0, 0, &first, 1, &err)) fail_msg("%s", err.message);
     trf_file_close(file);
