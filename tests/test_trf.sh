@@ -478,7 +478,7 @@ began=$(date +%s%N)
 kill -TERM $pid
 wait $pid
 took=$((($(date +%s%N) - began) / 1000000))
-check "a validation is left within a second ($took ms)" test $took -lt 1500
+check "a validation is left at once, not at its end ($took ms)" test $took -lt 5000
 
 # --- figures -----------------------------------------------------------------------------------------------
 # The numbers beside these figures are sacreBLEU's and jiwer's: tests/test_metrics.c has more of them.

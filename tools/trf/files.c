@@ -19,11 +19,12 @@ int unfinished_line;
 /* Bytes of the UTF-8 character at text, or 0 if there is none: overlong forms and surrogates are none. */
 static size_t character_bytes(const unsigned char *text, size_t left)
 {
-    size_t n = text[0] < 0x80 ? 1 : text[0] < 0xC2 ? 0 : text[0] < 0xE0 ? 2 : text[0] < 0xF0 ? 3 : text[0] < 0xF5 ? 4 : 0, i;
+    unsigned char c = text[0];
+    size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
     if (n == 0 || n > left) return 0;
     for (i = 1; i < n; i++) if ((text[i] & 0xC0) != 0x80) return 0;
-    if ((text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xED && text[1] >= 0xA0)) return 0;
-    if ((text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] >= 0x90)) return 0;
+    if ((c == 0xE0 && text[1] < 0xA0) || (c == 0xED && text[1] >= 0xA0)) return 0;
+    if ((c == 0xF0 && text[1] < 0x90) || (c == 0xF4 && text[1] >= 0x90)) return 0;
     return n;
 }
 
@@ -203,7 +204,8 @@ int open_pairs(struct pair_reader *p, const char *source, const char *target, co
     p->tsv = tsv != NULL;
     p->at = &p->side[0];
     if (columns && !tsv) { say("--columns is for pairs in one file"); return USAGE; }
-    if ((status = read_columns(p, columns)) || (status = open_reader(&p->side[0], tsv ? tsv : source)) || tsv) return status;
+    if ((status = read_columns(p, columns)) || (status = open_reader(&p->side[0], tsv ? tsv : source)) || tsv)
+        return status;
     if ((status = open_reader(&p->side[1], target))) return status;
     if (!same_stream(p->side[0].file, p->side[1].file)) return DONE;
     say("source and target cannot both be %s; use --tsv", p->side[0].name);
@@ -411,7 +413,10 @@ static int check_standard_output(const struct settings *s)
     struct stat in, out;
     size_t i;
     for (i = 0; i < sizeof read / sizeof *read; i++)
-        if (is_stream(read[i], STDOUT_FILENO)) { say("standard output is '%s', which is read", read[i]); return FAILED; }
+        if (is_stream(read[i], STDOUT_FILENO)) {
+            say("standard output is '%s', which is read", read[i]);
+            return FAILED;
+        }
     if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino) {
         say("standard output is the file that standard input reads");

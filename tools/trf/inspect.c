@@ -93,7 +93,8 @@ static int print_tensors(struct report *r)
     struct statistics statistics;
     trf_error err;
     int32_t i, k, n = trf_file_count(r->file);
-    printf(r->s->json ? ",\"tensors\":[" : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
+    printf(r->s->json ? ",\"tensors\":["
+                      : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
     for (i = 0; i < n; i++) {
         trf_file_entry entry = trf_file_at(r->file, i);
         int64_t count = 1;
@@ -144,7 +145,9 @@ static void print_parts(const trf_model *model, int json)
         weights[part_of(p.name)] += trf_tensor_count(&p);
     }
     if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)trf_parameter_total(model));
-    else printf("weights: %lld in %d parameters\n", (long long)trf_parameter_total(model), (int)trf_parameter_count(model));
+    else
+        printf("weights: %lld in %d parameters\n", (long long)trf_parameter_total(model),
+               (int)trf_parameter_count(model));
     for (part = 0; part < N_PARTS; part++) {
         if (!weights[part]) continue;
         if (json) printf("%s\"%s\":%lld", first ? "" : ",", part_names[part], (long long)weights[part]);
@@ -167,8 +170,9 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
         if (!json) printf("%s vocabulary: none in the file\n", side);
         return;
     }
-    if (json) printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"first\":[", side, kinds[trf_vocab_kind(vocab)],
-                     (int)trf_vocab_size(vocab));
+    if (json)
+        printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"first\":[", side, kinds[trf_vocab_kind(vocab)],
+               (int)trf_vocab_size(vocab));
     else printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab), kinds[trf_vocab_kind(vocab)]);
     for (id = 4; id < trf_vocab_size(vocab) && id < 12; id++) {
         const char *token = trf_vocab_token(vocab, id);
@@ -203,7 +207,8 @@ static int print_ours(struct report *r, int checkpoint)
     load.allow_nonfinite = 1;
     if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     s->config = *trf_model_config(model);
-    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,\"unk\":%d,\"seed\":%llu"
+    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
+                     "\"unk\":%d,\"seed\":%llu"
                    : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
            kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
            (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
@@ -271,7 +276,9 @@ int command_inspect(struct settings *s, int argc, char **argv)
     } else {
         printf("file: ");
         print_clean(stdout, r.path, 1000);
-        printf(", %s\n", checkpoint ? "a checkpoint of transformer.h" : content ? "a model of transformer.h" : "safetensors");
+        printf(", %s\n", checkpoint ? "a checkpoint of transformer.h"
+                         : content  ? "a model of transformer.h"
+                                    : "safetensors");
     }
     print_metadata(&r, content != NULL);
     status = print_tensors(&r);

@@ -162,8 +162,8 @@ static int is_stored(const struct training *t, int i)
     const struct row *row = &rows[i];
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS &&
            row->kind != FLAG && !row_within(row, AT(config), sizeof t->s->config) &&
-           !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device) &&
-           row->offset != AT(threads);
+           !row_within(row, AT(training), sizeof t->s->training) &&
+           !row_within(row, AT(device), sizeof t->s->device) && row->offset != AT(threads);
 }
 
 /* Puts the state into the metadata of the model, or takes it out again. */
@@ -185,8 +185,8 @@ static int note_state(struct training *t, int there)
         free(kept);
         kept = longer;
     }
-    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated, (long long)state->best_update,
-             state->best, state->best_loss, (int)state->without_gain);
+    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated,
+             (long long)state->best_update, state->best, state->best_loss, (int)state->without_gain);
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
     if (!status && isfinite(t->s->minutes)) status = note(t, "training.seconds", there ? value : NULL);
@@ -260,7 +260,8 @@ int restore_state(struct training *t)
     const char *text = trf_model_metadata(t->model, "training.validation");
     long long validated, best_update;
     int gain;
-    if (text && sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
+    if (text &&
+        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
         state->validated = validated;
         state->best_update = best_update;
         state->without_gain = gain;
@@ -293,9 +294,13 @@ int restore_average(struct training *t)
     char *path = average_path(t, trf_trainer_step(t->trainer));
     int status = DONE;
     if (t->s->ema > 0) {
-        if (trf_model_load(&model, path, &load, &err)) { say_error(NULL, &err); status = FAILED; }
-        else if (trf_parameter_total(model) != trf_parameter_total(t->model)) { say("%s is of another model", path); status = FAILED; }
-        else status = read_weights(model, t->ema);
+        if (trf_model_load(&model, path, &load, &err)) {
+            say_error(NULL, &err);
+            status = FAILED;
+        } else if (trf_parameter_total(model) != trf_parameter_total(t->model)) {
+            say("%s is of another model", path);
+            status = FAILED;
+        } else status = read_weights(model, t->ema);
         trf_model_destroy(model);
     }
     if (!status && t->checkpoint) remove_averages(t, trf_trainer_step(t->trainer));
@@ -324,7 +329,8 @@ static int among_best(const struct training *t, size_t i, int32_t n)
 static int averaged(const struct training *t, size_t i)
 {
     if (t->s->average <= 1) return 0;
-    return t->s->average_of == 0 && t->valid[0].count ? among_best(t, i, t->s->average) : among_last(&t->state, i, t->s->average);
+    return t->s->average_of == 0 && t->valid[0].count ? among_best(t, i, t->s->average)
+                                                      : among_last(&t->state, i, t->s->average);
 }
 
 /* Removes the files that nothing needs any more. */
@@ -356,7 +362,8 @@ static int keep_model(struct training *t, int64_t update, double score)
     status = save_model(t, path);
     free(path);
     if (status) return status;
-    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* made again after a kill */
+    if (state->n_kept && state->kept[state->n_kept - 1].update == update)
+        state->n_kept--; /* made again after a kill */
     state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
     state->kept[state->n_kept].update = update;
     state->kept[state->n_kept++].score = score;
@@ -471,9 +478,11 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && validate_now(t, step)) return FAILED;
+        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && validate_now(t, step))
+            return FAILED;
         if (stopped() || (*why = is_over(t, p, step))) break;
-        if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0) save_checkpoint(t, now() - p->began);
+        if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0)
+            save_checkpoint(t, now() - p->began);
         epoch = trf_corpus_epoch(t->corpus);    /* before the update: behind the last batch it is the next one */
         prepare_notice("finishing update", step + 1, t->checkpoint != NULL);
         status = one_update(t, p, &report, &err);
@@ -498,8 +507,9 @@ static int write_result(struct training *t)
         if (become_mean(t, &count)) return FAILED;
         memset(&v, 0, sizeof v);
         if (t->valid[0].count && validate(t, &v)) return FAILED;
-        if (t->valid[0].count) fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f\n", count,
-                                       v.loss, v.nll, metric_name(metric_of(t)), v.score, t->state.best);
+        if (t->valid[0].count)
+            fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f\n", count, v.loss,
+                    v.nll, metric_name(metric_of(t)), v.score, t->state.best);
         t->score = v.score;
         status = save_model(t, t->s->model);
     } else if (t->valid[0].count == 0) {
@@ -529,7 +539,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9), ends[i][1]);
     if (t->state.best_update && t->s->average <= 1)
-        fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)), t->state.best);
+        fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
+                t->state.best);
     fprintf(stderr, "model in %s\n", t->s->model);
     log_end(t, p, why);
     return kept;

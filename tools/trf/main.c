@@ -4,8 +4,8 @@
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
 //     cc -O2 -march=native -fopenmp -I. tools/trf/*.c -o build/trf -lopenblas -lm
 //     c++ -O2 -c tools/trf/subwords.cc -o build/subwords.o
-//     cc -O2 -march=native -fopenmp -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf -lopenblas
-//         -lsentencepiece_train -lsentencepiece -lstdc++ -lm
+//     cc -O2 -march=native -fopenmp -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf
+//         -lopenblas -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
 // Run:
 //     build/trf --help
 //

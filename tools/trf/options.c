@@ -43,7 +43,9 @@ void set_defaults(struct settings *s)
 
 static void then_size(struct settings *s)
 {
-    trf_config size = s->size == SIZE_BASE ? trf_config_base() : s->size == SIZE_BIG ? trf_config_big() : trf_config_tiny();
+    trf_config size = s->size == SIZE_BASE  ? trf_config_base()
+                      : s->size == SIZE_BIG ? trf_config_big()
+                                            : trf_config_tiny();
     if (s->size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
@@ -142,7 +144,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
      "keep at most so many tokens a side, four special ones included, the most frequent first; of subwords: learn so "
      "many. Without it 32000, and for subwords what the text can bear, 8000 at most", then_vocab_size},
-    {TRAIN | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N", "the same for the source alone", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
+     "the same for the source alone", NULL},
     {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N", "leave out tokens seen less often than this", NULL},
     {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
@@ -186,7 +189,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all",
      "matrices that are one: decoder: target embedding and output projection; all: these and the source "
      "embedding, which needs one vocabulary", NULL},
-    {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES, "a bias in the output projection", NULL},
+    {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
+     "a bias in the output projection", NULL},
     {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier",
      "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
      "matrix (nn.Transformer) or as three (tensor2tensor)", NULL},
@@ -203,8 +207,8 @@ const struct row rows[] = {
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where none of the three above "
-     "is given, else 0", NULL},
+     "end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where "
+     "none of the three above is given, else 0", NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
     {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",
@@ -237,13 +241,17 @@ const struct row rows[] = {
      "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
      "all four dropouts at once; the next four change one of them", then_dropout},
-    {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X", "on the sum of embedding and position", NULL},
+    {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
+     "on the sum of embedding and position", NULL},
     {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X", "on attention weights", NULL},
-    {TRAIN | FROM_DATA, REAL, "activation-dropout", AT(training.activation_dropout), "X", "inside the feed-forward block", NULL},
-    {TRAIN | FROM_DATA, REAL, "residual-dropout", AT(training.residual_dropout), "X", "on the output of every sublayer", NULL},
+    {TRAIN | FROM_DATA, REAL, "activation-dropout", AT(training.activation_dropout), "X",
+     "inside the feed-forward block", NULL},
+    {TRAIN | FROM_DATA, REAL, "residual-dropout", AT(training.residual_dropout), "X",
+     "on the output of every sublayer", NULL},
 
     {TRAIN, HEADING, "Batches", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N", "at most so many tokens a side in a batch", NULL},
+    {TRAIN | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N",
+     "at most so many tokens a side in a batch", NULL},
     {TRAIN, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
     {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
      "count tokens as systems with padding do: the longest pair times the pairs", NULL},
@@ -267,11 +275,11 @@ const struct row rows[] = {
      "more often than every 100 updates nor less often than every 1,000", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
      "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
-     "error rate of words or characters. auto: bleu where targets have six tokens and more of a vocabulary beyond 500, "
-     "cer where they are characters, else wer", NULL},
+     "error rate of words or characters. auto: bleu where targets have six tokens and more of a vocabulary beyond "
+     "500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
-     "validate and keep an exponential moving average of the weights, of which each update leaves the share X; 0: the "
+     "validate and keep an exponential moving average of the weights, to which each update adds the share X; 0: the "
      "weights themselves", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
@@ -569,7 +577,8 @@ static void print_wrapped(const char *text, int indent, int column)
 static void default_text(const struct row *row, char *text, size_t size)
 {
     static const char *const presets[][2] = {
-        {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"}, {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
+        {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"},
+        {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
         {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
     struct settings plain, changed;
     char value[64], other[64];

@@ -129,7 +129,10 @@ int command_plot(struct settings *s, int argc, char **argv)
     FILE *pipe;
     int status, ended, i;
     if (argc != 1) { say("give one log, which trf train --log has written"); return USAGE; }
-    if (s->output && !is_picture(s->output)) { say("--output takes an .svg, .png or .pdf, got '%s'", s->output); return USAGE; }
+    if (s->output && !is_picture(s->output)) {
+        say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
+        return USAGE;
+    }
     if (s->output && (same_file(s->output, argv[0]) || check_writable(s->output))) return FAILED;
     memset(&p, 0, sizeof p);
     status = read_log(&p, argv[0]);
@@ -137,7 +140,8 @@ int command_plot(struct settings *s, int argc, char **argv)
         pipe = popen("gnuplot", "w");
         if (pipe) write_script(pipe, &p, s->output);
         ended = pipe ? pclose(pipe) : -1;
-        if (ended == -1 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)) say("gnuplot, which draws the picture, is not installed");
+        if (ended == -1 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 127))
+            say("gnuplot, which draws the picture, is not installed");
         status = ended ? FAILED : DONE;
     }
     for (i = 0; i < N_CURVES; i++) free(p.curve[i].points);

@@ -55,7 +55,9 @@ static double megabytes(void)
 static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, char text[64])
 {
     double spent = now() - p->began + t->state.seconds;
-    double share = left < 1e9 ? spent / (spent + left) : t->per_epoch ? fmod((double)step, (double)t->per_epoch) / (double)t->per_epoch : 0;
+    double share = left < 1e9     ? spent / (spent + left)
+                   : t->per_epoch ? fmod((double)step, (double)t->per_epoch) / (double)t->per_epoch
+                                  : 0;
     int n = (int)(share * BAR), i;
     *text = '[';
     for (i = 0; i < BAR; i++) text[1 + i] = i < n ? '#' : '.';
@@ -91,7 +93,8 @@ static void log_progress(struct training *t, const struct progress *p, int64_t e
 
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
 {
-    double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9), left_s;
+    double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
+           left_s;
     int whole = report->step % t->s->log_every == 0 || time - p->told >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': every update since the last line was left out */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
@@ -100,8 +103,8 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     if (p->terminal) bar_text(t, p, report->step, left_s, bar);
     if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
     fprintf(stderr, "%s%sstep %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB%s",
-            p->terminal ? "\r" : "", bar, (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate,
-            left, megabytes(), p->terminal ? "\033[K" : "");
+            p->terminal ? "\r" : "", bar, (long long)report->step, (long long)epoch + 1, loss, report->learning_rate,
+            rate, left, megabytes(), p->terminal ? "\033[K" : "");
     if (whole) fputc('\n', stderr);
     unfinished_line = !whole;
     p->drawn = time;
@@ -116,8 +119,8 @@ void show_validation(struct training *t, int64_t update, const struct validation
 {
     const char *name = metric_name(metric_of(t));
     end_line();
-    fprintf(stderr, "validation: step %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update, v->loss,
-            v->nll, exp(v->nll), v->accuracy);
+    fprintf(stderr, "validation: step %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update,
+            v->loss, v->nll, exp(v->nll), v->accuracy);
     if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
     fprintf(stderr, "%s\n", is_best ? "  best so far" : "");
     if (!t->log) return;
@@ -140,13 +143,16 @@ void log_start(struct training *t)
     char value[64];
     int i, first = 1;
     if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu,\"weights\":%lld,\"model\":",
-            TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus), t->valid[0].count,
-            (long long)trf_parameter_total(t->model));
+    fprintf(t->log,
+            "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu,\"weights\":%"
+            "lld,\"model\":",
+            TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus),
+            t->valid[0].count, (long long)trf_parameter_total(t->model));
     print_json_text(t->log, t->s->model, strlen(t->s->model));
     fputs(",\"options\":{", t->log);
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || rows[i].kind == HEADING || rows[i].kind == TEXT || rows[i].kind == FLAG) continue;
+        if (!(rows[i].commands & TRAIN) || rows[i].kind == HEADING || rows[i].kind == TEXT || rows[i].kind == FLAG)
+            continue;
         value_text(&rows[i], t->s, value, sizeof value);
         fprintf(t->log, "%s\"%s\":\"%s\"", first ? "" : ",", rows[i].name, value);
         first = 0;

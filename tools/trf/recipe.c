@@ -9,7 +9,9 @@
 
 enum { SMALL_DATA = 1000000, LARGE_DATA = 20000000 };       /* tokens of both sides */
 
-static int is_auto(const struct settings *s, const char *name) { return s->recipe == RECIPE_AUTO && !was_given(s, name); }
+static int is_auto(const struct settings *s, const char *name) {
+    return s->recipe == RECIPE_AUTO && !was_given(s, name);
+}
 
 // -----------------------------------------------------------------------------------------------
 // >>tokens         words, characters or subwords
@@ -52,7 +54,8 @@ static int count_words(const struct text *text, struct words *w, trf_vocab **voc
     return DONE;
 }
 
-static const char *const token_names[] = {"auto", "words", "characters", "subwords (unigram)", "subwords (bpe)", "subwords"};
+static const char *const token_names[] = {"auto",           "words",   "characters", "subwords (unigram)",
+                                          "subwords (bpe)", "subwords"};
 
 /* Too little text to count unknown words in means words. */
 static int tokens_for(const struct words *w, size_t lines)
@@ -73,18 +76,22 @@ static void decide_kinds(struct training *t, const struct words w[2])
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
     }
     for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
-        if (decided[side] && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM && w[side].distinct > 1000)
+        if (decided[side] && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
+            w[side].distinct > 1000)
             *kinds[side] = TOKENS_UNIGRAM;
     for (side = 0; side < 2; side++) {
         const char *name = side ? "target" : "source";
         double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);
         if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
         if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
-            say("%.1f %% of the %s's words are new in every tenth line: subwords would do better, but this trf was built "
-                "without libsentencepiece", unknown, name);
+            say("%.1f %% of the %s's words are new in every tenth line: subwords would do better, but this trf was "
+                "built "
+                "without libsentencepiece",
+                unknown, name);
             *kinds[side] = TOKENS_WORDS;
         }
-        fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name, token_names[*kinds[side]], unknown);
+        fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name,
+                token_names[*kinds[side]], unknown);
     }
 }
 
@@ -118,7 +125,8 @@ int decide_tokens(struct training *t)
         int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (*size) continue;
-        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) : 32000;
+        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all)
+                                         : 32000;
     }
     return DONE;
 }
@@ -214,14 +222,16 @@ static void say_schedule(const struct training *t, int64_t planned)
     else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
     else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
-    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; validated every %lld by %s\n", (long long)t->per_epoch, end,
-            ends, (long long)s->valid_every, t->valid[0].count ? metric_name(metric_of(t)) : "nobody");
+    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; validated every %lld by %s\n",
+            (long long)t->per_epoch, end, ends, (long long)s->valid_every,
+            t->valid[0].count ? metric_name(metric_of(t)) : "nobody");
     fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %d tokens a side in a batch\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup, (int)s->corpus.batch_tokens * s->accumulate);
     if (planned && s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
-            "smaller --warmup, smaller --batch-tokens or more --epochs", (long long)s->training.warmup, (long long)planned);
+            "smaller --warmup, smaller --batch-tokens or more --epochs",
+            (long long)s->training.warmup, (long long)planned);
 }
 
 int decide_schedule(struct training *t)
@@ -236,7 +246,10 @@ int decide_schedule(struct training *t)
         return USAGE;
     }
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
-        if (!planned) { say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends"); return USAGE; }
+        if (!planned) {
+            say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
+            return USAGE;
+        }
         s->training.total_steps = planned > s->training.warmup ? planned : s->training.warmup + 1;
     }
     say_schedule(t, planned);

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Learns `size` subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0, or 1
-   with a sentence in why. */
+/* Learns `size` subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0,
+   or 1 with a sentence in why. */
 int subwords_learn(int bpe, int32_t size, const char *(*next)(void *user), void *user, char **model, size_t *bytes,
                    char why[512]);
 

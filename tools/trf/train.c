@@ -77,8 +77,8 @@ static void say_skips(const struct training *t)
 // >>reading        pairs for training and for validation
 // -----------------------------------------------------------------------------------------------
 
-static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target, const char *tsv)
-{
+static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target,
+                      const char *tsv) {
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, t->s->columns);
     if (!status) {
@@ -91,7 +91,10 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
             add_line(&text[0], pairs.source, pairs.side[0].number);
             add_line(&text[1], pairs.target, pairs.side[0].number);
         }
-        if (got == 0 && pairs.side[0].number == 0) { say("%s is empty: nothing to train on", pairs.side[0].name); got = -1; }
+        if (got == 0 && pairs.side[0].number == 0) {
+            say("%s is empty: nothing to train on", pairs.side[0].name);
+            got = -1;
+        }
     }
     close_pairs(&pairs);
     return status ? status : got ? FAILED : DONE;
@@ -117,7 +120,8 @@ static int by_value(const void *a, const void *b)
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
     size_t n = source->count, i, low, high;
-    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted), *chosen = calloc((size_t)size, sizeof *chosen);
+    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted),
+             *chosen = calloc((size_t)size, sizeof *chosen);
     int64_t k, count = 0, n_chosen = 0;
     if (!hashes || !sorted || !chosen) { say("out of memory"); exit(FAILED); }
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
@@ -146,17 +150,28 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
 static int hold_out(struct training *t)
 {
     struct settings *s = t->s;
-    int64_t n = (int64_t)t->text[0].count, size = was_given(s, "valid-size") ? s->valid_size : n / 20 < 1000 ? n / 20 : 1000, count;
+    int64_t n = (int64_t)t->text[0].count,
+            size = was_given(s, "valid-size") ? s->valid_size
+                   : n / 20 < 1000            ? n / 20
+                                              : 1000,
+            count;
     struct text kept[2];
     char *held;
     size_t i;
     int side;
     if (size == 0) return DONE;
-    if (size >= n) { say("--valid-size %lld leaves none of %lld pairs to train on", (long long)size, (long long)n); return FAILED; }
+    if (size >= n) {
+        say("--valid-size %lld leaves none of %lld pairs to train on", (long long)size, (long long)n);
+        return FAILED;
+    }
     held = calloc((size_t)n, 1);
     if (!held) { say("out of memory"); return FAILED; }
     count = choose_held_out(&t->text[0], size, held);
-    if (count == n) { say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size); free(held); return FAILED; }
+    if (count == n) {
+        say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);
+        free(held);
+        return FAILED;
+    }
     for (side = 0; side < 2; side++) {
         memset(&kept[side], 0, sizeof kept[side]);
         for (i = 0; i < (size_t)n; i++)
@@ -165,7 +180,8 @@ static int hold_out(struct training *t)
         t->text[side] = kept[side];
     }
     free(held);
-    fprintf(stderr, "held out: %lld of %lld pairs, to validate on (--valid-size 0 trains on all)\n", (long long)count, (long long)n);
+    fprintf(stderr, "held out: %lld of %lld pairs, to validate on (--valid-size 0 trains on all)\n", (long long)count,
+            (long long)n);
     return DONE;
 }
 
@@ -205,7 +221,9 @@ static int learn_tokens(struct training *t, int first_side, int last_side, trf_t
     int side;
     trf_status status = trf_vocab_create(vocab, kind, NULL, &err);
     for (side = first_side; side <= last_side && !status; side++) if (learn_side(t, *vocab, side)) return FAILED;
-    if (!status) status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count, &err);
+    if (!status)
+        status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count,
+                                  &err);
     if (status) say_error("vocabulary", &err);
     return status ? FAILED : DONE;
 }
@@ -216,7 +234,8 @@ static int make_vocabulary(struct training *t, int first_side, int last_side)
     const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
     int tokens = first_side ? s->target_tokens : s->source_tokens;
     if (file) return read_subwords(file, &t->vocab[first_side]);
-    if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE) return learn_subwords(t, first_side, last_side, &t->vocab[first_side]);
+    if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
+        return learn_subwords(t, first_side, last_side, &t->vocab[first_side]);
     return learn_tokens(t, first_side, last_side, tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
                         &t->vocab[first_side]);
 }
@@ -224,10 +243,13 @@ static int make_vocabulary(struct training *t, int first_side, int last_side)
 static int make_vocabularies(struct training *t)
 {
     struct settings *s = t->s;
-    int status, same_file = s->source_sentencepiece && s->target_sentencepiece && !strcmp(s->source_sentencepiece, s->target_sentencepiece);
+    int status, same_file = s->source_sentencepiece && s->target_sentencepiece &&
+                            !strcmp(s->source_sentencepiece, s->target_sentencepiece);
     if ((status = decide_tokens(t))) return status;
-    if (s->joint_vocabulary && (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
-        say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one --sentencepiece");
+    if (s->joint_vocabulary &&
+        (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
+        say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
+            "--sentencepiece");
         return USAGE;
     }
     if (s->joint_vocabulary && was_given(s, "target-vocab-size") && s->source_vocab_size != s->target_vocab_size) {
@@ -277,7 +299,8 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
 {
     const struct settings *s = t->s;
     const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
-    const char *validation[2] = {s->valid_tsv ? s->valid_tsv : s->valid_source, s->valid_tsv ? s->valid_tsv : s->valid_target};
+    const char *validation[2] = {s->valid_tsv ? s->valid_tsv : s->valid_source,
+                                 s->valid_tsv ? s->valid_tsv : s->valid_target};
     int taken, side;
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
@@ -355,7 +378,8 @@ static int start_training(struct training *t)
     if ((status = decide_schedule(t))) return status;
     s->config.source_vocab = trf_vocab_size(t->vocab[0]);
     s->config.target_vocab = trf_vocab_size(t->vocab[1]);
-    if (trf_model_create(&t->model, &s->config, &err) || trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err)) {
+    if (trf_model_create(&t->model, &s->config, &err) ||
+        trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err)) {
         say_error("model", &err);
         return FAILED;
     }
@@ -391,7 +415,8 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     }
     *s = merged;
     s->config = stored.config;
-    if (!was_given(s, "seed")) s->corpus.seed = s->seed = stored.config.seed;   /* one seed for all, as then_seed has it */
+    if (!was_given(s, "seed"))
+        s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as then_seed has it */
     s->corpus.max_length = s->config.max_length - 1;
     return DONE;
 }
@@ -399,14 +424,17 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
 /* Whether the vocabularies are what this command line asks for, as far as it does. */
 static int check_vocabularies(const struct training *t, const trf_vocab *const vocab[2])
 {
-    static const trf_token_kind kinds[] = {TRF_WORDS, TRF_WORDS, TRF_CHARACTERS, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
+    static const trf_token_kind kinds[] = {TRF_WORDS,         TRF_WORDS,         TRF_CHARACTERS,
+                                           TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
     const struct settings *s = t->s;
     int side;
     for (side = 0; side < 2; side++) {
         const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (!vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
-        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) || tokens == TOKENS_AUTO) continue;
+        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) ||
+            tokens == TOKENS_AUTO)
+            continue;
         if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
         say("the checkpoint was made with other --%s-tokens", side ? "target" : "source");
         return FAILED;
@@ -439,7 +467,8 @@ static int load_training(struct training *t)
     if (status) return status;
     if (apply_given(&merged)) return USAGE;
     /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
-    set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1), &merged.training);
+    set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
+               &merged.training);
     if (trf_checkpoint_load(&t->model, &t->trainer, NULL, t->checkpoint, &merged.training, &load, &err)) {
         say_error(NULL, &err);
         return FAILED;
@@ -488,7 +517,8 @@ static int check_files(struct training *t)
     const char *name = s->checkpoint ? s->checkpoint : s->model;
     struct stat there;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
-    if (!s->checkpoint || *s->checkpoint) t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
+    if (!s->checkpoint || *s->checkpoint)
+        t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
     if (t->checkpoint && same_file(t->checkpoint, s->model)) {
         say("--model and --checkpoint name the same file");
@@ -534,7 +564,8 @@ static void describe(const struct training *t)
     const trf_config *config = trf_model_config(t->model);
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, &t->s->training);
     say_skips(t);
-    fprintf(stderr, "%lld pairs; %d source and %d target tokens; %lld weights; %.0f MB of memory; %s from update %lld\n",
+    fprintf(stderr,
+            "%lld pairs; %d source and %d target tokens; %lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_corpus_size(t->corpus), (int)config->source_vocab, (int)config->target_vocab,
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
@@ -586,7 +617,8 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
 {
     struct settings one = *s;
     struct stat there;
-    char *seed = format_text("%llu", (unsigned long long)number), *log = format_text("%s.seed-%s", s->log ? s->log : "", seed);
+    char *seed = format_text("%llu", (unsigned long long)number),
+         *log = format_text("%s.seed-%s", s->log ? s->log : "", seed);
     char *checkpoint;
     int status;
     *model = format_text("%s.seed-%s", s->model, seed);

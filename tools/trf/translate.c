@@ -55,7 +55,8 @@ static const char *add_sentence(struct translating *t, const char *prefix, int32
     if (t->in.fault) return t->in.fault;
     if (t->prefix.file && t->prefix.fault) return "a NUL byte in its prefix";
     if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!add_text(&t->prefixes, t->target_vocab, prefix, trf_model_config(t->model)->max_length - 1, &prefix_tokens, why))
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, trf_model_config(t->model)->max_length - 1, &prefix_tokens,
+                  why))
         return NULL;
     drop_last(&t->sources);
     memmove(why + 8, why, 291);
@@ -172,7 +173,8 @@ static int read_attention(struct translating *t, const int32_t *source, int32_t 
     memset(t->weights, 0, (size_t)size * sizeof *t->weights);
     out = trf_tensor_of(t->weights + size, 2, *height, *width, 0);
     for (head = 0; head < config->n_heads; head++) {
-        if (trf_attention_weights(t->translator, &batch, TRF_DECODER_CROSS, config->decoder_layers - 1, head, &out, &err)) {
+        if (trf_attention_weights(t->translator, &batch, TRF_DECODER_CROSS, config->decoder_layers - 1, head, &out,
+                                  &err)) {
             say_error("attention", &err);
             return FAILED;
         }
@@ -181,7 +183,8 @@ static int read_attention(struct translating *t, const int32_t *source, int32_t 
     return DONE;
 }
 
-/* "alignment": for each target token the number of a source token, from 0; "attention": row by row, the end's last. */
+/* "alignment": for each target token the number of a source token, from 0; "attention": row by row, that of the end
+   last. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
 {
     int64_t height, width, i, j;
@@ -269,7 +272,8 @@ static int translate_batch(struct translating *t, int64_t first, int32_t lines)
         return FAILED;
     }
     if (t->s->json) status = write_objects(t, first, lines);
-    for (i = 0; i < lines && !t->s->json && !status; i++) status = write_lines(t, first + i, t->line[i].sentence, n_best);
+    for (i = 0; i < lines && !t->s->json && !status; i++)
+        status = write_lines(t, first + i, t->line[i].sentence, n_best);
     for (i = 0; i < lines; i++) {
         free(t->line[i].text);
         t->line[i].text = NULL;
@@ -302,7 +306,10 @@ int command_translate(struct settings *s, int argc, char **argv)
     (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
-    if ((s->alignments || s->attention) && !s->json) { say("--alignments and --attention are for --json"); return USAGE; }
+    if ((s->alignments || s->attention) && !s->json) {
+        say("--alignments and --attention are for --json");
+        return USAGE;
+    }
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
         say_error("search", &err);

@@ -227,7 +227,7 @@ int close_output(FILE *file, const char *path);
 
 trf_load_options load_options(const struct settings *s);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
-int stored_training(struct settings *s, trf_file *file, const char *path);      /* the training options of a checkpoint */
+int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
 int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
 
 // -----------------------------------------------------------------------------------------------

@@ -131,7 +131,8 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
         size_t at;
         for (c = line; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;     /* FNV-1a */
         at = (size_t)(hash ^ hash >> 32) & (buckets - 1);
-        while (head[at] && strcmp(line, line_of(&t->held[0], t->valid_line[head[at] - 1]))) at = (at + 1) & (buckets - 1);
+        while (head[at] && strcmp(line, line_of(&t->held[0], t->valid_line[head[at] - 1])))
+            at = (at + 1) & (buckets - 1);
         next[i] = SIZE_MAX;
         first[i] = head[at] == 0;
         if (first[i]) head[at] = i + 1;
@@ -158,7 +159,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
         size_t n = (size_t)side->lengths[*at];
         if (!first[*at] || n == 0) continue;
         sources.ids = grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
-        sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1, sizeof *sources.lengths);
+        sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1,
+                               sizeof *sources.lengths);
         memcpy(sources.ids + sources.used, side->ids + *used, n * sizeof *sources.ids);
         sources.used += n;
         pairs[sources.count] = *at;
@@ -192,7 +194,10 @@ static int translate_held_out(struct training *t, struct validation *v)
     chain_sources(t, next, first);
     search.beam = t->s->valid_beam;
     search.hooks = t->s->training.hooks;
-    if (trf_translator_create(&r.translator, t->model, &search, &err)) { say_error("validation", &err); status = FAILED; }
+    if (trf_translator_create(&r.translator, t->model, &search, &err)) {
+        say_error("validation", &err);
+        status = FAILED;
+    }
     while (!status && !v->cancelled && at < n) {
         status = translate_some(&r, &at, &used, next, first, v);
         if (stopped()) v->cancelled = 1;
