@@ -74,6 +74,8 @@ export OMP_WAIT_POLICY
 # --- help and usage errors ---------------------------------------------------------------------------------
 expect 0 "overview" "usage: trf COMMAND" "$trf" --help
 expect 0 "version" "trf [0-9]" "$trf" --version
+expect 0 "help of help" "usage: trf train" "$trf" help train
+expect 2 "a letter" "unknown option '-x'" "$trf" train -xyz
 expect 2 "no command" "usage: trf COMMAND" "$trf"
 expect 2 "unknown command" "did you mean 'trf train'" "$trf" trian
 for command in train translate score inspect; do
@@ -97,7 +99,7 @@ expect 2 "no file to inspect" "one file" "$trf" inspect
 
 # --- a run in one piece, in two, from files, TSV, a pipe, with other threads: the same bytes ----------------
 files="--source train.digits --target train.names"
-expect 0 "train" "step 40 .*loss .*lr .*tokens/s.*left" "$trf" train $files $small --updates 40 --model one
+expect 0 "train" "update 40 .*loss .*lr .*tokens/s.*left" "$trf" train $files $small --updates 40 --model one
 expect 0 "first half" "done: 20 updates" "$trf" train $files $small --updates 20 --model two
 expect 0 "second half" "resumed from update 21" "$trf" train $files $small --updates 40 --model two --resume
 check "resumed = straight" same one two
@@ -123,7 +125,7 @@ expect 0 "the end of the epochs" "done: [0-9]* updates" \
 "$trf" train $files $small --updates 150 --model broken 2>>log &
 pid=$!
 tries=0
-while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+while ! grep -q "^update" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
 kill -TERM $pid
 wait $pid
 check "exit status 128 + 15" test $? -eq 143
@@ -154,9 +156,10 @@ expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400
 check "the model is that of the unbroken run" same calm hunted
 check "the checkpoint too" same calm.checkpoint hunted.checkpoint
 check "and the average beside it" same calm.checkpoint.average-2400 hunted.checkpoint.average-2400
-check "the last three are kept" test "$(ls hunted.update-* | tr '\n' ' ')" = "hunted.update-2340 hunted.update-2370 hunted.update-2400 "
-check "and are the same" sh -c 'for n in 2340 2370 2400; do cmp -s calm.update-$n hunted.update-$n || exit 1; done'
-check "nothing else is left" test "$(ls -d hunted* | wc -l)" -eq 7
+for file in calm.update-*; do same $file hunted${file#calm} || echo $file; done >differ
+check "the models that are kept too" test ! -s differ
+check "the last three are among them" test -e hunted.update-2340 -a -e hunted.update-2370 -a -e hunted.update-2400
+check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq "$(ls -d calm* | wc -l)"
 
 # --- the same without --seed: the default is a seed like any other ------------------------------------------
 unseeded=$(echo $small | sed 's/--seed 5//')
@@ -200,14 +203,14 @@ check "and it is whole too" same precious train.tsv
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
 expect 0 "updates that go astray" "update 20 was left out: .* is not finite" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
-expect 1 "nothing but skipped updates" "step 30  epoch [0-9]*  loss -  .*" \
+expect 1 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
 check "it says so" grep -q "all 10 updates were left out" err
 expect 2 "a cosine without an end" "--total-steps" \
     "$trf" train --tsv train.tsv $small --schedule cosine --patience 2 --model m
 
 # --- learning, validation, translating ---------------------------------------------------------------------
-expect 0 "learn" "^validation: step 400 .*perplexity" \
+expect 0 "learn" "^validation: update 400 .*perplexity" \
     "$trf" train --tsv more.tsv --valid-tsv test.tsv --model good \
     --d-model 64 --n-heads 4 --d-ff 128 --encoder-layers 1 --decoder-layers 1 --schedule inverse-sqrt \
     --learning-rate 0.003 --warmup 100 --dropout 0 --batch-tokens 300 --seed 3 \
@@ -232,7 +235,8 @@ check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 0 "another search" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores \
     --search-rule hugging-face --min-length 2 --renormalise yes
-expect 1 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --n-best 9
+expect 1 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --beam 4 --n-best 9
+expect 0 "the beam follows n best" "^1	9	" "$trf" translate --model good --input three --n-best 9
 expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three
 expect 1 "output is standard input" "standard input reads" sh -c "'$trf' translate --model good --output three <three"
 check "and it is whole" lines_are 3 three
@@ -311,14 +315,14 @@ expect 1 "inspect half a file" "cut" "$trf" inspect cut
 # --- validation: a part held out, its metric, the best model, an end by itself ----------------------------------
 expect 0 "held out" "held out: 3[0-9] of 600 pairs" "$trf" train --tsv train.tsv $model --threads 1 --updates 2 --model m
 check "short answers are judged by their errors" grep -q "validated every [0-9]* by wer" err
-expect 0 "none held out" "by nobody" "$trf" train --tsv train.tsv $small --valid-size 0 --updates 2 --model m
+expect 0 "none held out" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 --updates 2 --model m
 expect 1 "all held out" "leaves none" "$trf" train --tsv train.tsv $small --valid-size 600 --updates 2 --model m
 printf 'a b\tx\na b\ty\nc\tz\nd\tz\n' >twice.tsv
 awk 'BEGIN { for (i = 0; i < 40; i++) print "w" i "\t" "x" }' >>twice.tsv
 awk 'BEGIN { for (i = 0; i < 40; i++) print "often\tx" }' >>twice.tsv
 expect 0 "a source is on one side only" "held out: 10 of 84" "$trf" train --tsv twice.tsv $small --valid-size 10 --updates 1 --model m
 for metric in bleu chrf exact wer cer loss; do
-    expect 0 "metric $metric" "validation: step 4 .*" \
+    expect 0 "metric $metric" "validation: update 4 .*" \
         "$trf" train --tsv train.tsv $model --threads 1 --metric $metric --updates 4 --model metric
     check "$metric is told" grep -q "done: .*best: update 4, $metric [0-9.]*" err
 done
@@ -346,9 +350,46 @@ expect 0 "average" "" "$trf" average calm.update-2340 calm.update-2370 --output 
 expect 0 "an average translates" "" "$trf" score --model mean --tsv test.tsv
 expect 0 "of one, twice" "" "$trf" average one one --output same
 check "is that one" same one same
-expect 1 "of two kinds" "d_model" "$trf" average one good --output m
+expect 1 "of two vocabularies" "different vocabularies" "$trf" average one good --output m
+"$trf" train $files $brief --threads 1 --d-model 24 --n-heads 2 --updates 1 --model wider 2>/dev/null
+expect 1 "of two kinds" "d_model" "$trf" average one wider --output m
 expect 2 "of nothing" "two models" "$trf" average one --output m
-expect 1 "over one of them" "" "$trf" average one good --output .
+expect 1 "to a folder" "" "$trf" average one good --output .
+
+cp train.tsv precious
+expect 1 "seeds over the data" "is the file that --tsv reads" "$trf" train --tsv precious $model --seeds 2 --updates 1 --model precious
+check "which are whole" same precious train.tsv
+expect 2 "seeds of a pipe" "standard input will not do" "$trf" train --tsv - $model --seeds 2 --updates 1 --model m
+expect 0 "a seed more" "seed 7:" "$trf" train --tsv train.tsv $short --seed 5 --threads 1 --seeds 3 --updates 20 --model many --resume
+check "is the one that it is alone" test -e many.seed-7
+
+# --- going on with other options --------------------------------------------------------------------------------------
+goes="--tsv train.tsv $model --threads 1 --batch-tokens 256"
+expect 0 "after each pass" "" "$trf" train $goes --valid-every 0 --epochs 2 --metric auto --size auto --model passes
+check "is after each pass" test "$(grep -c '^validation' err)" -eq 2
+check "and what was planned is done" test "$(sed -n 's/.*, \([0-9]*\) in all.*/\1/p' err)" = "$(sed -n 's/^done: \([0-9]*\) .*/\1/p' err)"
+expect 0 "a pass more" "wer [0-9.]*" "$trf" train $goes --valid-every 0 --epochs 3 --metric auto --size auto --model passes --resume
+expect 0 "means" "mean of 3 models" "$trf" train $goes --valid-every 10 --updates 60 --average 3 --metric loss --model means
+expect 0 "of more" "mean of 3 models" "$trf" train $goes --valid-every 10 --updates 80 --average 3 --metric loss --model means --resume
+expect 0 "in one piece" "" "$trf" train $goes --valid-every 10 --updates 80 --average 3 --metric loss --model means1
+expect 0 "smoothed" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
+expect 0 "smoothed too" "" "$trf" train $goes --ema 0.1 --updates 20 --model m1
+expect 0 "the first again" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
+check "has left the other alone" test -e m1.checkpoint.average-20
+expect 0 "another metric" "the best begins anew" "$trf" train $goes --updates 30 --metric exact --model m1 --resume
+check "does not compare with the first" grep -q "best: update 30, exact" err
+rm m1
+expect 0 "the model has gone" "the last weights are written" "$trf" train $goes --updates 30 --model m1 --resume
+check "and is there again" test -e m1
+rm m1.checkpoint.average-*
+expect 1 "the average has gone" "--ema 0 goes on without it" "$trf" train $goes --updates 40 --model m1 --resume
+expect 0 "without it" "" "$trf" train $goes --updates 40 --ema 0 --model m1 --resume
+expect 0 "and with one again" "" "$trf" train $goes --updates 50 --ema 0.1 --model m1 --resume
+expect 2 "no end" "nothing says when training ends" "$trf" train $goes --patience 0 --model m1 --resume
+(ulimit -f 30; "$trf" train $goes --ema 0.1 --updates 30 --checkpoint-every 10 --model tight) 2>err
+check "no average without a checkpoint" test "$(ls -d tight.checkpoint.average-* 2>/dev/null | wc -l)" -eq 0
+awk 'BEGIN { for (w = 0; w < 100; w++) for (i = 0; i < 4; i++) print "w" w "\tx" i }' >dictionary.tsv
+expect 0 "four lines a word" "held out: 20 of 400 pairs" "$trf" train --tsv dictionary.tsv $small --updates 1 --model m
 
 # --- log and picture -----------------------------------------------------------------------------------------------
 expect 0 "log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json --model logged
@@ -358,6 +399,11 @@ check "three of validation" test "$(grep -c '"validation"' run.json)" -eq 3
 if command -v python3 >/dev/null; then
     check "all of it is JSON" python3 -c 'import json
 for line in open("run.json"): json.loads(line)'
+fi
+if [ -w /dev/full ]; then
+    cp run.json short.json
+    ln -s /dev/full full.json
+    expect 1 "a log that cannot be written" "full.json" "$trf" train --tsv train.tsv $small --updates 20 --log full.json --model m
 fi
 if command -v gnuplot >/dev/null; then
     expect 0 "plot" "training loss" "$trf" plot run.json
@@ -398,6 +444,12 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         --target-tokens sentencepiece --target-vocab-size 40 --updates 2 --model m
     echo "3 1 4" | "$trf" translate --model pieces --beam 1 >out
     check "raw text" lines_are 1 out
+    awk 'BEGIN { for (i = 0; i < 400; i++) { s = ""; for (j = 0; j < 8; j++) s = s (j % 2 ? "" : " ") sprintf("%c%c%c", 234 + (i + j) % 3, 160 + (i * 7 + j) % 31, 130 + (i * 13 + j * 5) % 60); print substr(s, 2) "	" substr(s, 2) } }' >syllables.tsv
+    expect 0 "more characters than subwords were meant" "subwords learned" "$trf" train --tsv syllables.tsv $model --threads 1 \
+        --tokens sentencepiece --updates 1 --model m
+    expect 1 "fewer than were asked for" "less than the text has characters" "$trf" train --tsv syllables.tsv $model \
+        --tokens sentencepiece --vocab-size 100 --updates 1 --model m
+    expect 1 "too many" "8 to 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 2147483647 --model m
 else
     check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
     echo "left out: libsentencepiece"
@@ -415,6 +467,7 @@ for line in open("out"):
     for a in json.loads(line)["answers"]:
         assert all(abs(sum(row) - 1) < 1e-2 for row in a["attention"]) and len(a["attention"]) == len(a["tokens"]) + 1'
 fi
+expect 2 "prefixes from the input" "cannot both be" sh -c "'$trf' translate --model good --prefixes - <three"
 expect 2 "alignments of plain lines" "are for --json" "$trf" translate --model good --input three --alignments
 printf 'nine\n' >prefixes
 expect 0 "prefixes" "^nine" "$trf" translate --model good --input three --prefixes prefixes
@@ -458,7 +511,7 @@ for signal in HUP TERM; do
     "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
     pid=$!
     tries=0
-    while ! grep -q "^step" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+    while ! grep -q "^update" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
     kill -$signal $pid
     wait $pid
     check "SIG$signal ends it" test $? -ge 128

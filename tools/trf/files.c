@@ -188,8 +188,7 @@ static int read_columns(struct pair_reader *p, const char *columns)
     return USAGE;
 }
 
-/* Two names of one stream, of which each side would get a part of the lines. */
-static int same_stream(FILE *a, FILE *b)
+int same_stream(FILE *a, FILE *b)
 {
     struct stat x, y;
     if (a == b) return 1;

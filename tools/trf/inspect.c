@@ -204,6 +204,7 @@ static int print_ours(struct report *r, int checkpoint)
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
     trf_error err;
+    const char *steps;
     load.allow_nonfinite = 1;
     if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     s->config = *trf_model_config(model);
@@ -219,7 +220,8 @@ static int print_ours(struct report *r, int checkpoint)
     trf_model_destroy(model);
     if (!checkpoint) return DONE;
     if (stored_training(s, r->file, r->path)) return FAILED;
-    printf(s->json ? ",\"updates\":%s" : "training: %s updates so far\n", trf_file_metadata(r->file, "trf.step"));
+    steps = trf_file_metadata(r->file, "trf.step");
+    printf(s->json ? ",\"updates\":%lld" : "training: %lld updates so far\n", steps ? strtoll(steps, NULL, 10) : -1);
     print_settings(s, "training", AT(training), sizeof s->training);
     return DONE;
 }

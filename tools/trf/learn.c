@@ -6,8 +6,8 @@
 
 #include "train.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <math.h>
 #include <signal.h>
 #include <unistd.h>
@@ -134,19 +134,35 @@ static int save_model(struct training *t, const char *path)
     return FAILED;
 }
 
-/* Removes every average beside the checkpoint but that of one update. */
-static void remove_averages(struct training *t, int64_t but)
+/* Calls each(user, path, number) for every file whose name is path, middle and a number. */
+static void for_numbered(const char *path, const char *middle, void (*each)(void *user, const char *path, int64_t number),
+                         void *user)
 {
-    char *pattern = format_text("%s.average-*", t->checkpoint), *keep = average_path(t, but);
-    glob_t found;
-    size_t i;
-    if (!glob(pattern, 0, NULL, &found)) {
-        for (i = 0; i < found.gl_pathc; i++) if (strcmp(found.gl_pathv[i], keep)) unlink(found.gl_pathv[i]);
-        globfree(&found);
+    const char *slash = strrchr(path, '/');
+    char *folder = format_text("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    char *prefix = format_text("%s%s", slash ? slash + 1 : path, middle);
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    while (files && (entry = readdir(files))) {
+        const char *digits = entry->d_name + strlen(prefix);
+        char *whole;
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) || !*digits || digits[strspn(digits, "0123456789")]) continue;
+        whole = format_text("%s%s%s", path, middle, digits);
+        each(user, whole, strtoll(digits, NULL, 10));
+        free(whole);
     }
-    free(pattern);
-    free(keep);
+    if (files) closedir(files);
+    free(folder);
+    free(prefix);
 }
+
+static void remove_other(void *user, const char *path, int64_t update)
+{
+    if (update != *(const int64_t *)user) unlink(path);
+}
+
+/* Removes every average beside the checkpoint but that of one update. */
+static void remove_averages(struct training *t, int64_t but) { for_numbered(t->checkpoint, ".average-", remove_other, &but); }
 
 static int note(struct training *t, const char *key, const char *value)
 {
@@ -156,14 +172,14 @@ static int note(struct training *t, const char *key, const char *value)
     return FAILED;
 }
 
-/* Whether an option is stored by us: not a file, and nowhere in the library's own metadata. */
+/* Whether an option is stored by us: not a file, not a preset, and nowhere in the library's own metadata. */
 static int is_stored(const struct training *t, int i)
 {
     const struct row *row = &rows[i];
-    return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS &&
-           row->kind != FLAG && !row_within(row, AT(config), sizeof t->s->config) &&
-           !row_within(row, AT(training), sizeof t->s->training) &&
-           !row_within(row, AT(device), sizeof t->s->device) && row->offset != AT(threads);
+    return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
+           row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
+           !row_within(row, AT(config), sizeof t->s->config) && !row_within(row, AT(training), sizeof t->s->training) &&
+           !row_within(row, AT(device), sizeof t->s->device);
 }
 
 /* Puts the state into the metadata of the model, or takes it out again. */
@@ -180,8 +196,8 @@ static int note_state(struct training *t, int there)
         status = note(t, key, there && *value && strcmp(value, "no limit") ? value : NULL);
     }
     for (i = 0; i < state->n_kept; i++) {
-        char *longer = format_text("%s%s%lld:%.17g", kept, i ? " " : "", (long long)state->kept[i].update,
-                                   state->kept[i].score);
+        char *longer = format_text("%s%s%lld:%.17g:%.17g", kept, i ? " " : "", (long long)state->kept[i].update,
+                                   state->kept[i].score, state->kept[i].loss);
         free(kept);
         kept = longer;
     }
@@ -190,6 +206,8 @@ static int note_state(struct training *t, int there)
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
     if (!status && isfinite(t->s->minutes)) status = note(t, "training.seconds", there ? value : NULL);
+    snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
+    if (!status) status = note(t, "training.held_out", there ? value : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -219,56 +237,80 @@ static int save_checkpoint(struct training *t, double seconds)
     }
     if (note_state(t, 0)) status = FAILED;
     if (!status) remove_averages(t, update);
+    else if (t->s->ema > 0) {               /* it belongs to no checkpoint */
+        char *path = average_path(t, update);
+        unlink(path);
+        free(path);
+    }
     return status;
 }
 
-/* Options of the checkpoint that this command line does not give; of those that say when to end, all or none. */
-static int restore_options(struct training *t)
+/* Options of the checkpoint that this command line does not give (auto gives none); of those that say when to end,
+   all or none. */
+int restore_options(struct training *t)
 {
     static const char *const ends[] = {"updates", "epochs", "minutes", "patience"};
+    struct state *state = &t->state;
     char key[96];
     const char *value;
     size_t e;
+    int32_t metric = t->s->metric;
     int i, end_given = 0;
+    if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
-        if (!is_stored(t, i) || t->s->given[i]) continue;
+        if (!is_stored(t, i)) continue;
         for (e = 0; e < 4; e++) is_end |= !strcmp(rows[i].name, ends[e]);
         snprintf(key, sizeof key, "option.%s", rows[i].name);
-        if ((is_end && end_given) || !(value = trf_model_metadata(t->model, key))) continue;
+        value = trf_model_metadata(t->model, key);
+        if (value && rows[i].offset == AT(metric)) state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
+        if ((t->s->given[i] && strcmp(t->s->given[i], "auto")) || (is_end && end_given) || !value) continue;
         if (set_value(&rows[i], t->s, value)) return FAILED;
     }
     return DONE;
 }
 
-static void restore_kept(struct state *state, const char *text)
+static void restore_kept(struct training *t, const char *text)
 {
+    struct state *state = &t->state;
     long long update;
-    double score;
+    double score, loss;
     int n;
-    for (; text && sscanf(text, "%lld:%lf%n", &update, &score, &n) == 2; text += n) {
-        state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
-        state->kept[state->n_kept].update = update;
-        state->kept[state->n_kept++].score = score;
+    for (; text && sscanf(text, "%lld:%lf:%lf%n", &update, &score, &loss, &n) == 3; text += n) {
+        char *path = kept_path(t, update);
+        if (access(path, R_OK)) say("warning: '%s' is not there any more, and has no part in what follows", path);
+        else {
+            state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
+            state->kept[state->n_kept].update = update;
+            state->kept[state->n_kept].score = score;
+            state->kept[state->n_kept++].loss = loss;
+        }
+        free(path);
     }
 }
 
+/* What was best by another metric, or of other pairs, says nothing now. */
 int restore_state(struct training *t)
 {
     struct state *state = &t->state;
-    const char *text = trf_model_metadata(t->model, "training.validation");
+    const char *text = trf_model_metadata(t->model, "training.held_out");
     long long validated, best_update;
-    int gain;
-    if (text &&
+    int gain, comparable;
+    state->held_out = held_out_hash(t);
+    comparable = state->same_metric && text && strtoull(text, NULL, 10) == state->held_out;
+    text = trf_model_metadata(t->model, "training.validation");
+    state->validated = -1;
+    if (text && comparable &&
         sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
         state->validated = validated;
         state->best_update = best_update;
         state->without_gain = gain;
     }
     if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
-    restore_kept(state, trf_model_metadata(t->model, "training.kept"));
-    return restore_options(t) || note_state(t, 0) ? FAILED : DONE;
+    if (comparable) restore_kept(t, trf_model_metadata(t->model, "training.kept"));
+    else say("warning: other pairs are held out than before, or another metric is asked for: the best begins anew");
+    return note_state(t, 0);
 }
 
 /* All weights of a model that is like ours, one after another. */
@@ -293,9 +335,10 @@ int restore_average(struct training *t)
     trf_error err;
     char *path = average_path(t, trf_trainer_step(t->trainer));
     int status = DONE;
-    if (t->s->ema > 0) {
+    if (t->s->ema > 0 && t->state.had_average) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
+            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 goes on without it");
             status = FAILED;
         } else if (trf_parameter_total(model) != trf_parameter_total(t->model)) {
             say("%s is of another model", path);
@@ -312,6 +355,13 @@ int restore_average(struct training *t)
 // >>kept           models of past validations, for --keep and --average
 // -----------------------------------------------------------------------------------------------
 
+/* Of equal scores the one with the smaller loss; whatever is a number is better than what is none. */
+static int is_better(const struct training *t, double score, double loss, double than, double than_loss)
+{
+    if (isnan(than)) return !isnan(score);
+    return better(metric_of(t), score, than) || (score == than && loss < than_loss);
+}
+
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
 static int among_last(const struct state *state, size_t i, int32_t n) { return state->n_kept - i <= (size_t)n; }
 
@@ -321,8 +371,8 @@ static int among_best(const struct training *t, size_t i, int32_t n)
     size_t j;
     int32_t ahead = 0;
     for (j = 0; j < state->n_kept; j++)
-        ahead += better(metric_of(t), state->kept[j].score, state->kept[i].score) ||
-                 (j < i && !better(metric_of(t), state->kept[i].score, state->kept[j].score));
+        ahead += is_better(t, state->kept[j].score, state->kept[j].loss, state->kept[i].score, state->kept[i].loss) ||
+                 (j < i && !is_better(t, state->kept[i].score, state->kept[i].loss, state->kept[j].score, state->kept[j].loss));
     return ahead < n;
 }
 
@@ -352,7 +402,7 @@ static void remove_unneeded(struct training *t, int average_needed)
     free(needed);
 }
 
-static int keep_model(struct training *t, int64_t update, double score)
+static int keep_model(struct training *t, int64_t update, double score, double loss)
 {
     struct state *state = &t->state;
     char *path;
@@ -366,6 +416,7 @@ static int keep_model(struct training *t, int64_t update, double score)
         state->n_kept--; /* made again after a kill */
     state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
     state->kept[state->n_kept].update = update;
+    state->kept[state->n_kept].loss = loss;
     state->kept[state->n_kept++].score = score;
     remove_unneeded(t, 1);
     return DONE;
@@ -427,12 +478,12 @@ static int validate_and_keep(struct training *t, int64_t update)
     if (status || v.cancelled) return status;
     if (t->valid[0].count == 0) {
         state->validated = update;
-        return keep_model(t, update, 0);
+        return keep_model(t, update, 0, 0);
     }
-    gain = state->best_update == 0 || better(metric_of(t), v.score, state->best);
-    is_best = gain || (v.score == state->best && v.loss < state->best_loss);
+    gain = state->best_update == 0 || isnan(state->best) || better(metric_of(t), v.score, state->best);
+    is_best = state->best_update == 0 || is_better(t, v.score, v.loss, state->best, state->best_loss);
     show_validation(t, update, &v, is_best);
-    if (keep_model(t, update, v.score) || (is_best && save_model(t, t->s->model))) return FAILED;
+    if (keep_model(t, update, v.score, v.loss) || (is_best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
     state->without_gain = gain ? 0 : state->without_gain + 1;
     if (!is_best) return DONE;
@@ -440,6 +491,13 @@ static int validate_and_keep(struct training *t, int64_t update)
     state->best_loss = v.loss;
     state->best_update = update;
     return DONE;
+}
+
+static void count_file(void *user, const char *path, int64_t update)
+{
+    (void)path;
+    (void)update;
+    ++*(int *)user;
 }
 
 static int validate_now(struct training *t, int64_t update)
@@ -454,7 +512,7 @@ static int32_t patience(const struct training *t)
 {
     enum metric metric = metric_of(t);
     double perfect = metric == METRIC_WER || metric == METRIC_CER ? 0 : 100;
-    int cannot = metric != METRIC_LOSS && t->state.best_update && t->state.best == perfect;
+    int cannot = metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
     return cannot && t->s->patience > 3 ? 3 : t->s->patience;
 }
 
@@ -497,27 +555,47 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     return !stopped() && step && t->state.validated != step ? validate_now(t, step) : DONE;
 }
 
+/* The mean of several takes the place of the best one, unless it is worse. */
+static int write_mean(struct training *t)
+{
+    struct validation v;
+    int count, worse;
+    memset(&v, 0, sizeof v);
+    if (become_mean(t, &count)) return FAILED;
+    validating = 1;
+    if (t->valid[0].count && validate(t, &v)) return FAILED;
+    validating = 0;
+    if (v.cancelled) return DONE;       /* going on comes here again */
+    if (t->valid[0].count) {
+        worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss) && v.score != t->state.best;
+        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss, v.nll,
+                metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
+        if (worse) return DONE;
+        t->score = v.score;
+    }
+    return save_model(t, t->s->model);
+}
+
 /* The model file: the best one is there already; a mean, or a model without validation, comes now. */
 static int write_result(struct training *t)
 {
-    struct validation v;
-    int count, status;
+    int status;
     t->score = t->state.best;
-    if (t->s->average > 1 && t->state.n_kept) {
-        if (become_mean(t, &count)) return FAILED;
-        memset(&v, 0, sizeof v);
-        if (t->valid[0].count && validate(t, &v)) return FAILED;
-        if (t->valid[0].count)
-            fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f\n", count, v.loss,
-                    v.nll, metric_name(metric_of(t)), v.score, t->state.best);
-        t->score = v.score;
-        status = save_model(t, t->s->model);
-    } else if (t->valid[0].count == 0) {
-        status = average_stands_in(t);
-        if (!status) status = save_model(t, t->s->model);
-        if (weights_come_back(t)) status = FAILED;
-    } else return DONE;
-    return status;
+    if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
+    if (t->valid[0].count && !access(t->s->model, F_OK)) return DONE;
+    if (t->valid[0].count) say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
+    status = average_stands_in(t);
+    if (!status) status = save_model(t, t->s->model);
+    return weights_come_back(t) ? FAILED : status;
+}
+
+/* After a signal: the checkpoint is there. */
+static int end_by_signal(struct training *t)
+{
+    say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
+        t->checkpoint ? t->checkpoint : "no checkpoint was wanted, nothing is kept",
+        t->checkpoint ? " is complete: the same command with --resume goes on" : "");
+    return SIGNALLED + stopped();
 }
 
 static int end_well(struct training *t, struct progress *p, const char *why)
@@ -534,7 +612,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
         return FAILED;
     }
     if (write_result(t)) return FAILED;
-    remove_unneeded(t, 0);
+    if (stopped()) return end_by_signal(t);
+    remove_unneeded(t, t->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9), ends[i][1]);
@@ -551,6 +630,11 @@ int learn(struct training *t)
     struct progress p;
     const char *why = "";
     int kept;
+    if (!t->s->resume && (t->s->keep || t->s->average > 1)) {
+        int earlier = 0;
+        for_numbered(t->s->model, ".update-", count_file, &earlier);
+        if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
+    }
     catch_signals();
     log_start(t);
     start_progress(&p, trf_corpus_epoch(t->corpus));
@@ -559,11 +643,7 @@ int learn(struct training *t)
     kept = save_checkpoint(t, now() - p.began);
     end_line();
     log_end(t, &p, "signal");
-    if (kept) return FAILED;
-    say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
-        t->checkpoint ? t->checkpoint : "no checkpoint was wanted, nothing is kept",
-        t->checkpoint ? " is complete: the same command with --resume goes on" : "");
-    return SIGNALLED + stopped();
+    return kept ? FAILED : end_by_signal(t);
 }
 
 void watch_signals(struct settings *s) { s->training.hooks.cancel = leave_validation; }

@@ -105,8 +105,6 @@ static int run_command(const struct command *command, int argc, char **argv)
     int status;
     snprintf(name, sizeof name, "trf %s", command->name);
     program = name;
-    /* whoever reads results may leave: the end; but a training goes on without those who watched it */
-    signal(SIGPIPE, command->bit & (TRANSLATE | SCORE | EVAL | INSPECT) ? SIG_DFL : SIG_IGN);
     set_defaults(&s);
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
@@ -115,6 +113,8 @@ static int run_command(const struct command *command, int argc, char **argv)
         say("'%s' is not an option; all options: %s --help", argv[optind], name);
         return USAGE;
     }
+    /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */
+    if (command->bit & (TRAIN | PLOT)) signal(SIGPIPE, SIG_IGN);
     return command->run(&s, argc - optind, argv + optind);
 }
 
@@ -129,12 +129,16 @@ static void open_standard_streams(void)
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
+    char trf[] = "trf", option[] = "--help", *help[] = {trf, option, NULL};
     int i;
     open_standard_streams();
+    signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
     for (i = 0; i < N_COMMANDS; i++)
         if (!strcmp(word, commands[i].name)) return run_command(&commands[i], argc - 1, argv + 1);
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        for (i = 0; argc > 2 && i < N_COMMANDS; i++)
+            if (!strcmp(argv[2], commands[i].name)) return run_command(&commands[i], 2, help);
         print_overview(stdout);
         return close_output(stdout, NULL);
     }

@@ -43,9 +43,9 @@ void set_defaults(struct settings *s)
 
 static void then_size(struct settings *s)
 {
-    trf_config size = s->size == SIZE_BASE  ? trf_config_base()
-                      : s->size == SIZE_BIG ? trf_config_big()
-                                            : trf_config_tiny();
+    trf_config size;
+    if (s->size == SIZE_AUTO) return;
+    size = s->size == SIZE_BASE ? trf_config_base() : s->size == SIZE_BIG ? trf_config_big() : trf_config_tiny();
     if (s->size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
@@ -112,7 +112,7 @@ const struct row rows[] = {
     {TRAIN | SCORE, TEXT, "target", AT(target), "FILE", "target side: line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
     {TRAIN | SCORE, TEXT, "columns", AT(columns), "S,T",
-     "of a TSV with more columns, which are source and target, from 1", NULL},
+     "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
@@ -124,7 +124,7 @@ const struct row rows[] = {
      "train on pairs with one empty side; without it they are left out and reported", NULL},
     {TRANSLATE, TEXT, "input", AT(input), "FILE", "sentences, one a line; without it, or '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
-     "line n is what the answer to line n begins with; an empty line leaves it free", NULL},
+     "line n is what the answer to line n begins with (forced decoding); an empty line leaves it free", NULL},
     {TRANSLATE | SCORE, TEXT, "output", AT(output), "FILE", "results; without it, or '-': standard output", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
@@ -155,7 +155,9 @@ const struct row rows[] = {
     {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
      "auto: what is marked 'from the data' below is chosen to give a good model; paper: Vaswani et al. 2017 as it "
      "stands, with 4,000 updates of warm-up and batches of 4,096 tokens", then_recipe},
-    {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big", "layers and widths", then_size},
+    {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
+     "layers of encoder + decoder, d-model / d-ff, heads: tiny 4+4, 128 / 256, 4; small 3+3, 256 / 512, 4; base 6+6, "
+     "512 / 2048, 8; big 6+6, 1024 / 4096, 16", then_size},
     {TRAIN, CHOICE, "conventions", AT(conventions), "pytorch|paper",
      "sets what these two do differently, in the model and in training; without it the defaults are as listed",
      then_conventions},
@@ -187,8 +189,8 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
     {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all",
-     "matrices that are one: decoder: target embedding and output projection; all: these and the source "
-     "embedding, which needs one vocabulary", NULL},
+     "tied embeddings, matrices that are one: decoder: target embedding and output projection; all: these and the "
+     "source embedding, which needs one vocabulary", NULL},
     {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
      "a bias in the output projection", NULL},
     {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier",
@@ -207,9 +209,9 @@ const struct row rows[] = {
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where "
+     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where "
      "none of the three above is given, else 0", NULL},
-    {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update", NULL},
+    {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
     {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",
      "learning rate of update s. noam: learning-rate * d-model^-0.5 * min(s^-0.5, s * warmup^-1.5), the "
@@ -283,7 +285,8 @@ const struct row rows[] = {
      "weights themselves", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
-    {TRAIN, COUNT, "average", AT(average), "N", "the model is at the end the mean of N validated ones", NULL},
+    {TRAIN, COUNT, "average", AT(average), "N", "the model is at the end the mean of N validated ones, unless the best of them "
+     "is better (checkpoint averaging)", NULL},
     {TRAIN, CHOICE, "average-of", AT(average_of), "best|last", "which", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
      "train N times with --seed and the numbers after it, to models with .seed-NUMBER behind the name; report mean "
@@ -306,7 +309,7 @@ const struct row rows[] = {
     {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
-    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule", NULL},
+    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty)", NULL},
     {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
      "a decoder-only model's beginning counts in S", NULL},
@@ -691,6 +694,7 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
         if (code == '?' && optopt >= FIRST) { say("--%s takes no value", rows[optopt - FIRST].name); return USAGE; }
+        if (code == '?' && optopt) { say("unknown option '-%c'; all options: %s --help", optopt, program); return USAGE; }
         if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
         if (rows[code - FIRST].kind == TEXTS) {
             if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;

@@ -34,6 +34,7 @@ static double number_of(const char *line, const char *key)
 static void add_point(struct curve *c, double update, double value)
 {
     if (!isfinite(update) || !isfinite(value)) return;
+    while (c->n && c->points[c->n - 1].update >= update) c->n--;      /* made again after a kill */
     c->points = grow(c->points, &c->capacity, c->n + 1, sizeof *c->points);
     c->points[c->n].update = update;
     c->points[c->n++].value = value;
@@ -41,10 +42,9 @@ static void add_point(struct curve *c, double update, double value)
 
 static int read_log(struct plot *p, const char *path)
 {
-    static const char *const metrics[] = {"bleu", "chrf", "exact", "wer", "cer"};
     struct reader r;
     int got, status;
-    size_t i;
+    const char *metric;
     if ((status = open_reader(&r, path))) return status;
     while ((got = next_line(&r)) > 0) {
         double update = number_of(r.line, "update");
@@ -53,11 +53,9 @@ static int read_log(struct plot *p, const char *path)
             add_point(&p->curve[RATE], update, number_of(r.line, "learning_rate"));
         } else if (!strncmp(r.line, "{\"event\":\"validation\"", 21)) {
             add_point(&p->curve[VALID_LOSS], update, number_of(r.line, "loss"));
-            for (i = 0; i < sizeof metrics / sizeof *metrics; i++) {
-                if (!isfinite(number_of(r.line, metrics[i]))) continue;
-                snprintf(p->metric, sizeof p->metric, "%s", metrics[i]);
-                add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, metrics[i]));
-            }
+            metric = strstr(r.line, "\"metric\":\"");
+            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z]", p->metric) != 1 || !strcmp(p->metric, "loss")) continue;
+            add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, "score"));
         }
     }
     close_reader(&r);
@@ -140,7 +138,7 @@ int command_plot(struct settings *s, int argc, char **argv)
         pipe = popen("gnuplot", "w");
         if (pipe) write_script(pipe, &p, s->output);
         ended = pipe ? pclose(pipe) : -1;
-        if (ended == -1 || (WIFEXITED(ended) && WEXITSTATUS(ended) == 127))
+        if (ended != -1 && WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
             say("gnuplot, which draws the picture, is not installed");
         status = ended ? FAILED : DONE;
     }

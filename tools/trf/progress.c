@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -70,6 +71,13 @@ void end_line(void)
     unfinished_line = 0;
 }
 
+void flush_log(struct training *t)
+{
+    if ((!fflush(t->log) && !ferror(t->log)) || t->log_broken) return;
+    t->log_broken = 1;
+    say("cannot write '%s': %m", t->s->log);
+}
+
 static void log_progress(struct training *t, const struct progress *p, int64_t epoch, const trf_step_report *report,
                          double rate, double left)
 {
@@ -88,11 +96,19 @@ static void log_progress(struct training *t, const struct progress *p, int64_t e
     fputs(",\"seconds_left\":", t->log);
     print_json_number(t->log, left < 1e9 ? left : NAN);
     fprintf(t->log, ",\"megabytes\":%.0f}\n", megabytes());
-    fflush(t->log);
+    flush_log(t);
+}
+
+/* Of the terminal: a line that is wrapped cannot be written over. */
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2 ? 80 : size.ws_col;
 }
 
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
 {
+    char line[256];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
            left_s;
     int whole = report->step % t->s->log_every == 0 || time - p->told >= 30;
@@ -102,9 +118,9 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     time_text(left_s, left);
     if (p->terminal) bar_text(t, p, report->step, left_s, bar);
     if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
-    fprintf(stderr, "%s%sstep %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB%s",
-            p->terminal ? "\r" : "", bar, (long long)report->step, (long long)epoch + 1, loss, report->learning_rate,
-            rate, left, megabytes(), p->terminal ? "\033[K" : "");
+    snprintf(line, sizeof line, "%supdate %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB", bar,
+             (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
+    if (p->terminal) fprintf(stderr, "\r%.*s\033[K", columns() - 1, line); else fputs(line, stderr);
     if (whole) fputc('\n', stderr);
     unfinished_line = !whole;
     p->drawn = time;
@@ -119,7 +135,7 @@ void show_validation(struct training *t, int64_t update, const struct validation
 {
     const char *name = metric_name(metric_of(t));
     end_line();
-    fprintf(stderr, "validation: step %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update,
+    fprintf(stderr, "validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update,
             v->loss, v->nll, exp(v->nll), v->accuracy);
     if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
     fprintf(stderr, "%s\n", is_best ? "  best so far" : "");
@@ -132,10 +148,10 @@ void show_validation(struct training *t, int64_t update, const struct validation
     print_json_number(t->log, exp(v->nll));
     fputs(",\"accuracy\":", t->log);
     print_json_number(t->log, v->accuracy);
-    fprintf(t->log, ",\"%s\":", name);
+    fprintf(t->log, ",\"metric\":\"%s\",\"score\":", name);
     print_json_number(t->log, v->score);
     fprintf(t->log, ",\"best\":%s}\n", is_best ? "true" : "false");
-    fflush(t->log);
+    flush_log(t);
 }
 
 void log_start(struct training *t)
@@ -158,7 +174,7 @@ void log_start(struct training *t)
         first = 0;
     }
     fputs("}}\n", t->log);
-    fflush(t->log);
+    flush_log(t);
 }
 
 void log_end(struct training *t, const struct progress *p, const char *why)
@@ -167,8 +183,8 @@ void log_end(struct training *t, const struct progress *p, const char *why)
     fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld,\"seconds\":", why,
             (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
     print_json_number(t->log, t->state.seconds + now() - p->began);
-    fprintf(t->log, ",\"best_update\":%lld,\"%s\":", (long long)t->state.best_update, metric_name(metric_of(t)));
+    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\",\"score\":", (long long)t->state.best_update, metric_name(metric_of(t)));
     print_json_number(t->log, t->score);
     fputs("}\n", t->log);
-    fflush(t->log);
+    flush_log(t);
 }

@@ -1,6 +1,6 @@
 // trf train: what follows from the data where no option says otherwise.
 //
-// Measured, not derived: see README, "Defaults". --recipe paper switches all but the choice of tokens off. What is
+// Measured, not derived: see tools/defaults.md. --recipe paper switches all but the choice of tokens off. What is
 // decided here is told, and stands in the checkpoint: a run that goes on does not decide again.
 
 #include "train.h"
@@ -205,12 +205,24 @@ static void decide_validation(struct training *t, int64_t planned)
     struct settings *s = t->s;
     double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
     if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
-    if (s->valid_every == 0) s->valid_every = t->per_epoch;
     if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
         s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
                   : mean >= 6 && trf_vocab_size(t->vocab[1]) > 500 ? METRIC_BLEU : METRIC_WER;
     if (!was_given(s, "patience")) s->patience = planned || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;
+}
+
+void settle_validation(struct training *t)
+{
+    if (t->s->valid_every == 0) t->s->valid_every = t->per_epoch;
+}
+
+int check_ends(const struct training *t)
+{
+    const struct settings *s = t->s;
+    if (planned_updates(t) || isfinite(s->minutes) || (t->valid[0].count && s->patience)) return DONE;
+    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and --patience");
+    return USAGE;
 }
 
 static void say_schedule(const struct training *t, int64_t planned)
@@ -222,13 +234,13 @@ static void say_schedule(const struct training *t, int64_t planned)
     else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
     else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
-    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; validated every %lld by %s\n",
-            (long long)t->per_epoch, end, ends, (long long)s->valid_every,
-            t->valid[0].count ? metric_name(metric_of(t)) : "nobody");
-    fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %d tokens a side in a batch\n",
+    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
+    if (t->valid[0].count) fprintf(stderr, "validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
+    else fprintf(stderr, "not validated\n");
+    fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
-            (long long)s->training.warmup, (int)s->corpus.batch_tokens * s->accumulate);
-    if (planned && s->training.warmup > planned / 2)
+            (long long)s->training.warmup, (long long)s->corpus.batch_tokens * s->accumulate);
+    if (planned && was_given(s, "warmup") && s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, (long long)planned);
@@ -241,10 +253,8 @@ int decide_schedule(struct training *t)
     decide_rate(t, planned);
     if (s->recipe == RECIPE_AUTO) decide_dropout(t);
     decide_validation(t, planned);
-    if (t->valid[0].count == 0 && !planned && !isfinite(s->minutes)) {
-        say("nothing says when training ends: without pairs to validate on, give --updates, --epochs or --minutes");
-        return USAGE;
-    }
+    settle_validation(t);
+    if (check_ends(t)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
         if (!planned) {
             say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");

@@ -17,31 +17,39 @@ static const char *next_of(void *user)
     return at->side > at->last ? NULL : line_of(&at->text[at->side], at->line++);
 }
 
-/* libsentencepiece says "Vocabulary size too high (8000). Please set it to a value <= 413." of a small text. */
-static int32_t smaller_size(const char *why)
+/* The size to try instead, or 0. libsentencepiece says "Vocabulary size too high (8000). Please set it to a value <=
+   413." of a small text, and "Vocabulary size is smaller than required_chars. 500 vs 1516." of one with many
+   characters: then a third more, but not if the number was asked for. */
+static int32_t other_size(const char *why, int32_t size, int asked)
 {
-    const char *most = strstr(why, "<= ");
-    return most ? (int32_t)strtol(most + 3, NULL, 10) : 0;
+    const char *most = strstr(why, "<= "), *least = strstr(why, "required_chars. ");
+    int characters;
+    if (!least) return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
+    if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
+    if (asked) say("--vocab-size %d is less than the text has characters, which are %d", (int)size, characters);
+    return asked ? 0 : characters + characters / 3;
 }
 
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
 {
     const struct settings *s = t->s;
-    int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, fewer;
+    int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, other, tries;
+    int asked = was_given(s, "vocab-size") || was_given(s, first_side ? "target-vocab-size" : "source-vocab-size");
     int bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE, status;
     struct lines lines;
     char *model = NULL, why[512];
     size_t bytes;
     trf_error err;
-    for (;;) {
+    if (size < 8 || size > 1 << 20) { say("subwords: 8 to %d of them, got %d", 1 << 20, (int)size); return FAILED; }
+    for (tries = 0; ; tries++) {
         lines.text = t->text;
         lines.side = first_side;
         lines.last = last_side;
         lines.line = 0;
         status = subwords_learn(bpe, size, next_of, &lines, &model, &bytes, why);
-        fewer = status ? smaller_size(why) : 0;
-        if (fewer < 5 || fewer >= size) break;
-        size = fewer;
+        other = status ? other_size(why, size, asked) : 0;
+        if (other < 8 || tries == 4) break;
+        size = other;
     }
     if (status) { say("learning subwords: %s", why); return FAILED; }
     status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;

@@ -43,7 +43,8 @@ extern "C" int subwords_learn(int bpe, int32_t size, const char *(*next)(void *u
     // every character of the text has a piece; where there are fewer subwords than asked for, there are fewer
     const std::unordered_map<std::string, std::string> options = {
         {"model_type", bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(size)},
-        {"character_coverage", "1.0"}, {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
+        {"character_coverage", "1.0"}, {"max_sentence_length", "1000000"},
+        {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);
     *model = nullptr;
     *bytes = learned.size();

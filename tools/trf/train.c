@@ -45,7 +45,7 @@ static const char *training_file(const struct settings *s, int side)
 // >>skips          what cannot be trained on: left out and counted, the first five told; --strict: the end
 // -----------------------------------------------------------------------------------------------
 
-int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason)
+static int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason)
 {
     int64_t before = 0;
     int i;
@@ -80,7 +80,7 @@ static void say_skips(const struct training *t)
 static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target,
                       const char *tsv) {
     struct pair_reader pairs;
-    int got = -1, status = open_pairs(&pairs, source, target, tsv, t->s->columns);
+    int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? t->s->columns : NULL);
     if (!status) {
         while ((got = next_pair(&pairs)) > 0) {
             if (pairs.fault) {
@@ -101,7 +101,7 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
 }
 
 /* FNV-1a */
-static uint64_t hash_line(const char *line)
+uint64_t hash_line(const char *line)
 {
     uint64_t hash = 1469598103934665603u;
     for (; *line; line++) hash = (hash ^ (unsigned char)*line) * 1099511628211u;
@@ -114,31 +114,55 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Marks the pairs to hold out: `size` of them, evenly spread, and with each the others that have its source, as a
-   dictionary has several lines for a word. A source that comes more than four times is no such word but a frequent
-   sentence, and its other pairs stay. Returns their number. */
+/* How many of the sorted hashes are the same as this one. */
+static size_t count_equal(const uint64_t *sorted, size_t n, uint64_t hash)
+{
+    size_t low = 0, high = n, count = 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (sorted[middle] < hash) low = middle + 1; else high = middle;
+    }
+    while (low + count < n && sorted[low + count] == hash) count++;
+    return count;
+}
+
+/* Evenly spread pairs, `picks` of them, into held and chosen; a source that comes more than four times is a frequent
+   sentence, and only the pair itself is held out. Returns how many pairs that makes. */
+static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t n, int64_t picks, char *held,
+                          uint64_t *chosen, int64_t *n_chosen)
+{
+    int64_t k, count = 0;
+    *n_chosen = 0;
+    memset(held, 0, n);
+    for (k = 0; k < picks; k++) {
+        size_t i = (size_t)(((double)k + 0.5) * (double)n / (double)picks), equal;
+        if (held[i]) continue;
+        equal = count_equal(sorted, n, hashes[i]);
+        held[i] = 1;
+        if (equal <= 4) chosen[(*n_chosen)++] = hashes[i];
+    }
+    qsort(chosen, (size_t)*n_chosen, sizeof *chosen, by_value);
+    for (k = 0; k < (int64_t)n; k++) {
+        if (!held[k] && bsearch(&hashes[k], chosen, (size_t)*n_chosen, sizeof *chosen, by_value)) held[k] = 1;
+        count += held[k];
+    }
+    return count;
+}
+
+/* Marks the pairs to hold out: about `size`, evenly spread, and with each the others that have its source, as a
+   dictionary has several lines for a word. Returns their number. */
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
-    size_t n = source->count, i, low, high;
-    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted),
-             *chosen = calloc((size_t)size, sizeof *chosen);
-    int64_t k, count = 0, n_chosen = 0;
+    size_t n = source->count, i;
+    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted), *chosen = calloc(n, sizeof *chosen);
+    int64_t count, n_chosen;
     if (!hashes || !sorted || !chosen) { say("out of memory"); exit(FAILED); }
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
     qsort(sorted, n, sizeof *sorted, by_value);
-    for (k = 0; k < size; k++) {
-        i = (size_t)(((double)k + 0.5) * (double)n / (double)size);
-        held[i] = 1;
-        for (low = 0, high = n; low < high; ) {
-            size_t middle = (low + high) / 2;
-            if (sorted[middle] < hashes[i]) low = middle + 1; else high = middle;
-        }
-        if (low + 4 >= n || sorted[low + 4] != hashes[i]) chosen[n_chosen++] = hashes[i];
-    }
-    qsort(chosen, (size_t)n_chosen, sizeof *chosen, by_value);
-    for (i = 0; i < n; i++) {
-        if (!held[i] && bsearch(&hashes[i], chosen, (size_t)n_chosen, sizeof *chosen, by_value)) held[i] = 1;
-        count += held[i];
+    count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
+    if (count > size) {         /* several pairs a source: fewer sources */
+        double fewer = (double)size * (double)size / (double)count;
+        count = pick_pairs(hashes, sorted, n, fewer < 1 ? 1 : (int64_t)fewer, held, chosen, &n_chosen);
     }
     free(hashes);
     free(sorted);
@@ -180,6 +204,7 @@ static int hold_out(struct training *t)
         t->text[side] = kept[side];
     }
     free(held);
+    s->valid_size = size;
     fprintf(stderr, "held out: %lld of %lld pairs, to validate on (--valid-size 0 trains on all)\n", (long long)count,
             (long long)n);
     return DONE;
@@ -324,6 +349,16 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
     return DONE;
 }
 
+/* A fingerprint of the pairs held out: what their figures are about. */
+uint64_t held_out_hash(const struct training *t)
+{
+    uint64_t hash = 0;
+    size_t i;
+    for (i = 0; i < t->held[0].count; i++)
+        hash = (hash ^ hash_line(line_of(&t->held[0], i)) ^ hash_line(line_of(&t->held[1], i)) << 1) * 1099511628211u;
+    return hash;
+}
+
 /* The corpus, and how many updates a pass over it takes, about: batches of later passes are cut elsewhere. */
 static int fill_corpus(struct training *t)
 {
@@ -341,7 +376,6 @@ static int fill_corpus(struct training *t)
     free_side(&t->ids[0]);
     free_side(&t->ids[1]);
     while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
-    if (trf_corpus_epoch(t->corpus) > 0) batches--;     /* that one belongs to the second pass */
     t->per_epoch = batches > t->s->accumulate ? (batches + t->s->accumulate - 1) / t->s->accumulate : 1;
     trf_corpus_rewind(t->corpus);
     return DONE;
@@ -386,6 +420,7 @@ static int start_training(struct training *t)
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
     t->state.validated = -1;
+    t->state.held_out = held_out_hash(t);
     return make_average_room(t);
 }
 
@@ -466,6 +501,10 @@ static int load_training(struct training *t)
     int status = read_stored(&merged, t->checkpoint, &load);
     if (status) return status;
     if (apply_given(&merged)) return USAGE;
+    if (merged.training.schedule == TRF_COSINE && merged.training.total_steps == 0) {
+        if (merged.updates == INT64_MAX) { say("--schedule cosine needs --total-steps, or --updates"); return USAGE; }
+        merged.training.total_steps = merged.updates;
+    }
     /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
     set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
                &merged.training);
@@ -475,12 +514,16 @@ static int load_training(struct training *t)
     }
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
-    if (check_vocabularies(t, vocab) || restore_state(t) || encode_all(t, vocab) || fill_corpus(t)) return FAILED;
+    if (check_vocabularies(t, vocab) || restore_options(t) || encode_all(t, vocab) || restore_state(t) || fill_corpus(t))
+        return FAILED;
+    settle_validation(t);
+    if (check_ends(t)) return USAGE;
     if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size and --seed of the beginning");
+                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and epochs that are "
+                "not over");
         return FAILED;
     }
     return make_average_room(t) || restore_average(t) ? FAILED : DONE;
@@ -530,10 +573,20 @@ static int check_files(struct training *t)
     }
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint))) return FAILED;
+    if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint)) ||
+        (s->log && check_writable(s->log))) return FAILED;
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
         say("'%s' exists and will be replaced; --resume would go on from it", t->checkpoint);
     return DONE;
+}
+
+static int standard_inputs(const struct settings *s)
+{
+    const char *const files[] = {s->source, s->target, s->tsv, s->valid_source, s->valid_target, s->valid_tsv};
+    size_t i;
+    int n = 0;
+    for (i = 0; i < sizeof files / sizeof *files; i++) n += files[i] && !strcmp(files[i], "-");
+    return n;
 }
 
 static int check_training(struct training *t)
@@ -543,20 +596,30 @@ static int check_training(struct training *t)
     if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
     if ((s->valid_tsv || s->valid_source || s->valid_target) &&
         check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv)) return USAGE;
-    if (s->ema < 0 || s->ema > 1) { say("--ema takes a share from 0 to 1, got %g", s->ema); return USAGE; }
+    if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
+    if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
+    if (!(s->ema >= 0 && s->ema <= 0.5)) {
+        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)", s->ema);
+        return USAGE;
+    }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
     if ((status = check_files(t))) return status;
     s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
     return DONE;
 }
 
+/* A run that goes on appends; a line that was cut off by a kill is ended first. */
 static int open_log(struct training *t)
 {
+    int last;
     if (!t->s->log) return DONE;
-    t->log = fopen(t->s->log, t->s->resume ? "a" : "w");
-    if (t->log) return DONE;
-    say("cannot write '%s': %m", t->s->log);
-    return FAILED;
+    t->log = fopen(t->s->log, t->s->resume ? "a+" : "w");
+    if (!t->log) { say("cannot write '%s': %m", t->s->log); return FAILED; }
+    if (t->s->resume && !fseek(t->log, -1, SEEK_END)) {
+        last = getc(t->log);
+        if (!fseek(t->log, 0, SEEK_END) && last != '\n' && last != EOF) fputc('\n', t->log);
+    }
+    return DONE;
 }
 
 static void describe(const struct training *t)
@@ -589,7 +652,8 @@ static int train_once(struct settings *s, double *score)
         describe(&t);
         status = learn(&t);
     }
-    *score = t.score;
+    *score = t.valid[0].count ? t.score : NAN;
+    if (t.log_broken && !status) status = FAILED;
     free_training(&t);
     return status;
 }
@@ -626,9 +690,10 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     give(&one, "seed", seed);
     give(&one, "model", *model);
     if (s->log) give(&one, "log", log);
-    one.resume = s->resume && !stat(checkpoint, &there);
     fprintf(stderr, "seed %s:\n", seed);
-    status = apply_given(&one) ? USAGE : train_once(&one, score);
+    status = apply_given(&one);
+    one.resume = s->resume && !stat(checkpoint, &there);
+    if (!status) status = train_once(&one, score);
     s->metric = one.metric;         /* as it was decided */
     free(checkpoint);
     free(seed);
@@ -645,6 +710,8 @@ static int train_seeds(struct settings *s)
     int status = DONE;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
+    if (standard_inputs(s)) { say("--seeds reads the data several times: standard input will not do"); return USAGE; }
+    if (check_written(s, "model", s->model) || check_writable(s->model)) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {
         int32_t asked = s->metric;
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
@@ -658,7 +725,8 @@ static int train_seeds(struct settings *s)
         if (i + 1 < s->seeds) s->metric = asked;
     }
     if (!status) status = copy_model(s, best_model, s->model);
-    if (!status)
+    if (!status && !isfinite(sum)) fprintf(stderr, "%d seeds; nothing was held out to compare them by\n", (int)s->seeds);
+    else if (!status)
         fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
                 metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,
                 best_model, s->model);

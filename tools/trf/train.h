@@ -31,7 +31,7 @@ struct validation {
 };
 
 /* A model of a past validation, as a file: model's name, ".update-", number. */
-struct kept { int64_t update; double score; };
+struct kept { int64_t update; double score, loss; };
 
 /* What must be known besides the checkpoint's weights to go on exactly; it travels in the checkpoint's metadata. */
 struct state {
@@ -39,6 +39,8 @@ struct state {
     double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
     int32_t without_gain;               /* validations since the metric got better */
     double seconds;                     /* spent in earlier runs */
+    uint64_t held_out;                  /* fingerprint of the pairs it is about */
+    int had_average, same_metric;       /* the checkpoint had --ema; was judged as now */
     struct kept *kept;
     size_t n_kept, kept_capacity;
 };
@@ -60,18 +62,21 @@ struct training {
     struct state state;
     trf_real *ema, *raw;                /* --ema: the average, and room for the weights while it stands in for them */
     FILE *log;
+    int log_broken;                     /* 1: it could not be written, which has been told */
     double score;                       /* of the model that was written */
 };
 
 /* train.c */
-/* 1: such a line ends the training. */
-int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
+uint64_t hash_line(const char *line);
+uint64_t held_out_hash(const struct training *t);
 
 /* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
 int decide_tokens(struct training *t);
 void decide_model(struct training *t);
 void decide_batches(struct training *t);
 int decide_schedule(struct training *t);
+int check_ends(const struct training *t);       /* something must say when training ends */
+void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 
 /* subwords.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
@@ -81,7 +86,8 @@ int subwords_can_be_learned(void);
 /* learn.c */
 int learn(struct training *t);
 int stopped(void);                      /* the signal that asks to end, or 0 */
-int restore_state(struct training *t);      /* from the metadata of the model, which lose it */
+int restore_options(struct training *t);    /* from the metadata of the model, */
+int restore_state(struct training *t);      /* which lose both */
 int restore_average(struct training *t);
 int make_average_room(struct training *t);
 void watch_signals(struct settings *s);  /* the hook that leaves a validation */
@@ -110,5 +116,6 @@ void show_validation(struct training *t, int64_t update, const struct validation
 void end_line(void);                            /* of progress, if one stands unfinished */
 void log_start(struct training *t);
 void log_end(struct training *t, const struct progress *p, const char *why);
+void flush_log(struct training *t);             /* tells once that it cannot be written */
 
 #endif

@@ -209,12 +209,10 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
 }
 
 static int write_object(struct translating *t, int64_t number, const char *line, int32_t sentence,
-                        const struct answer *answers, size_t count)
+                        const int32_t *source, const struct answer *answers, size_t count)
 {
-    const int32_t *source = t->sources.ids;
-    int32_t n_source = sentence < 0 ? 0 : t->sources.lengths[sentence], i;
+    int32_t n_source = sentence < 0 ? 0 : t->sources.lengths[sentence];
     size_t k;
-    for (i = 0; i < sentence; i++) source += t->sources.lengths[i];
     fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
     print_json_text(t->out, line, strlen(line));
     if (sentence >= 0) write_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
@@ -239,6 +237,7 @@ static int write_object(struct translating *t, int64_t number, const char *line,
 
 static int write_objects(struct translating *t, int64_t first, int32_t lines)
 {
+    const int32_t *source = t->sources.ids;
     size_t *end, capacity = 0, begin = 0;
     int32_t i;
     int status = DONE;
@@ -248,7 +247,8 @@ static int write_objects(struct translating *t, int64_t first, int32_t lines)
         end[i] = t->n_answers;
     }
     for (i = 0; i < lines && !status; i++) {
-        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, t->answers + begin, end[i] - begin);
+        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, source, t->answers + begin, end[i] - begin);
+        if (t->line[i].sentence >= 0) source += t->sources.lengths[t->line[i].sentence];
         begin = end[i];
     }
     free(end);
@@ -301,6 +301,7 @@ int command_translate(struct settings *s, int argc, char **argv)
 {
     struct translating t;
     trf_error err;
+    int32_t i;
     int status;
     (void)argc;
     (void)argv;
@@ -310,6 +311,8 @@ int command_translate(struct settings *s, int argc, char **argv)
         say("--alignments and --attention are for --json");
         return USAGE;
     }
+    if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)
+        s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
         say_error("search", &err);
@@ -317,6 +320,10 @@ int command_translate(struct settings *s, int argc, char **argv)
     }
     if (!status) status = open_reader(&t.in, s->input);
     if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
+    if (!status && s->prefixes && same_stream(t.in.file, t.prefix.file)) {
+        say("--prefixes and the input cannot both be %s", t.in.name);
+        status = USAGE;
+    }
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
         t.limit = source_limit(trf_model_config(t.model));
@@ -330,6 +337,7 @@ int command_translate(struct settings *s, int argc, char **argv)
     forget_answers(&t);
     free(t.answers);
     free(t.weights);
+    for (i = 0; t.line && i < s->batch; i++) free(t.line[i].text);
     free(t.line);
     free(t.text);
     trf_translator_destroy(t.translator);

@@ -196,6 +196,7 @@ struct pair_reader {
 };
 
 int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns);
+int same_stream(FILE *a, FILE *b);          /* two names of one pipe or terminal, of which each would get a part */
 void close_pairs(struct pair_reader *p);
 int next_pair(struct pair_reader *p);       /* as next_line */
 /* Whether the three options of a command say which pairs are meant. */

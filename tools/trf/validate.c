@@ -126,11 +126,8 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
     tail = calloc(n, sizeof *tail);
     if (!head || !tail) { say("out of memory"); exit(FAILED); }
     for (i = 0; i < n; i++) {
-        const char *line = line_of(&t->held[0], t->valid_line[i]), *c;
-        uint64_t hash = 1469598103934665603u;
-        size_t at;
-        for (c = line; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;     /* FNV-1a */
-        at = (size_t)(hash ^ hash >> 32) & (buckets - 1);
+        const char *line = line_of(&t->held[0], t->valid_line[i]);
+        size_t at = (size_t)hash_line(line) & (buckets - 1);
         while (head[at] && strcmp(line, line_of(&t->held[0], t->valid_line[head[at] - 1])))
             at = (at + 1) & (buckets - 1);
         next[i] = SIZE_MAX;
