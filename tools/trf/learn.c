@@ -135,8 +135,8 @@ static int save_model(struct training *t, const char *path)
 }
 
 /* Calls each(user, path, number) for every file whose name is path, middle and a number. */
-static void for_numbered(const char *path, const char *middle, void (*each)(void *user, const char *path, int64_t number),
-                         void *user)
+static void for_numbered(const char *path, const char *middle,
+                         void (*each)(void *user, const char *path, int64_t number), void *user)
 {
     const char *slash = strrchr(path, '/');
     char *folder = format_text("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
@@ -146,7 +146,8 @@ static void for_numbered(const char *path, const char *middle, void (*each)(void
     while (files && (entry = readdir(files))) {
         const char *digits = entry->d_name + strlen(prefix);
         char *whole;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) || !*digits || digits[strspn(digits, "0123456789")]) continue;
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) || !*digits || digits[strspn(digits, "0123456789")])
+            continue;
         whole = format_text("%s%s%s", path, middle, digits);
         each(user, whole, strtoll(digits, NULL, 10));
         free(whole);
@@ -162,7 +163,10 @@ static void remove_other(void *user, const char *path, int64_t update)
 }
 
 /* Removes every average beside the checkpoint but that of one update. */
-static void remove_averages(struct training *t, int64_t but) { for_numbered(t->checkpoint, ".average-", remove_other, &but); }
+static void remove_averages(struct training *t, int64_t but)
+{
+    for_numbered(t->checkpoint, ".average-", remove_other, &but);
+}
 
 static int note(struct training *t, const char *key, const char *value)
 {
@@ -178,8 +182,8 @@ static int is_stored(const struct training *t, int i)
     const struct row *row = &rows[i];
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
            row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
-           !row_within(row, AT(config), sizeof t->s->config) && !row_within(row, AT(training), sizeof t->s->training) &&
-           !row_within(row, AT(device), sizeof t->s->device);
+           !row_within(row, AT(config), sizeof t->s->config) &&
+           !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device);
 }
 
 /* Puts the state into the metadata of the model, or takes it out again. */
@@ -264,7 +268,8 @@ int restore_options(struct training *t)
         for (e = 0; e < 4; e++) is_end |= !strcmp(rows[i].name, ends[e]);
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_model_metadata(t->model, key);
-        if (value && rows[i].offset == AT(metric)) state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
+        if (value && rows[i].offset == AT(metric))
+            state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
         if ((t->s->given[i] && strcmp(t->s->given[i], "auto")) || (is_end && end_given) || !value) continue;
         if (set_value(&rows[i], t->s, value)) return FAILED;
     }
@@ -372,7 +377,8 @@ static int among_best(const struct training *t, size_t i, int32_t n)
     int32_t ahead = 0;
     for (j = 0; j < state->n_kept; j++)
         ahead += is_better(t, state->kept[j].score, state->kept[j].loss, state->kept[i].score, state->kept[i].loss) ||
-                 (j < i && !is_better(t, state->kept[i].score, state->kept[i].loss, state->kept[j].score, state->kept[j].loss));
+                 (j < i && !is_better(t, state->kept[i].score, state->kept[i].loss, state->kept[j].score,
+                                      state->kept[j].loss));
     return ahead < n;
 }
 
@@ -568,8 +574,8 @@ static int write_mean(struct training *t)
     if (v.cancelled) return DONE;       /* going on comes here again */
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss) && v.score != t->state.best;
-        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss, v.nll,
-                metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
+        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss,
+                v.nll, metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
         if (worse) return DONE;
         t->score = v.score;
     }
@@ -583,7 +589,8 @@ static int write_result(struct training *t)
     t->score = t->state.best;
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
     if (t->valid[0].count && !access(t->s->model, F_OK)) return DONE;
-    if (t->valid[0].count) say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
+    if (t->valid[0].count)
+        say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
     status = average_stands_in(t);
     if (!status) status = save_model(t, t->s->model);
     return weights_come_back(t) ? FAILED : status;

@@ -209,8 +209,8 @@ const struct row rows[] = {
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without it, 10 where "
-     "none of the three above is given, else 0", NULL},
+     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without "
+     "it, 10 where none of the three above is given, else 0", NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
     {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",
@@ -285,8 +285,8 @@ const struct row rows[] = {
      "weights themselves", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
-    {TRAIN, COUNT, "average", AT(average), "N", "the model is at the end the mean of N validated ones, unless the best of them "
-     "is better (checkpoint averaging)", NULL},
+    {TRAIN, COUNT, "average", AT(average), "N",
+     "the model is at the end the mean of N validated ones, unless the best is better (checkpoint averaging)", NULL},
     {TRAIN, CHOICE, "average-of", AT(average_of), "best|last", "which", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
      "train N times with --seed and the numbers after it, to models with .seed-NUMBER behind the name; report mean "
@@ -694,7 +694,10 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
         if (code == '?' && optopt >= FIRST) { say("--%s takes no value", rows[optopt - FIRST].name); return USAGE; }
-        if (code == '?' && optopt) { say("unknown option '-%c'; all options: %s --help", optopt, program); return USAGE; }
+        if (code == '?' && optopt) {
+            say("unknown option '-%c'; all options: %s --help", optopt, program);
+            return USAGE;
+        }
         if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
         if (rows[code - FIRST].kind == TEXTS) {
             if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;

@@ -54,7 +54,8 @@ static int read_log(struct plot *p, const char *path)
         } else if (!strncmp(r.line, "{\"event\":\"validation\"", 21)) {
             add_point(&p->curve[VALID_LOSS], update, number_of(r.line, "loss"));
             metric = strstr(r.line, "\"metric\":\"");
-            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z]", p->metric) != 1 || !strcmp(p->metric, "loss")) continue;
+            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z]", p->metric) != 1 || !strcmp(p->metric, "loss"))
+                continue;
             add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, "score"));
         }
     }

@@ -183,7 +183,8 @@ void log_end(struct training *t, const struct progress *p, const char *why)
     fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld,\"seconds\":", why,
             (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
     print_json_number(t->log, t->state.seconds + now() - p->began);
-    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\",\"score\":", (long long)t->state.best_update, metric_name(metric_of(t)));
+    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\",\"score\":", (long long)t->state.best_update,
+            metric_name(metric_of(t)));
     print_json_number(t->log, t->score);
     fputs("}\n", t->log);
     flush_log(t);

@@ -221,7 +221,8 @@ int check_ends(const struct training *t)
 {
     const struct settings *s = t->s;
     if (planned_updates(t) || isfinite(s->minutes) || (t->valid[0].count && s->patience)) return DONE;
-    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and --patience");
+    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and "
+        "--patience");
     return USAGE;
 }
 
@@ -235,7 +236,8 @@ static void say_schedule(const struct training *t, int64_t planned)
     else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
     fprintf(stderr, "updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
-    if (t->valid[0].count) fprintf(stderr, "validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
+    if (t->valid[0].count)
+        fprintf(stderr, "validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
     else fprintf(stderr, "not validated\n");
     fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),

@@ -154,7 +154,8 @@ static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
     size_t n = source->count, i;
-    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted), *chosen = calloc(n, sizeof *chosen);
+    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted),
+             *chosen = calloc(n, sizeof *chosen);
     int64_t count, n_chosen;
     if (!hashes || !sorted || !chosen) { say("out of memory"); exit(FAILED); }
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
@@ -514,7 +515,8 @@ static int load_training(struct training *t)
     }
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
-    if (check_vocabularies(t, vocab) || restore_options(t) || encode_all(t, vocab) || restore_state(t) || fill_corpus(t))
+    if (check_vocabularies(t, vocab) || restore_options(t) || encode_all(t, vocab) || restore_state(t) ||
+        fill_corpus(t))
         return FAILED;
     settle_validation(t);
     if (check_ends(t)) return USAGE;
@@ -522,7 +524,7 @@ static int load_training(struct training *t)
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and epochs that are "
+                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and --epochs that are "
                 "not over");
         return FAILED;
     }
@@ -599,7 +601,8 @@ static int check_training(struct training *t)
     if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
     if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {
-        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)", s->ema);
+        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)",
+            s->ema);
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
@@ -725,7 +728,8 @@ static int train_seeds(struct settings *s)
         if (i + 1 < s->seeds) s->metric = asked;
     }
     if (!status) status = copy_model(s, best_model, s->model);
-    if (!status && !isfinite(sum)) fprintf(stderr, "%d seeds; nothing was held out to compare them by\n", (int)s->seeds);
+    if (!status && !isfinite(sum))
+        fprintf(stderr, "%d seeds; nothing was held out to compare them by\n", (int)s->seeds);
     else if (!status)
         fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
                 metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,

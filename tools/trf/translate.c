@@ -247,7 +247,8 @@ static int write_objects(struct translating *t, int64_t first, int32_t lines)
         end[i] = t->n_answers;
     }
     for (i = 0; i < lines && !status; i++) {
-        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, source, t->answers + begin, end[i] - begin);
+        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, source, t->answers + begin,
+                              end[i] - begin);
         if (t->line[i].sentence >= 0) source += t->sources.lengths[t->line[i].sentence];
         begin = end[i];
     }
