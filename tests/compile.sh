@@ -152,6 +152,12 @@ for file in "$root"/examples/*.c; do
     for_cxx example_in_cxx
 done
 for file in "$root"/tools/*.c "$root"/tools/trf/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
+if [ -e /usr/include/sentencepiece_trainer.h ]; then
+    subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/subwords.cc" -fsyntax-only; }
+    for_cxx subwords_in_cxx
+    clean "$gcc_like" '-std=gnu99 -DTRF_WITH_SENTENCEPIECE' "$root/tools/trf/subwords.c" -fsyntax-only
+else echo "left out: libsentencepiece"
+fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
     clean "$gcc_like" "-std=c99 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only

@@ -209,8 +209,8 @@ const struct row rows[] = {
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. Without "
-     "it, 10 where none of the three above is given, else 0", NULL},
+     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. "
+     "Without it, 10 where none of the three above is given, else 0", NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
     {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",

@@ -6,6 +6,7 @@
 
 #include "train.h"
 
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <sys/ioctl.h>
@@ -75,7 +76,7 @@ void flush_log(struct training *t)
 {
     if ((!fflush(t->log) && !ferror(t->log)) || t->log_broken) return;
     t->log_broken = 1;
-    say("cannot write '%s': %m", t->s->log);
+    say("cannot write '%s': %s", t->s->log, strerror(errno));
 }
 
 static void log_progress(struct training *t, const struct progress *p, int64_t epoch, const trf_step_report *report,

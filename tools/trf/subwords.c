@@ -3,6 +3,8 @@
 #include "train.h"
 #include "subwords.h"
 
+#include <errno.h>
+
 #ifdef TRF_WITH_SENTENCEPIECE
 
 int subwords_can_be_learned(void) { return 1; }
@@ -87,7 +89,7 @@ int read_subwords(const char *path, trf_vocab **vocab)
         bytes = grow(bytes, &capacity, n + 65536, 1);
         n += got = fread(bytes + n, 1, 65536, r.file);
     } while (got);
-    if (ferror(r.file)) { say("cannot read '%s': %m", path); status = FAILED; }
+    if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED; }
     else if (trf_vocab_from_sentencepiece(vocab, bytes, n, NULL, &err)) { say_error(path, &err); status = FAILED; }
     close_reader(&r);
     free(bytes);

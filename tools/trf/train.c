@@ -6,6 +6,7 @@
 
 #include "train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -524,8 +525,8 @@ static int load_training(struct training *t)
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and --epochs that are "
-                "not over");
+                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and --epochs that "
+                "are not over");
         return FAILED;
     }
     return make_average_room(t) || restore_average(t) ? FAILED : DONE;
@@ -617,7 +618,7 @@ static int open_log(struct training *t)
     int last;
     if (!t->s->log) return DONE;
     t->log = fopen(t->s->log, t->s->resume ? "a+" : "w");
-    if (!t->log) { say("cannot write '%s': %m", t->s->log); return FAILED; }
+    if (!t->log) { say("cannot write '%s': %s", t->s->log, strerror(errno)); return FAILED; }
     if (t->s->resume && !fseek(t->log, -1, SEEK_END)) {
         last = getc(t->log);
         if (!fseek(t->log, 0, SEEK_END) && last != '\n' && last != EOF) fputc('\n', t->log);
