@@ -158,19 +158,24 @@ void decide_model(struct training *t)
 // >>updates        batches, warm-up, rate, dropout, and when to look
 // -----------------------------------------------------------------------------------------------
 
-/* A pass over the data has about a hundred updates, but none more tokens than the paper's smallest batches. */
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
+   remember and rules to find, for which small batches and little dropout are better. */
+static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[1]) > 500; }
+
+/* A pass over the data has about a hundred updates, of symbols four hundred. */
 void decide_batches(struct training *t)
 {
     struct settings *s = t->s;
     if (is_auto(s, "batch-tokens"))
-        s->corpus.batch_tokens = (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[1] / 100));
+        s->corpus.batch_tokens =
+            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[1] / (is_language(t) ? 100 : 400)));
 }
 
 static void decide_dropout(struct training *t)
 {
     struct settings *s = t->s;
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    double p = tokens < SMALL_DATA ? 0.3 : tokens < LARGE_DATA ? 0.2 : 0.1;
+    double p = tokens >= LARGE_DATA || !is_language(t) ? 0.1 : tokens < SMALL_DATA ? 0.3 : 0.2;
     if (was_given(s, "dropout")) return;
     if (is_auto(s, "embedding-dropout")) s->training.dropout = p;
     if (is_auto(s, "residual-dropout")) s->training.residual_dropout = p;
@@ -207,7 +212,7 @@ static void decide_validation(struct training *t, int64_t planned)
     if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
     if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
         s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
-                  : mean >= 6 && trf_vocab_size(t->vocab[1]) > 500 ? METRIC_BLEU : METRIC_WER;
+                  : mean >= 6 && is_language(t) ? METRIC_BLEU : METRIC_WER;
     if (!was_given(s, "patience")) s->patience = planned || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;
 }
