@@ -520,17 +520,19 @@ for signal in HUP TERM; do
     expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped --resume
     check "the same after $signal" same still stopped
 done
-awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) print "1 2 3 4 5 1 2 3 4 5 1 2 3 4 5 " i % 10 "\tone two" }' >slow.tsv
-"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --model slow 2>log &
+awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
+: >log
+"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --model slow 2>>log &
 pid=$!
-sleep 1
 tries=0
-while ! grep -q "training from" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
-sleep 0.5
+while ! grep -q "training from" log && [ $tries -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+sleep 1
 began=$(date +%s%N)
 kill -TERM $pid
 wait $pid
+check "a signal in a validation ends it" test $? -eq 143
 took=$((($(date +%s%N) - began) / 1000000))
+check "and says so" grep -q "leaving the validation of update 1, then saving" log
 check "a validation is left at once, not at its end ($took ms)" test $took -lt 5000
 
 # --- figures -----------------------------------------------------------------------------------------------

@@ -147,8 +147,7 @@ static void print_json_figure(const struct evaluation *e, enum figure which, con
     print_json_number(stdout, metrics_value(e->metrics, which));
     printf(",\"signature\":\"%s\"", signature);
     if (which == FIGURE_BLEU) {
-        printf(",\"brevity_penalty\":");
-        print_json_number(stdout, metrics_bleu(sums).brevity);
+        print_json_field(stdout, "brevity_penalty", metrics_bleu(sums).brevity);
         printf(",\"hypothesis_length\":%lld,\"reference_length\":%lld", (long long)sums->hypothesis_length,
                (long long)sums->reference_length);
         print_json_counts(sums->bleu, 4);

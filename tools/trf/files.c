@@ -63,6 +63,12 @@ void print_json_number(FILE *file, double x)
     if (isfinite(x)) fprintf(file, "%.9g", x); else fputs("null", file);
 }
 
+void print_json_field(FILE *file, const char *name, double x)
+{
+    fprintf(file, ",\"%s\":", name);
+    print_json_number(file, x);
+}
+
 void say(const char *format, ...)
 {
     char sentence[4096];
@@ -100,6 +106,20 @@ void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)
     }
     *capacity = wanted;
     return items;
+}
+
+void *zeroed(size_t count, size_t item_bytes)
+{
+    void *items = calloc(count ? count : 1, item_bytes);
+    if (items) return items;
+    say("out of memory: %zu items of %zu bytes", count, item_bytes);
+    exit(FAILED);
+}
+
+char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? format_text("%.*s", (int)(slash - path) + 1, path) : format_text(".");
 }
 
 char *format_text(const char *format, ...)
@@ -337,13 +357,13 @@ const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char 
 // >>results
 // -----------------------------------------------------------------------------------------------
 
-/* The folder of a path as the system knows it, and the rest of the path. */
-static const char *folder_of(const char *path, struct stat *folder)
+/* The folder of a path as the system knows it; returns the rest of the path, or NULL. */
+static const char *name_in_folder(const char *path, struct stat *there)
 {
-    char text[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(text, sizeof text, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return stat(text, folder) ? NULL : slash ? slash + 1 : path;
+    char *folder = folder_of(path);
+    int missing = stat(folder, there);
+    free(folder);
+    return missing ? NULL : strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 }
 
 int same_file(const char *a, const char *b)
@@ -353,8 +373,8 @@ int same_file(const char *a, const char *b)
     if (!a || !b) return 0;
     if (!strcmp(a, b)) return 1;
     if (!stat(a, &x) && !stat(b, &y)) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-    name_a = folder_of(a, &x);
-    name_b = folder_of(b, &y);
+    name_a = name_in_folder(a, &x);
+    name_b = name_in_folder(b, &y);
     return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
@@ -392,8 +412,7 @@ int check_written(const struct settings *s, const char *option, const char *path
 int check_writable(const char *path)
 {
     struct stat folder, there;
-    char *name = format_text("%.*s", strrchr(path, '/') ? (int)(strrchr(path, '/') - path) + 1 : 1,
-                             strrchr(path, '/') ? path : ".");
+    char *name = folder_of(path);
     int fine = 0;
     if (!*path) errno = ENOENT;
     else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;

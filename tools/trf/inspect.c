@@ -64,12 +64,6 @@ static void print_tensor(const trf_file_entry *entry, const struct statistics *s
     putchar('\n');
 }
 
-static void print_number_field(const char *name, double x)
-{
-    printf(",\"%s\":", name);
-    print_json_number(stdout, x);
-}
-
 static void print_tensor_object(const trf_file_entry *entry, const struct statistics *s, int64_t count)
 {
     double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
@@ -80,10 +74,10 @@ static void print_tensor_object(const trf_file_entry *entry, const struct statis
     for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? "," : "", (long long)entry->shape[k]);
     printf("],\"numbers\":%lld", (long long)count);
     if (n > 0) {
-        print_number_field("mean", mean);
-        print_number_field("deviation", sqrt(fmax(0, s->squares / n - mean * mean)));
-        print_number_field("smallest", s->low);
-        print_number_field("largest", s->high);
+        print_json_field(stdout, "mean", mean);
+        print_json_field(stdout, "deviation", sqrt(fmax(0, s->squares / n - mean * mean)));
+        print_json_field(stdout, "smallest", s->low);
+        print_json_field(stdout, "largest", s->high);
     }
     printf(",\"not_finite\":%lld}", (long long)s->nonfinite);
 }
@@ -184,17 +178,9 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
 
 static void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes)
 {
-    char value[64];
-    int i, first = 1;
     if (!s->json) { print_options(stdout, s, member, bytes); return; }
-    printf(",\"%s\":{", title);
-    for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes)) continue;
-        value_text(&rows[i], s, value, sizeof value);
-        printf("%s\"%s\":\"%s\"", first ? "" : ",", rows[i].name, value);
-        first = 0;
-    }
-    putchar('}');
+    printf(",\"%s\":", title);
+    print_json_options(stdout, s, member, bytes);
 }
 
 static int print_ours(struct report *r, int checkpoint)

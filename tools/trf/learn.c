@@ -18,6 +18,7 @@
 
 static volatile sig_atomic_t stopped_by, notice, validating;
 static char notices[2][160];    /* one stands ready while the other is written */
+static const char *line_end;    /* of a line of progress that may stand on a terminal */
 
 int stopped(void) { return (int)stopped_by; }
 
@@ -34,7 +35,7 @@ static void prepare_notice(const char *doing, int64_t update, int keeps)
 {
     int other = !notice;
     snprintf(notices[other], sizeof notices[other], "%s%s: %s %lld, then %s; again: stop at once\n",
-             isatty(STDERR_FILENO) ? "\n" : "", program, doing, (long long)update, keeps ? "saving" : "ending");
+             line_end, program, doing, (long long)update, keeps ? "saving" : "ending");
     notice = other;
 }
 
@@ -43,6 +44,7 @@ static void catch_signals(void)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action, inherited;
     size_t i;
+    line_end = isatty(STDERR_FILENO) ? "\n" : "";
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
@@ -65,18 +67,29 @@ static int leave_validation(void *user)
 // To validate and to save, the average stands in for the weights, which then come back to the bit.
 // -----------------------------------------------------------------------------------------------
 
-static int copy_weights(struct training *t, trf_real *all, int into_model)
+/* All weights of a model that is like ours, one after another. */
+static int read_weights(const trf_model *model, trf_real *to)
+{
+    trf_error err;
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        int64_t n = trf_tensor_count(&w);
+        if (trf_tensor_read(&w, to, n, &err)) { say_error("weights", &err); return FAILED; }
+        to += n;
+    }
+    return DONE;
+}
+
+static int write_weights(struct training *t, const trf_real *from)
 {
     trf_error err;
     int32_t i;
     for (i = 0; i < trf_parameter_count(t->model); i++) {
         trf_tensor w = trf_trainer_parameter(t->trainer, i);
         int64_t n = trf_tensor_count(&w);
-        if (into_model ? trf_tensor_write(&w, all, n, &err) : trf_tensor_read(&w, all, n, &err)) {
-            say_error("weights", &err);
-            return FAILED;
-        }
-        all += n;
+        if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); return FAILED; }
+        from += n;
     }
     return DONE;
 }
@@ -88,7 +101,7 @@ int make_average_room(struct training *t)
     t->ema = malloc(n * sizeof *t->ema);
     t->raw = malloc(n * sizeof *t->raw);
     if (!t->ema || !t->raw) { say("out of memory: %zu weights to average", n); return FAILED; }
-    return copy_weights(t, t->ema, 0);
+    return read_weights(t->model, t->ema);
 }
 
 static int add_to_average(struct training *t, int64_t update)
@@ -96,7 +109,7 @@ static int add_to_average(struct training *t, int64_t update)
     trf_real share = (trf_real)fmax(t->s->ema, 9.0 / (10.0 + (double)update));
     int64_t n = trf_parameter_total(t->model), i;
     if (t->s->ema <= 0) return DONE;
-    if (copy_weights(t, t->raw, 0)) return FAILED;
+    if (read_weights(t->model, t->raw)) return FAILED;
     for (i = 0; i < n; i++) t->ema[i] += share * (t->raw[i] - t->ema[i]);
     return DONE;
 }
@@ -104,10 +117,10 @@ static int add_to_average(struct training *t, int64_t update)
 static int average_stands_in(struct training *t)
 {
     if (t->s->ema <= 0) return DONE;
-    return copy_weights(t, t->raw, 0) || copy_weights(t, t->ema, 1) ? FAILED : DONE;
+    return read_weights(t->model, t->raw) || write_weights(t, t->ema) ? FAILED : DONE;
 }
 
-static int weights_come_back(struct training *t) { return t->s->ema > 0 ? copy_weights(t, t->raw, 1) : DONE; }
+static int weights_come_back(struct training *t) { return t->s->ema > 0 ? write_weights(t, t->raw) : DONE; }
 
 // -----------------------------------------------------------------------------------------------
 // >>state          what a checkpoint knows besides the library's: options, the best so far, what is kept
@@ -139,7 +152,7 @@ static void for_numbered(const char *path, const char *middle,
                          void (*each)(void *user, const char *path, int64_t number), void *user)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = format_text("%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    char *folder = folder_of(path);
     char *prefix = format_text("%s%s", slash ? slash + 1 : path, middle);
     DIR *files = opendir(folder);
     struct dirent *entry;
@@ -222,16 +235,16 @@ static int save_checkpoint(struct training *t, double seconds)
     double before = t->state.seconds;
     int64_t update = trf_trainer_step(t->trainer);
     trf_error err;
+    char *average;
     int status = DONE;
     if (!t->checkpoint) return DONE;
+    average = average_path(t, update);
     if (t->s->ema > 0) {
-        char *path = average_path(t, update);
         status = average_stands_in(t);
-        if (!status) status = save_model(t, path);
+        if (!status) status = save_model(t, average);
         if (weights_come_back(t)) status = FAILED;
-        free(path);
+        if (status) { free(average); return status; }
     }
-    if (status) return status;
     t->state.seconds += seconds;
     status = note_state(t, 1);
     t->state.seconds = before;
@@ -241,11 +254,8 @@ static int save_checkpoint(struct training *t, double seconds)
     }
     if (note_state(t, 0)) status = FAILED;
     if (!status) remove_averages(t, update);
-    else if (t->s->ema > 0) {               /* it belongs to no checkpoint */
-        char *path = average_path(t, update);
-        unlink(path);
-        free(path);
-    }
+    else if (t->s->ema > 0) unlink(average);        /* it belongs to no checkpoint */
+    free(average);
     return status;
 }
 
@@ -318,20 +328,6 @@ int restore_state(struct training *t)
     return note_state(t, 0);
 }
 
-/* All weights of a model that is like ours, one after another. */
-static int read_weights(const trf_model *model, trf_real *to)
-{
-    trf_error err;
-    int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
-        int64_t n = trf_tensor_count(&w);
-        if (trf_tensor_read(&w, to, n, &err)) { say_error("weights", &err); return FAILED; }
-        to += n;
-    }
-    return DONE;
-}
-
 /* The average as it was at the checkpoint's update. */
 int restore_average(struct training *t)
 {
@@ -393,9 +389,8 @@ static int averaged(const struct training *t, size_t i)
 static void remove_unneeded(struct training *t, int average_needed)
 {
     struct state *state = &t->state;
-    char *needed = calloc(state->n_kept + 1, 1);
+    char *needed = zeroed(state->n_kept, 1);
     size_t i, n = 0;
-    if (!needed) return;
     for (i = 0; i < state->n_kept; i++)
         needed[i] = (char)(among_last(state, i, t->s->keep) || (average_needed && averaged(t, i)));
     for (i = 0; i < state->n_kept; i++) {
@@ -418,8 +413,7 @@ static int keep_model(struct training *t, int64_t update, double score, double l
     status = save_model(t, path);
     free(path);
     if (status) return status;
-    if (state->n_kept && state->kept[state->n_kept - 1].update == update)
-        state->n_kept--; /* made again after a kill */
+    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* made again */
     state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
     state->kept[state->n_kept].update = update;
     state->kept[state->n_kept].loss = loss;
@@ -432,10 +426,10 @@ static int keep_model(struct training *t, int64_t update, double score, double l
 static int become_mean(struct training *t, int *count)
 {
     trf_load_options load = load_options(t->s);
-    trf_model **models = calloc(t->state.n_kept, sizeof *models);
+    trf_model **models = zeroed(t->state.n_kept, sizeof *models);
     trf_error err;
     size_t i;
-    int status = models ? DONE : FAILED, k;
+    int status = DONE, k;
     *count = 0;
     for (i = 0; i < t->state.n_kept && !status; i++) {
         char *path = kept_path(t, t->state.kept[i].update);
@@ -444,8 +438,8 @@ static int become_mean(struct training *t, int *count)
     }
     if (!status && trf_model_average(models[0], models, *count, &err)) status = FAILED;
     if (status) say_error("mean", &err);
-    else status = read_weights(models[0], t->ema) || copy_weights(t, t->ema, 1) ? FAILED : DONE;
-    for (k = 0; models && k < *count; k++) trf_model_destroy(models[k]);
+    else status = read_weights(models[0], t->ema) || write_weights(t, t->ema) ? FAILED : DONE;
+    for (k = 0; k < *count; k++) trf_model_destroy(models[k]);
     free(models);
     return status;
 }
@@ -470,6 +464,15 @@ static trf_status one_update(struct training *t, struct progress *p, trf_step_re
     return trf_optimizer_step(t->trainer, report, err);
 }
 
+static int validate_interruptibly(struct training *t, struct validation *v)
+{
+    int status = DONE;
+    validating = 1;
+    if (t->valid[0].count) status = validate(t, v);
+    validating = 0;
+    return status;
+}
+
 /* Validates what stands in the model now, and keeps it. A signal leaves it undone: going on begins with it. */
 static int validate_and_keep(struct training *t, int64_t update)
 {
@@ -478,9 +481,7 @@ static int validate_and_keep(struct training *t, int64_t update)
     int status = DONE, gain, is_best;
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of update", update, t->checkpoint != NULL);
-    validating = 1;
-    if (t->valid[0].count) status = validate(t, &v);
-    validating = 0;
+    status = validate_interruptibly(t, &v);
     if (status || v.cancelled) return status;
     if (t->valid[0].count == 0) {
         state->validated = update;
@@ -497,13 +498,6 @@ static int validate_and_keep(struct training *t, int64_t update)
     state->best_loss = v.loss;
     state->best_update = update;
     return DONE;
-}
-
-static void count_file(void *user, const char *path, int64_t update)
-{
-    (void)path;
-    (void)update;
-    ++*(int *)user;
 }
 
 static int validate_now(struct training *t, int64_t update)
@@ -567,10 +561,7 @@ static int write_mean(struct training *t)
     struct validation v;
     int count, worse;
     memset(&v, 0, sizeof v);
-    if (become_mean(t, &count)) return FAILED;
-    validating = 1;
-    if (t->valid[0].count && validate(t, &v)) return FAILED;
-    validating = 0;
+    if (become_mean(t, &count) || validate_interruptibly(t, &v)) return FAILED;
     if (v.cancelled) return DONE;       /* going on comes here again */
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss) && v.score != t->state.best;
@@ -630,6 +621,13 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     fprintf(stderr, "model in %s\n", t->s->model);
     log_end(t, p, why);
     return kept;
+}
+
+static void count_file(void *user, const char *path, int64_t update)
+{
+    (void)path;
+    (void)update;
+    ++*(int *)user;
 }
 
 int learn(struct training *t)

@@ -436,15 +436,36 @@ int row_within(const struct row *row, size_t member, size_t bytes)
     return row->kind != HEADING && row->offset >= member && row->offset < member + bytes;
 }
 
+static int is_value_within(const struct row *row, size_t member, size_t bytes)
+{
+    return (row->commands & TRAIN) && row->kind != TEXT && row->kind != TEXTS && row->kind != FLAG &&
+           row_within(row, member, bytes);
+}
+
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
 {
     char value[64];
     int i;
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes)) continue;
+        if (!is_value_within(&rows[i], member, bytes)) continue;
         value_text(&rows[i], s, value, sizeof value);
         fprintf(file, "  --%s %s\n", rows[i].name, value);
     }
+}
+
+void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
+{
+    const char *comma = "";
+    char value[64];
+    int i;
+    fputc('{', file);
+    for (i = 0; i < n_rows; i++) {
+        if (!is_value_within(&rows[i], member, bytes)) continue;
+        value_text(&rows[i], s, value, sizeof value);
+        fprintf(file, "%s\"%s\":\"%s\"", comma, rows[i].name, value);
+        comma = ",";
+    }
+    fputc('}', file);
 }
 
 static int set_device(const struct row *row, char *field, const char *text)

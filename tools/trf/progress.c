@@ -57,9 +57,7 @@ static double megabytes(void)
 static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, char text[64])
 {
     double spent = now() - p->began + t->state.seconds;
-    double share = left < 1e9     ? spent / (spent + left)
-                   : t->per_epoch ? fmod((double)step, (double)t->per_epoch) / (double)t->per_epoch
-                                  : 0;
+    double share = left < 1e9 ? spent / (spent + left) : (double)(step % t->per_epoch) / (double)t->per_epoch;
     int n = (int)(share * BAR), i;
     *text = '[';
     for (i = 0; i < BAR; i++) text[1 + i] = i < n ? '#' : '.';
@@ -83,19 +81,14 @@ static void log_progress(struct training *t, const struct progress *p, int64_t e
                          double rate, double left)
 {
     if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld,\"loss\":", (long long)report->step,
+    fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld", (long long)report->step,
             (long long)epoch + 1);
-    print_json_number(t->log, p->window_target ? p->window_loss / (double)p->window_target : NAN);
-    fputs(",\"learning_rate\":", t->log);
-    print_json_number(t->log, report->learning_rate);
-    fputs(",\"gradient_norm\":", t->log);
-    print_json_number(t->log, report->gradient_norm);
-    fputs(",\"tokens_per_second\":", t->log);
-    print_json_number(t->log, rate);
-    fputs(",\"seconds\":", t->log);
-    print_json_number(t->log, t->state.seconds + now() - p->began);
-    fputs(",\"seconds_left\":", t->log);
-    print_json_number(t->log, left < 1e9 ? left : NAN);
+    print_json_field(t->log, "loss", p->window_target ? p->window_loss / (double)p->window_target : NAN);
+    print_json_field(t->log, "learning_rate", report->learning_rate);
+    print_json_field(t->log, "gradient_norm", report->gradient_norm);
+    print_json_field(t->log, "tokens_per_second", rate);
+    print_json_field(t->log, "seconds", t->state.seconds + now() - p->began);
+    print_json_field(t->log, "seconds_left", left < 1e9 ? left : NAN);
     fprintf(t->log, ",\"megabytes\":%.0f}\n", megabytes());
     flush_log(t);
 }
@@ -141,52 +134,41 @@ void show_validation(struct training *t, int64_t update, const struct validation
     if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
     fprintf(stderr, "%s\n", is_best ? "  best so far" : "");
     if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld,\"loss\":", (long long)update);
-    print_json_number(t->log, v->loss);
-    fputs(",\"nll\":", t->log);
-    print_json_number(t->log, v->nll);
-    fputs(",\"perplexity\":", t->log);
-    print_json_number(t->log, exp(v->nll));
-    fputs(",\"accuracy\":", t->log);
-    print_json_number(t->log, v->accuracy);
-    fprintf(t->log, ",\"metric\":\"%s\",\"score\":", name);
-    print_json_number(t->log, v->score);
+    fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
+    print_json_field(t->log, "loss", v->loss);
+    print_json_field(t->log, "nll", v->nll);
+    print_json_field(t->log, "perplexity", exp(v->nll));
+    print_json_field(t->log, "accuracy", v->accuracy);
+    fprintf(t->log, ",\"metric\":\"%s\"", name);
+    print_json_field(t->log, "score", v->score);
     fprintf(t->log, ",\"best\":%s}\n", is_best ? "true" : "false");
     flush_log(t);
 }
 
 void log_start(struct training *t)
 {
-    char value[64];
-    int i, first = 1;
     if (!t->log) return;
-    fprintf(t->log,
-            "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu,\"weights\":%"
-            "lld,\"model\":",
+    fprintf(t->log, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu",
             TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus),
-            t->valid[0].count, (long long)trf_parameter_total(t->model));
+            t->valid[0].count);
+    fprintf(t->log, ",\"weights\":%lld", (long long)trf_parameter_total(t->model));
+    fputs(",\"model\":", t->log);
     print_json_text(t->log, t->s->model, strlen(t->s->model));
-    fputs(",\"options\":{", t->log);
-    for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || rows[i].kind == HEADING || rows[i].kind == TEXT || rows[i].kind == FLAG)
-            continue;
-        value_text(&rows[i], t->s, value, sizeof value);
-        fprintf(t->log, "%s\"%s\":\"%s\"", first ? "" : ",", rows[i].name, value);
-        first = 0;
-    }
-    fputs("}}\n", t->log);
+    fputs(",\"options\":", t->log);
+    print_json_options(t->log, t->s, 0, sizeof *t->s);
+    fputs("}\n", t->log);
     flush_log(t);
 }
 
 void log_end(struct training *t, const struct progress *p, const char *why)
 {
     if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld,\"seconds\":", why,
+    fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
             (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
-    print_json_number(t->log, t->state.seconds + now() - p->began);
-    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\",\"score\":", (long long)t->state.best_update,
+    print_json_field(t->log, "seconds", t->state.seconds + now() - p->began);
+    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)t->state.best_update,
             metric_name(metric_of(t)));
-    print_json_number(t->log, t->score);
+    print_json_field(t->log, "score", t->score);
     fputs("}\n", t->log);
     flush_log(t);
 }

@@ -9,7 +9,8 @@
 
 enum { SMALL_DATA = 1000000, LARGE_DATA = 20000000 };       /* tokens of both sides */
 
-static int is_auto(const struct settings *s, const char *name) {
+static int is_auto(const struct settings *s, const char *name)
+{
     return s->recipe == RECIPE_AUTO && !was_given(s, name);
 }
 
@@ -54,8 +55,8 @@ static int count_words(const struct text *text, struct words *w, trf_vocab **voc
     return DONE;
 }
 
-static const char *const token_names[] = {"auto",           "words",   "characters", "subwords (unigram)",
-                                          "subwords (bpe)", "subwords"};
+static const char *const token_names[] = {
+    "auto", "words", "characters", "subwords (unigram)", "subwords (bpe)", "subwords"};
 
 /* Too little text to count unknown words in means words. */
 static int tokens_for(const struct words *w, size_t lines)
@@ -85,9 +86,7 @@ static void decide_kinds(struct training *t, const struct words w[2])
         if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
         if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
             say("%.1f %% of the %s's words are new in every tenth line: subwords would do better, but this trf was "
-                "built "
-                "without libsentencepiece",
-                unknown, name);
+                "built without libsentencepiece", unknown, name);
             *kinds[side] = TOKENS_WORDS;
         }
         fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name,

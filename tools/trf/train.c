@@ -79,7 +79,8 @@ static void say_skips(const struct training *t)
 // -----------------------------------------------------------------------------------------------
 
 static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target,
-                      const char *tsv) {
+                      const char *tsv)
+{
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? t->s->columns : NULL);
     if (!status) {
@@ -155,10 +156,9 @@ static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
     size_t n = source->count, i;
-    uint64_t *hashes = calloc(n, sizeof *hashes), *sorted = calloc(n, sizeof *sorted),
-             *chosen = calloc(n, sizeof *chosen);
+    uint64_t *hashes = zeroed(n, sizeof *hashes), *sorted = zeroed(n, sizeof *sorted);
+    uint64_t *chosen = zeroed(n, sizeof *chosen);
     int64_t count, n_chosen;
-    if (!hashes || !sorted || !chosen) { say("out of memory"); exit(FAILED); }
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
     qsort(sorted, n, sizeof *sorted, by_value);
     count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
@@ -176,22 +176,18 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
 static int hold_out(struct training *t)
 {
     struct settings *s = t->s;
-    int64_t n = (int64_t)t->text[0].count,
-            size = was_given(s, "valid-size") ? s->valid_size
-                   : n / 20 < 1000            ? n / 20
-                                              : 1000,
-            count;
+    int64_t n = (int64_t)t->text[0].count, size = s->valid_size, count;
     struct text kept[2];
     char *held;
     size_t i;
     int side;
+    if (!was_given(s, "valid-size")) size = n / 20 < 1000 ? n / 20 : 1000;
     if (size == 0) return DONE;
     if (size >= n) {
         say("--valid-size %lld leaves none of %lld pairs to train on", (long long)size, (long long)n);
         return FAILED;
     }
-    held = calloc((size_t)n, 1);
-    if (!held) { say("out of memory"); return FAILED; }
+    held = zeroed((size_t)n, 1);
     count = choose_held_out(&t->text[0], size, held);
     if (count == n) {
         say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);

@@ -222,10 +222,8 @@ static int write_object(struct translating *t, int64_t number, const char *line,
         if (!text) return FAILED;
         fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
         print_json_text(t->out, text, strlen(text));
-        fputs(",\"score\":", t->out);
-        print_json_number(t->out, answers[k].score);
-        fputs(",\"log_probability\":", t->out);
-        print_json_number(t->out, answers[k].log_probability);
+        print_json_field(t->out, "score", answers[k].score);
+        print_json_field(t->out, "log_probability", answers[k].log_probability);
         fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
         write_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
         if ((t->s->alignments || t->s->attention) && write_attention(t, source, n_source, &answers[k])) return FAILED;

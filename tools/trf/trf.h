@@ -44,6 +44,8 @@ void say_error(const char *doing, const trf_error *err);
 void log_warning(void *user, int level, const char *message);
 /* Room for `needed` items. Ends the program when memory does; files are renamed into place, so none is left half. */
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+void *zeroed(size_t count, size_t item_bytes);  /* the same for a fixed number, all zero */
+char *folder_of(const char *path);              /* "a/b" -> "a/", "b" -> "."; malloc'd */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
@@ -51,6 +53,7 @@ void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 void print_clean(FILE *file, const char *text, size_t most);
 void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
 void print_json_number(FILE *file, double x);                           /* what is not finite as null */
+void print_json_field(FILE *file, const char *name, double x);          /* ,"name":x */
 
 // -----------------------------------------------------------------------------------------------
 // Settings: everything that can be set (options.c)
@@ -157,7 +160,9 @@ int set_value(const struct row *row, struct settings *s, const char *text);
 int apply_given(struct settings *s);            /* all options that were given, in the order of the table */
 int was_given(const struct settings *s, const char *name);
 int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
+/* The options of trf train that are numbers or choices in that member, one a line, or as a JSON object. */
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
+void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
 /* Fills s from argv. Returns -1 to go on, or the exit status when all is said. */
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);

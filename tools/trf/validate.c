@@ -122,9 +122,8 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
 {
     size_t n = t->valid[0].count, buckets = 1, *head, *tail, i;
     while (buckets < 2 * n) buckets *= 2;
-    head = calloc(buckets, sizeof *head);
-    tail = calloc(n, sizeof *tail);
-    if (!head || !tail) { say("out of memory"); exit(FAILED); }
+    head = zeroed(buckets, sizeof *head);
+    tail = zeroed(n, sizeof *tail);
     for (i = 0; i < n; i++) {
         const char *line = line_of(&t->held[0], t->valid_line[i]);
         size_t at = (size_t)hash_line(line) & (buckets - 1);
@@ -178,8 +177,8 @@ static int translate_held_out(struct training *t, struct validation *v)
     struct metrics_options options;
     trf_search search = t->s->search;
     trf_error err;
-    size_t n = t->valid[0].count, at = 0, used = 0, *next = calloc(n, sizeof *next);
-    char *first = calloc(n, 1);
+    size_t n = t->valid[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
+    char *first = zeroed(n, 1);
     int status = DONE;
     memset(&r, 0, sizeof r);
     r.t = t;
@@ -187,7 +186,7 @@ static int translate_held_out(struct training *t, struct validation *v)
     options.figures = 1u << figures[metric_of(t)];
     options.tokens = trf_vocab_kind(trf_model_target_vocab(t->model)) == TRF_WORDS ? METRICS_NONE : METRICS_13A;
     r.metrics = metrics_create(&options);
-    if (!next || !first || !r.metrics) { say("out of memory"); exit(FAILED); }
+    if (!r.metrics) { say("out of memory"); exit(FAILED); }
     chain_sources(t, next, first);
     search.beam = t->s->valid_beam;
     search.hooks = t->s->training.hooks;
