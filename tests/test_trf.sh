@@ -334,6 +334,12 @@ expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv
 expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
 expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
+expect 0 "no update at all" "done: 0 updates.*model in none" "$trf" train --tsv train.tsv $small --updates 0 --model none
+check "is no loss" test "$(grep -c "not there any more" err)" -eq 0
+expect 0 "nor a validation" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 --updates 0 --model none
+expect 1 "a beam beyond all limits is told before the training" "beam must be between 1 and" \
+    "$trf" train --tsv train.tsv $model --threads 1 --metric wer --valid-beam 100000 --updates 200 --model m
+check "and not after it" test "$(grep -c "^update [0-9]" err)" -eq 0
 expect 0 "an order that is too long" "warning: the rate rises for 20 updates, but there are only 10" \
     "$trf" train --tsv train.tsv $small --updates 10 --model m
 expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.5 --updates 40 --model smooth

@@ -580,7 +580,7 @@ static int write_result(struct training *t)
     t->score = t->state.best;
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
     if (t->valid[0].count && !access(t->s->model, F_OK)) return DONE;
-    if (t->valid[0].count)
+    if (t->state.best_update)
         say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
     status = average_stands_in(t);
     if (!status) status = save_model(t, t->s->model);
@@ -640,6 +640,7 @@ int learn(struct training *t)
         for_numbered(t->s->model, ".update-", count_file, &earlier);
         if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
     }
+    if (check_translating(t)) return FAILED;
     catch_signals();
     log_start(t);
     start_progress(&p, trf_corpus_epoch(t->corpus));

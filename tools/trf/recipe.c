@@ -182,14 +182,16 @@ static void decide_dropout(struct training *t)
     if (is_auto(s, "activation-dropout")) s->training.activation_dropout = 0;
 }
 
-/* Updates in all, about, or 0 where nothing says when to end but patience. */
+enum { NO_PLAN = -1 };
+
+/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience. */
 static int64_t planned_updates(const struct training *t)
 {
     const struct settings *s = t->s;
     int64_t by_epochs = s->corpus.epochs == TRF_ENDLESS || s->corpus.epochs > INT64_MAX / t->per_epoch
                       ? INT64_MAX : s->corpus.epochs * t->per_epoch;
     int64_t all = by_epochs < s->updates ? by_epochs : s->updates;
-    return all == INT64_MAX ? 0 : all;
+    return all == INT64_MAX ? NO_PLAN : all;
 }
 
 static void decide_rate(struct training *t, int64_t planned)
@@ -197,7 +199,7 @@ static void decide_rate(struct training *t, int64_t planned)
     struct settings *s = t->s;
     if (is_auto(s, "schedule")) s->training.schedule = TRF_INVERSE_SQRT;
     if (is_auto(s, "warmup")) {
-        double updates = planned ? fmin(1000, (double)planned / 8) : 1000;
+        double updates = planned != NO_PLAN ? fmin(1000, (double)planned / 8) : 1000;
         s->training.warmup = (int64_t)fmax(1, updates);
     }
     if (is_auto(s, "learning-rate"))
@@ -212,7 +214,7 @@ static void decide_validation(struct training *t, int64_t planned)
     if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
         s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
                   : mean >= 6 && is_language(t) ? METRIC_BLEU : METRIC_WER;
-    if (!was_given(s, "patience")) s->patience = planned || isfinite(s->minutes) ? 0 : 10;
+    if (!was_given(s, "patience")) s->patience = planned != NO_PLAN || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;
 }
 
@@ -224,7 +226,7 @@ void settle_validation(struct training *t)
 int check_ends(const struct training *t)
 {
     const struct settings *s = t->s;
-    if (planned_updates(t) || isfinite(s->minutes) || (t->valid[0].count && s->patience)) return DONE;
+    if (planned_updates(t) != NO_PLAN || isfinite(s->minutes) || (t->valid[0].count && s->patience)) return DONE;
     say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and "
         "--patience");
     return USAGE;
@@ -235,10 +237,10 @@ static void say_schedule(const struct training *t, int64_t planned)
     const struct settings *s = t->s;
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     char end[128], ends[64] = "";
-    if (planned) snprintf(end, sizeof end, "%lld in all", (long long)planned);
+    if (planned != NO_PLAN) snprintf(end, sizeof end, "%lld in all", (long long)planned);
     else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
     else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
-    if (isfinite(s->minutes) && planned) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
+    if (isfinite(s->minutes) && planned != NO_PLAN) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
     fprintf(stderr, "updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
     if (t->valid[0].count)
         fprintf(stderr, "validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
@@ -246,7 +248,7 @@ static void say_schedule(const struct training *t, int64_t planned)
     fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup, (long long)s->corpus.batch_tokens * s->accumulate);
-    if (planned && was_given(s, "warmup") && s->training.warmup > planned / 2)
+    if (planned > 0 && was_given(s, "warmup") && s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, (long long)planned);
@@ -262,7 +264,7 @@ int decide_schedule(struct training *t)
     settle_validation(t);
     if (check_ends(t)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
-        if (!planned) {
+        if (planned == NO_PLAN) {
             say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
             return USAGE;
         }

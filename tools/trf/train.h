@@ -94,6 +94,7 @@ void watch_signals(struct settings *s);  /* the hook that leaves a validation */
 
 /* validate.c */
 int validate(struct training *t, struct validation *v);
+int check_translating(struct training *t);      /* better now than at the first validation */
 enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
 int better(enum metric metric, double a, double b);

@@ -170,13 +170,32 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     return failed;
 }
 
+/* The translator of the model as it is now; NULL: told. */
+static trf_translator *make_translator(struct training *t)
+{
+    trf_search search = t->s->search;
+    trf_translator *translator = NULL;
+    trf_error err;
+    search.beam = t->s->valid_beam;
+    search.hooks = t->s->training.hooks;
+    if (trf_translator_create(&translator, t->model, &search, &err)) say_error("validation", &err);
+    return translator;
+}
+
+int check_translating(struct training *t)
+{
+    trf_translator *translator;
+    if (metric_of(t) == METRIC_LOSS || t->valid[0].count == 0) return DONE;
+    if (!(translator = make_translator(t))) return FAILED;
+    trf_translator_destroy(translator);
+    return DONE;
+}
+
 static int translate_held_out(struct training *t, struct validation *v)
 {
     static const int figures[] = {0, 0, FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
     struct translations r;
     struct metrics_options options;
-    trf_search search = t->s->search;
-    trf_error err;
     size_t n = t->valid[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
     char *first = zeroed(n, 1);
     int status = DONE;
@@ -188,12 +207,7 @@ static int translate_held_out(struct training *t, struct validation *v)
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
     chain_sources(t, next, first);
-    search.beam = t->s->valid_beam;
-    search.hooks = t->s->training.hooks;
-    if (trf_translator_create(&r.translator, t->model, &search, &err)) {
-        say_error("validation", &err);
-        status = FAILED;
-    }
+    if (!(r.translator = make_translator(t))) status = FAILED;
     while (!status && !v->cancelled && at < n) {
         status = translate_some(&r, &at, &used, next, first, v);
         if (stopped()) v->cancelled = 1;
