@@ -455,11 +455,24 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         --tokens sentencepiece --updates 1 --model m
     expect 1 "fewer than were asked for" "less than the text has characters" "$trf" train --tsv syllables.tsv $model \
         --tokens sentencepiece --vocab-size 100 --updates 1 --model m
+    for kind in unigram bpe; do
+        cut="--tsv train.tsv $model --tokens sentencepiece:$kind --vocab-size 60 --subword-samples 3 --warmup 10 --threads 1"
+        expect 0 "$kind cut at random" "^[0-9]* pairs; " "$trf" train $cut --updates 40 --model cut
+        check "$kind: three copies" grep -q "^1701 pairs; " err
+        expect 0 "$kind, first half" "" "$trf" train $cut --updates 15 --model halved
+        expect 0 "$kind, second half" "resumed" "$trf" train $cut --updates 40 --model halved --resume
+        check "$kind: resumed = straight" same cut halved
+        expect 0 "$kind, another seed" "" "$trf" train $cut --seeds 2 --updates 40 --model seeds
+        check "$kind: the same of several" same cut seeds.seed-1
+        expect 1 "$kind, other cuts" "TRF_E_STATE" "$trf" train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
+    done
+    expect 2 "alpha" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 --updates 1 --model m
     expect 1 "too many" "8 to 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 2147483647 --model m
 else
     check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
     echo "left out: libsentencepiece"
 fi
+expect 2 "words cannot be cut" "--subword-samples 3 needs subwords" "$trf" train --tsv train.tsv $small --subword-samples 3 --updates 1 --model m
 expect 1 "no subwords in there" "train.digits: " "$trf" train --tsv train.tsv $small --sentencepiece train.digits --updates 1 --model m
 
 # --- answers in other forms ------------------------------------------------------------------------------------------

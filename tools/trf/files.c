@@ -334,6 +334,15 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
     return DONE;
 }
 
+void add_ids(struct side *side, const int32_t *ids, int32_t n)
+{
+    side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)n, sizeof *side->ids);
+    side->lengths = grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    if (n) memcpy(side->ids + side->used, ids, (size_t)n * sizeof *ids);
+    side->used += (size_t)n;
+    side->lengths[side->count++] = n;
+}
+
 void drop_last(struct side *side)
 {
     side->used -= (size_t)side->lengths[--side->count];

@@ -33,7 +33,8 @@ void set_defaults(struct settings *s)
     s->minutes = HUGE_VAL;
     s->checkpoint_every = 1000;
     s->log_every = 100;
-    s->accumulate = s->seeds = s->valid_beam = s->average = 1;
+    s->accumulate = s->seeds = s->valid_beam = s->average = s->subword_samples = 1;
+    s->subword_alpha = 0.1;
     s->batch = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
 }
@@ -148,6 +149,12 @@ const struct row rows[] = {
      "the same for the source alone", NULL},
     {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N", "leave out tokens seen less often than this", NULL},
+    {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
+     "subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others cut into "
+     "subwords at random; a pass over the data is N times as long", NULL},
+    {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
+     "how random: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a share X of "
+     "its merges (Provilkov et al. 2020)", NULL},
     {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
      "one vocabulary for both sides; implied by --tying all", NULL},
 

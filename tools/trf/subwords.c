@@ -1,9 +1,19 @@
-// trf train: vocabularies of subwords, learned by libsentencepiece or read from a file.
+// trf train: vocabularies of subwords, learned by libsentencepiece or read from a file; text cut at random.
 
 #include "train.h"
 #include "subwords.h"
 
 #include <errno.h>
+
+/* The bytes of a SentencePiece model are kept for --subword-samples. */
+static void keep_model_bytes(struct training *t, int first_side, int last_side, char *bytes, size_t n)
+{
+    int side;
+    for (side = first_side; side <= last_side; side++) {
+        t->pieces[side] = bytes;
+        t->pieces_bytes[side] = n;
+    }
+}
 
 #ifdef TRF_WITH_SENTENCEPIECE
 
@@ -54,17 +64,61 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
         size = other;
     }
     if (status) { say("learning subwords: %s", why); return FAILED; }
+    keep_model_bytes(t, first_side, last_side, model, bytes);
     status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;
-    free(model);
     if (status) { say_error("learned subwords", &err); return FAILED; }
     fprintf(stderr, "%s: %d subwords learned (%s)\n", first_side ? "target" : last_side ? "both sides" : "source",
             (int)trf_vocab_size(*vocab) - 4, bpe ? "BPE" : "unigram");
     return DONE;
 }
 
+/* Lines of a side in, ids out; line: those of the line that is being cut. */
+struct cutting {
+    struct lines lines;
+    const trf_vocab *vocab;
+    struct side *ids;
+    int32_t *line;
+    size_t capacity;
+    int32_t n;
+};
+
+static const char *next_to_cut(void *user) { return next_of(&((struct cutting *)user)->lines); }
+
+static void take_piece(void *user, const char *piece)
+{
+    struct cutting *c = (struct cutting *)user;
+    if (!piece) {
+        add_ids(c->ids, c->line, c->n);
+        c->n = 0;
+        return;
+    }
+    c->line = grow(c->line, &c->capacity, (size_t)c->n + 1, sizeof *c->line);
+    c->line[c->n++] = trf_vocab_id(c->vocab, piece);
+}
+
+int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids)
+{
+    struct cutting cutting = {{t->text, side, side, 0}, vocab, ids, NULL, 0, 0};
+    char why[512];
+    int status;
+    clear_side(ids);
+    status = subwords_sample(t->pieces[side], t->pieces_bytes[side], t->s->subword_alpha, seed, next_to_cut,
+                             take_piece, &cutting, why);
+    if (status) say("cutting subwords at random: %s", why);
+    free(cutting.line);
+    return status ? FAILED : DONE;
+}
+
 #else
 
 int subwords_can_be_learned(void) { return 0; }
+
+int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids)
+{
+    (void)t; (void)side; (void)vocab; (void)seed; (void)ids;
+    say("this trf was built without libsentencepiece, so it cannot cut at random (--subword-samples)");
+    return FAILED;
+}
 
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
 {
@@ -77,7 +131,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
 
 #endif
 
-int read_subwords(const char *path, trf_vocab **vocab)
+int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab)
 {
     struct reader r;
     char *bytes = NULL;
@@ -89,9 +143,42 @@ int read_subwords(const char *path, trf_vocab **vocab)
         bytes = grow(bytes, &capacity, n + 65536, 1);
         n += got = fread(bytes + n, 1, 65536, r.file);
     } while (got);
+    keep_model_bytes(t, first_side, last_side, bytes, n);
     if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED; }
     else if (trf_vocab_from_sentencepiece(vocab, bytes, n, NULL, &err)) { say_error(path, &err); status = FAILED; }
     close_reader(&r);
-    free(bytes);
     return status;
+}
+
+/* Going on, the model is where the vocabulary came from: a tensor of bytes in the checkpoint. */
+int stored_subwords(struct training *t, int side)
+{
+    const char *name = side ? "trf.target_vocab" : "trf.source_vocab";
+    trf_load_options load = load_options(t->s);
+    trf_file *file = NULL;
+    trf_error err;
+    FILE *raw = fopen(t->checkpoint, "rb");
+    char *bytes = NULL;
+    size_t n = 0;
+    int32_t i;
+    int status = raw && !trf_file_open(&file, t->checkpoint, &load, &err) ? DONE : FAILED;
+    for (i = 0; !status && i < trf_file_count(file); i++) {
+        trf_file_entry entry = trf_file_at(file, i);
+        if (strcmp(entry.name, name)) continue;
+        n = (size_t)entry.bytes;
+        bytes = zeroed(n + 1, 1);
+        if (fseeko(raw, (off_t)entry.begin, SEEK_SET) || fread(bytes, 1, n, raw) != n) status = FAILED;
+    }
+    trf_file_close(file);
+    if (raw) fclose(raw);
+    if (status) say("cannot read '%s' again", t->checkpoint);
+    keep_model_bytes(t, side, side, bytes, n);
+    return status;
+}
+
+void free_subwords(struct training *t)
+{
+    if (t->pieces[1] != t->pieces[0]) free(t->pieces[1]);
+    free(t->pieces[0]);
+    t->pieces[0] = t->pieces[1] = NULL;
 }

@@ -1,6 +1,7 @@
-// trf train --tokens sentencepiece: learns a SentencePiece model with libsentencepiece (Kudo and Richardson 2018).
+// trf train --tokens sentencepiece: learns a SentencePiece model with libsentencepiece (Kudo and Richardson 2018);
+// --subword-samples: cuts text with it at random.
 //
-// The header reads such models but does not learn them: that is a matter of its own, and this is the library for it.
+// The header reads such models but does neither: these are matters of their own, and this is the library for them.
 
 #include "subwords.h"
 
@@ -8,7 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <vector>
+#include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
 namespace {
@@ -53,5 +57,28 @@ extern "C" int subwords_learn(int bpe, int32_t size, const char *(*next)(void *u
         return 0;
     }
     std::snprintf(why, 512, "%s", status.ok() ? "out of memory" : status.ToString().c_str());
+    return 1;
+}
+
+extern "C" int subwords_sample(const char *model, size_t bytes, double alpha, uint32_t seed,
+                               const char *(*next)(void *user), void (*piece)(void *user, const char *text),
+                               void *user, char why[512])
+{
+    sentencepiece::SentencePieceProcessor processor;
+    auto status = processor.LoadFromSerializedProto(absl::string_view(model, bytes));
+    sentencepiece::SetRandomGeneratorSeed(seed);
+    // its random numbers belong to the thread, and begin with the seed in a new one
+    std::thread cutter([&] {
+        std::vector<std::string> pieces;
+        const char *line;
+        while (status.ok() && (line = next(user)) != nullptr) {
+            status = processor.SampleEncode(line, -1, static_cast<float>(alpha), &pieces);
+            for (const auto &one : pieces) piece(user, one.c_str());
+            piece(user, nullptr);
+        }
+    });
+    cutter.join();
+    if (status.ok()) return 0;
+    std::snprintf(why, 512, "%s", status.ToString().c_str());
     return 1;
 }

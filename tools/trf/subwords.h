@@ -15,6 +15,12 @@ extern "C" {
 int subwords_learn(int bpe, int32_t size, const char *(*next)(void *user), void *user, char **model, size_t *bytes,
                    char why[512]);
 
+/* Cuts each line at random with this model, as often as not otherwise than it is best cut: unigram by the pieces'
+   probabilities to the power alpha (Kudo 2018), BPE leaving out a share alpha of the merges (Provilkov et al. 2020).
+   piece(user, text) is called for every piece, with NULL at the end of a line. The same seed gives the same ones. */
+int subwords_sample(const char *model, size_t bytes, double alpha, uint32_t seed, const char *(*next)(void *user),
+                    void (*piece)(void *user, const char *text), void *user, char why[512]);
+
 #ifdef __cplusplus
 }
 #endif

@@ -256,7 +256,7 @@ static int make_vocabulary(struct training *t, int first_side, int last_side)
     const struct settings *s = t->s;
     const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
     int tokens = first_side ? s->target_tokens : s->source_tokens;
-    if (file) return read_subwords(file, &t->vocab[first_side]);
+    if (file) return read_subwords(t, first_side, last_side, file, &t->vocab[first_side]);
     if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
         return learn_subwords(t, first_side, last_side, &t->vocab[first_side]);
     return learn_tokens(t, first_side, last_side, tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
@@ -318,24 +318,59 @@ static int add_pair(struct training *t, const trf_vocab *const vocab[2], const s
                         : skip(t, SKIP_EMPTY, files[0], line, "empty on both sides");
 }
 
+/* --subword-samples: more copies of the pairs in use, each side cut at random; one that has become too long is left
+   out. The amounts are those of the data, not of the copies. */
+static int add_samples(struct training *t, const trf_vocab *const vocab[2], const char *in_use)
+{
+    struct side cut[2];
+    int32_t copy;
+    size_t i;
+    int side, status = DONE;
+    memset(cut, 0, sizeof cut);
+    for (copy = 1; copy < t->s->subword_samples && !status; copy++) {
+        size_t at[2] = {0, 0};
+        for (side = 0; side < 2 && !status; side++) {
+            uint64_t seed = t->s->seed * 1000003 + (uint64_t)copy * 2 + (uint64_t)side;
+            status = sample_subwords(t, side, vocab[side], (uint32_t)seed, &cut[side]);
+        }
+        for (i = 0; i < t->text[0].count && !status; i++) {
+            int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]}, longest = n[0] > n[1] ? n[0] : n[1];
+            if (in_use[i] && longest <= t->s->corpus.max_length) {
+                for (side = 0; side < 2; side++) add_ids(&t->ids[side], cut[side].ids + at[side], n[side]);
+                if (longest > t->amounts.longest) t->amounts.longest = longest;
+            }
+            at[0] += (size_t)n[0];
+            at[1] += (size_t)n[1];
+        }
+    }
+    free_side(&cut[0]);
+    free_side(&cut[1]);
+    return status;
+}
+
 static int encode_all(struct training *t, const trf_vocab *const vocab[2])
 {
     const struct settings *s = t->s;
     const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
     const char *validation[2] = {s->valid_tsv ? s->valid_tsv : s->valid_source,
                                  s->valid_tsv ? s->valid_tsv : s->valid_target};
-    int taken, side;
+    char *in_use;       /* lines of the text that are trained on */
+    int taken, side, status = DONE;
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
-    for (i = 0; i < t->text[0].count; i++) {
-        if (add_pair(t, vocab, t->text, i, t->ids, training, &taken)) return FAILED;
+    in_use = zeroed(t->text[0].count, 1);
+    for (i = 0; i < t->text[0].count && !status; i++) {
+        status = add_pair(t, vocab, t->text, i, t->ids, training, &taken);
         for (side = 0; side < 2 && taken; side++) {
             int32_t n = t->ids[side].lengths[t->ids[side].count - 1];
             t->amounts.tokens[side] += n + 1;
             if (n > t->amounts.longest) t->amounts.longest = n;
         }
-        t->amounts.pairs += taken;
+        t->amounts.pairs += in_use[i] = (char)taken;
     }
+    if (!status && s->subword_samples > 1) status = add_samples(t, vocab, in_use);
+    free(in_use);
+    if (status) return status;
     for (i = 0; i < t->held[0].count; i++) {
         if (add_pair(t, vocab, t->held, i, t->valid, validation, &taken)) return FAILED;
         if (!taken) continue;
@@ -357,7 +392,8 @@ uint64_t held_out_hash(const struct training *t)
     return hash;
 }
 
-/* The corpus, and how many updates a pass over it takes, about: batches of later passes are cut elsewhere. */
+/* The corpus, and how many updates as many pairs take as the data have, about: batches of later passes are cut
+   elsewhere. */
 static int fill_corpus(struct training *t)
 {
     size_t i, used[2] = {0, 0};
@@ -374,12 +410,21 @@ static int fill_corpus(struct training *t)
     free_side(&t->ids[0]);
     free_side(&t->ids[1]);
     while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
+    batches = (batches + t->s->subword_samples - 1) / t->s->subword_samples;
     t->per_epoch = batches > t->s->accumulate ? (batches + t->s->accumulate - 1) / t->s->accumulate : 1;
     trf_corpus_rewind(t->corpus);
     return DONE;
 failed:
     say_error("corpus", &err);
     return FAILED;
+}
+
+static int check_samples(const struct training *t, const trf_vocab *const vocab[2])
+{
+    if (trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE && trf_vocab_kind(vocab[1]) == TRF_SENTENCEPIECE) return DONE;
+    say("--subword-samples %d needs subwords on both sides: --tokens sentencepiece, or --sentencepiece",
+        (int)t->s->subword_samples);
+    return USAGE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -403,6 +448,7 @@ static int start_training(struct training *t)
     int status = make_vocabularies(t);
     if (status) return status;
     vocab[0] = t->vocab[0]; vocab[1] = t->vocab[1];
+    if (s->subword_samples > 1 && check_samples(t, vocab)) return USAGE;
     if (encode_all(t, vocab)) return FAILED;
     decide_model(t);
     decide_batches(t);
@@ -512,7 +558,10 @@ static int load_training(struct training *t)
     }
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
-    if (check_vocabularies(t, vocab) || restore_options(t) || encode_all(t, vocab) || restore_state(t) ||
+    if (check_vocabularies(t, vocab) || restore_options(t)) return FAILED;
+    if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0) || stored_subwords(t, 1)))
+        return FAILED;
+    if (encode_all(t, vocab) || restore_state(t) ||
         fill_corpus(t))
         return FAILED;
     settle_validation(t);
@@ -539,6 +588,7 @@ static void free_training(struct training *t)
     trf_model_destroy(t->model);
     trf_corpus_destroy(t->corpus);
     free_vocabularies(t);
+    free_subwords(t);
     for (side = 0; side < 2; side++) {
         free_text(&t->text[side]);
         free_text(&t->held[side]);
@@ -602,6 +652,10 @@ static int check_training(struct training *t)
             s->ema);
         return USAGE;
     }
+    if (!(s->subword_alpha >= 0 && s->subword_alpha <= 1)) {
+        say("--subword-alpha takes a number from 0 to 1, got %g", s->subword_alpha);
+        return USAGE;
+    }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
     if ((status = check_files(t))) return status;
     s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
@@ -649,6 +703,7 @@ static int train_once(struct settings *s, double *score)
         free_text(&t.text[0]);
         free_text(&t.text[1]);
         free_vocabularies(&t);      /* the model has copies */
+        free_subwords(&t);
         describe(&t);
         status = learn(&t);
     }

@@ -50,6 +50,8 @@ struct training {
     char *checkpoint;                   /* path, or NULL: none is kept */
     struct text text[2], held[2];       /* lines to train on, lines to validate on */
     trf_vocab *vocab[2];                /* ours, while learning; both are one when joint */
+    char *pieces[2];                    /* bytes of the SentencePiece models, likewise */
+    size_t pieces_bytes[2];
     struct side ids[2], valid[2];
     size_t *valid_line;                 /* of each validation pair: its line in held */
     size_t valid_line_capacity;
@@ -80,8 +82,12 @@ void settle_validation(struct training *t);     /* --valid-every 0 and what else
 
 /* subwords.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
-int read_subwords(const char *path, trf_vocab **vocab);
+int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab);
+int stored_subwords(struct training *t, int side);
 int subwords_can_be_learned(void);
+/* All lines of a side, cut at random: one sequence a line, whatever it is. */
+int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids);
+void free_subwords(struct training *t);
 
 /* learn.c */
 int learn(struct training *t);

@@ -89,6 +89,8 @@ struct settings {
     const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;
     int32_t vocab_size, source_vocab_size, target_vocab_size, joint_vocabulary;
     int64_t min_count;
+    int32_t subword_samples;
+    double subword_alpha;
 
     int32_t recipe, size, conventions, search_rule;             /* presets: numbers of their choices */
     double dropout;
@@ -219,6 +221,7 @@ trf_sequences sequences_of(const struct side *side);
 /* Appends a text as one more sequence of at most `limit` tokens. Where that fails, *n is still the number of
    tokens (0 if the text is not UTF-8), nothing is appended, and `why` is a sentence about it. */
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300]);
+void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void drop_last(struct side *side);
 /* The text of ids, on one line whatever they are; in *text, which grows. NULL: told. */
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
