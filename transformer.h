@@ -146,6 +146,7 @@
 //                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
 //                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
 //   >>corpus           training pairs in batches, and where we are in them
+//   >>noise            batches to learn from out of plain text: masks, spans, prefixes
 //   >>system           the operating system: files
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
@@ -466,6 +467,12 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
    of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
+/* One more token behind those of a finished vocabulary of words or characters that nobody shares yet: sentinels (for
+   characters: code points that no text has, as U+E000), words of a new domain. TRF_E_INVALID_ARG: it cannot be one of
+   its tokens, or is one already; TRF_E_UNSUPPORTED: SentencePiece. Models have copies, which do not change. */
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
+/* A copy of a finished one, such as a model's. */
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
@@ -595,6 +602,10 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
    than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
                                        const trf_vocab *target_vocab, const char *target, trf_error *err);
+/* A long text for a language model: pairs with no source and targets of `length` ids, the last one shorter. All are
+   added or none; refused as by trf_corpus_add, with the position among all n. */
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+                                         trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
 /* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
    last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
@@ -603,6 +614,48 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* Back to the first batch of the first epoch: the same batches again, in the same order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
+
+/* Batches to learn from, made out of the sources of plain ones. Of a sequence's n ids k = round(density * n), ties to
+   even, are noise:
+
+   MASKS   at least one. Words are chosen in random order, those that would be too many passed over (but not the last,
+           if there is none yet). Each of their ids becomes `mask` with probability `masked`, with `randomised` any id
+           from 4 to vocab - 1, or stays. The target has what was chosen, and -1 elsewhere: see TRF_HEAD_MASKED.
+   SPANS   1 to n - 1 of them, in round(k / mean_span) spans, but 1 to min(k, n - k, n_sentinels). Plain and noisy
+           spans take turns; all ways to cut the k and the n - k ids are as likely. Source: noisy span i is the id
+           first_sentinel + i (T5 counts down); target: its sentinel, then its ids. 9 4 7 5: 9 <0> 5 and <0> 4 7
+   PREFIX  the source is the first 1 to n - 1 ids, all as likely, and the target what follows.
+
+   SPANS and PREFIX leave a sequence of one id as it is, with an empty target. */
+typedef enum trf_noise_kind {
+    TRF_NOISE_MASKS  = 0,       /* Devlin et al. 2019, 3.1; BERT's create_pretraining_data.py */
+    TRF_NOISE_SPANS  = 1,       /* Raffel et al. 2020, 3.1.4; T5's random_spans_noise_mask */
+    TRF_NOISE_PREFIX = 2        /* the same, 3.2.1; T5's random_prefix_noise_mask */
+} trf_noise_kind;
+typedef struct trf_noise_options {
+    trf_noise_kind kind;
+    double density;             /* 0..1; default 0.15 */
+    double masked, randomised;  /* 0..1, and their sum; default 0.8 and 0.1 */
+    int32_t whole_words;        /* MASKS: 1: words are chosen whole; default 0: every token is a word */
+    double mean_span;           /* 1..1e6; default 3 */
+    int32_t mask;               /* 0..vocab - 1; default 0: pad, which no text has */
+    int32_t vocab;              /* MASKS: number of tokens, 5..2^24; default 0 */
+    int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24, 1..2^24; no source may have them; default 0 */
+    const trf_vocab *words;     /* tells where words begin (borrowed): at a SentencePiece's blank; among characters a
+                                   blank is a word; ids beyond it are words; NULL: all are */
+    uint64_t seed;              /* default 0 */
+    trf_hooks hooks;
+} trf_noise_options;
+
+typedef struct trf_noise trf_noise;
+TRF_API trf_noise_options trf_noise_defaults(void);
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err);
+TRF_API void trf_noise_destroy(trf_noise *noise);
+/* made (which may be plain) is valid until the next call, and keeps place and ordinal. What a sequence draws follows
+   from seed, place.epoch, place.batch and ordinal + its number in the batch: parts of a batch that tell ordinals draw
+   as the whole does (in batches of your own, count place.batch). Negative ids, those from vocab on and sentinels are
+   TRF_E_INVALID_ARG with the position. After a failure made is empty. */
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -8511,7 +8564,7 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
-/* What is wrong with a token from a file, or NULL. */
+/* What is wrong with a token from a file or a caller, or NULL. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     size_t i;
@@ -8526,6 +8579,19 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one again";
     return NULL;
+}
+
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
+{
+    const char *fault;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!token) return trf__fail_null(err, "token");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab", "a SentencePiece model has the pieces that it has");
+    fault = trf__token_fault(vocab, token, strlen(token));
+    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0, err);
 }
 
 /* What files store of a finished vocabulary. */
@@ -8557,12 +8623,13 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return TRF_OK;
 }
 
-/* What a model keeps: the same tokens, memory of its own. */
-TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
 {
+    TRF__TRY(trf__begin(copy, "copy", err));
     *copy = NULL;
-    if (!v->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, v->kind, trf__vocab_bytes(v), trf__vocab_n_bytes(v), hooks, err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!vocab->finished) return trf__fail_learning(err);
+    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab), trf__vocab_n_bytes(vocab), hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -9131,8 +9198,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     if (source || target) TRF__TRY(trf__vocab_ids(c, err));
-    if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
-    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
+    if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
+    if (target && (status = trf_vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
         trf_vocab_destroy(new_source);
         return status;
     }
@@ -9237,9 +9304,9 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
     if (!status && model->source)
-        status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+        status = trf_vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
-        status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
+        status = trf_vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
@@ -9919,12 +9986,11 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
 
-/* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+/* Checks how long the sequences of a side are. `extra` tokens are added to each. */
+TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length, const char *side,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
 {
-    int64_t at = 0;
-    int32_t i, k;
+    int32_t i;
     if (x->count < 0 || (x->count > 0 && !x->lengths))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
                          x->count);
@@ -9933,10 +9999,10 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
         if (x->lengths[i] < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
                              side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > c->max_length)
+        if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
                              "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
-                             side, i, x->lengths[i], extra, c->max_length);
+                             side, i, x->lengths[i], extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
@@ -9944,6 +10010,16 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
     if (*rows > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
                          (long long)*rows);
+    return TRF_OK;
+}
+
+/* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
+                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
@@ -13351,6 +13427,29 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+                                         trf_error *err)
+{
+    trf_status status = TRF_OK;
+    trf_corpus before;
+    int64_t i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (length < 1) return trf__fail_below(err, "length", 1, length);
+    before = *corpus;
+    for (i = 0; status == TRF_OK && i < n; i += length) {
+        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        if (status == TRF_E_INVALID_ARG && err) err->where += i;
+    }
+    if (status == TRF_OK) return TRF_OK;
+    corpus->n_pairs = before.n_pairs;
+    corpus->n_ids = before.n_ids;
+    corpus->longest = before.longest;
+    corpus->hash = before.hash;
+    return status;
+}
+
 /* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
 TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
                                       const char *what, trf_error *err)
@@ -13398,6 +13497,218 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
         corpus->epoch++;
         corpus->batch = 0;
     }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>noise          batches to learn from out of plain text: masks, spans, prefixes
+//
+// The rules stand at trf_noise_kind. Every sequence has a key of its own, made from the seed, the place of its batch
+// and its number in the step, and draws with it one after another: no order of calls and no split into ranks matters.
+// No side ever has more ids than the plain sequence, so one block is made at once for the whole batch:
+//
+//   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER, TRF__NOISE_DRAW };
+
+struct trf_noise {
+    trf_noise_options options;
+    int32_t *numbers;
+    int64_t capacity;
+};
+
+/* A sequence, what becomes of it, and its random numbers. */
+typedef struct trf__noisy {
+    const int32_t *ids;
+    int32_t *source, *target, *room;
+    int32_t n, n_source, n_target;
+    trf__draws draws;
+} trf__noisy;
+
+/* Whether a word begins with `id` behind `last`; -1: with nothing before it. */
+TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
+{
+    const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
+    size_t blank = strlen(TRF__SPACE), n;
+    if (!token || !before || v->kind == TRF_WORDS) return 1;
+    if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
+    if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
+    n = strlen(before);
+    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+}
+
+TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
+{
+    const trf_vocab *words = o->whole_words ? o->words : NULL;
+    uint64_t tokens = (uint64_t)o->vocab - 4;
+    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0, w, i;
+    for (i = 0; i < x->n; i++) {
+        x->source[i] = x->ids[i];
+        x->target[i] = -1;
+        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
+    }
+    trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
+    for (w = 0; w < n_words && n < wanted; w++) {
+        int32_t end = x->room[w] + 1;
+        while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
+        if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
+        for (i = x->room[w]; i < end; i++, n++) {
+            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) - o->masked;
+            x->target[i] = x->ids[i];
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+        }
+    }
+    x->n_source = x->n_target = x->n;
+}
+
+/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the cuts
+   that are left with the same probability (Knuth's algorithm S). */
+TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
+{
+    uint64_t cuts = (uint64_t)pieces - 1, left;
+    int32_t length = 1;
+    for (left = (uint64_t)items - 1; left > 0; left--, length++)
+        if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
+    *lengths = length;
+}
+
+TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
+{
+    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1), plain = x->n - k;
+    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
+    const int32_t *from = x->ids;
+    spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
+    trf__noise_cut(&x->draws, x->room, k, spans);
+    trf__noise_cut(&x->draws, x->room + spans, plain, spans);
+    for (s = 0; s < spans; s++) {
+        for (i = x->room[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+        x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
+        for (i = x->room[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+    }
+}
+
+/* The first `cut` ids are the source, what follows the target. */
+TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
+{
+    for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
+    for (; cut + x->n_target < x->n; x->n_target++) x->target[x->n_target] = x->ids[cut + x->n_target];
+}
+
+TRF_API trf_noise_options trf_noise_defaults(void)
+{
+    trf_noise_options o;
+    TRF__ZERO(o);
+    o.density = 0.15;
+    o.masked = 0.8;
+    o.randomised = 0.1;
+    o.mean_span = 3;
+    return o;
+}
+
+TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
+{
+    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    TRF__RANGE(o, kind, 0, TRF_NOISE_PREFIX);
+    TRF__RANGE(o, density, 0, 1);
+    TRF__RANGE(o, masked, 0, 1);
+    TRF__RANGE(o, randomised, 0, 1);
+    TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
+    TRF__RANGE(o, whole_words, 0, masks);
+    TRF__RANGE(o, mean_span, 1, 1e6);
+    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
+    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
+    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
+    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
+    if (o->words && !o->words->finished) return trf__fail_learning(err);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
+{
+    trf_noise_options o = options ? *options : trf_noise_defaults();
+    TRF__TRY(trf__begin(noise, "noise", err));
+    *noise = NULL;
+    TRF__TRY(trf__noise_check(&o, err));
+    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
+    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
+    (*noise)->options = o;
+    return TRF_OK;
+}
+
+TRF_API void trf_noise_destroy(trf_noise *noise)
+{
+    trf_hooks hooks;
+    if (!noise) return;
+    hooks = noise->options.hooks;
+    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    trf__free(&hooks, noise, sizeof *noise);
+}
+
+/* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
+TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at, int64_t i,
+                                        trf_error *err)
+{
+    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
+    int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
+    for (k = 0; k < x->n; k++) {
+        int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
+        if (id < 0 || id >= below || sentinel)
+            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
+                             "source sequence %lld, position %d: expected an id below %d%s, got %d", (long long)i, k,
+                             below, sentinel ? " that is no sentinel" : "", id);
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err)
+{
+    const trf_noise_options *o;
+    trf_batch batch;
+    trf__noisy x;
+    int32_t *lengths, i;
+    int64_t n = 0, longest = 0, at;
+    uint64_t key;
+    TRF__ZERO(batch);
+    TRF__ZERO(x);
+    if (plain) batch = *plain;
+    if (made) TRF__ZERO(*made);
+    TRF__TRY(trf__begin(noise, "noise", err));
+    if (!plain) return trf__fail_null(err, "plain");
+    if (!made) return trf__fail_null(err, "made");
+    o = &noise->options;
+    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
+    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count + longest, &o->hooks);
+    lengths = noise->numbers + 2 * n;
+    x.source = noise->numbers;
+    x.target = noise->numbers + n;
+    x.room = lengths + 2 * (int64_t)batch.source.count;
+    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
+    key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
+    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
+        x.n = batch.source.lengths[i];
+        x.ids = x.n ? batch.source.ids + at : NULL;
+        x.n_source = x.n_target = 0;
+        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal + (uint64_t)i);
+        x.draws.next = 0;
+        x.draws.stream = TRF__NOISE_DRAW;
+        TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
+        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
+        else if (x.n < 2) trf__noise_prefix(&x, x.n);
+        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
+        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
+        lengths[i] = x.n_source;
+        lengths[batch.source.count + i] = x.n_target;
+        x.source += x.n_source;
+        x.target += x.n_target;
+    }
+    batch.target.count = batch.source.count;
+    batch.source.ids = noise->numbers;
+    batch.target.ids = noise->numbers + n;
+    batch.source.lengths = lengths;
+    batch.target.lengths = lengths + batch.source.count;
+    *made = batch;
     return TRF_OK;
 }
 
