@@ -328,7 +328,7 @@ TRF_API const char *trf_build_info(void);
 
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
-    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode) */
+    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode), or what its head makes of them */
     TRF_DECODER_ONLY    = 2     /* language model: the target side alone, next-token loss */
 } trf_kind;
 
@@ -382,6 +382,16 @@ typedef enum trf_decoder_start {
     TRF_START_ZERO = 3      /* a zero vector: Marian */
 } trf_decoder_start;
 
+/* What an encoder-only model makes of its output, and is trained on: trf_batch, trf_classify, trf_tag, trf_logits. */
+typedef enum trf_head {
+    TRF_HEAD_NONE   = 0,    /* nothing: it cannot be trained as a whole */
+    TRF_HEAD_MEAN   = 1,    /* one label a sequence, from the mean of its rows */
+    TRF_HEAD_FIRST  = 2,    /* one label a sequence, from its first row: BERT (without its tanh layer) */
+    TRF_HEAD_TOKENS = 3,    /* one label a token: tagging */
+    TRF_HEAD_MASKED = 4     /* the token that stood where pad stands, the mask: BERT's language model; the projection
+                               is the source embedding (without BERT's layer before it), its bias the head's own */
+} trf_head;
+
 /* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
    fields. trf_model_create names any field that makes no sense. The paper's letters in brackets. */
 typedef struct trf_config {
@@ -408,7 +418,10 @@ typedef struct trf_config {
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
+    int32_t target_eos;         /* 1, the default: and every target */
     trf_decoder_start decoder_start;
+    trf_head head;              /* of an encoder-only model; default 0, which it is in the others */
+    int32_t n_labels;           /* 2..2^24 for the heads of labels, MEAN, FIRST and TOKENS; else 0 */
     uint64_t seed;              /* of the initial weights; every value is a seed */
     trf_device device;          /* not stored in files */
     trf_hooks hooks;            /* not stored in files */
@@ -8640,7 +8653,8 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // checks are written.
 //
 // Options are checked, written to files and read from them by one table each, which has a line for every field that
-// is a number (a test compares the names with the struct): type, name, least and largest value, 1 if files have it.
+// is a number (a test compares the names with the struct): type, name, least and largest value, the first format of
+// files that has it (0: none).
 // -----------------------------------------------------------------------------------------------
 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
@@ -8674,6 +8688,7 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.n_heads = n_heads;
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
+    config.target_eos = 1;
     config.seed = 1;
     config.device = trf_device_default();
     return config;
@@ -8735,6 +8750,9 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 
 TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
 TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
+/* Whether the head is a projection onto labels; and whether onto one label a sequence. */
+TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
+TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
 
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
 {
@@ -8755,34 +8773,37 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 
 /* source, target: 1 if the model has that side. */
 #define TRF__CONFIG_FIELDS(X) \
-    X(trf_kind,           kind,             0, 2, 1) \
-    X(int32_t,            d_model,          1, 65536, 1) \
-    X(int32_t,            n_heads,          1, c->d_model, 1) \
-    X(int32_t,            d_ff,             1, 1 << 20, 1) \
-    X(int32_t,            encoder_layers,   source, source * 256, 1) \
-    X(int32_t,            decoder_layers,   target, target * 256, 1) \
-    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 1) \
-    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 1) \
-    X(int32_t,            max_length,       2, 1 << 20, 1) \
-    X(int32_t,            pad,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            bos,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            eos,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            unk,              INT32_MIN, INT32_MAX, 1) \
-    X(trf_activation,     activation,       0, 2, 1) \
-    X(trf_positions,      positions,        0, 4, 1) \
-    X(int32_t,            position_offset,  0, 1 << 20, 1) \
-    X(trf_norm_place,     norm_place,       0, 1, 1) \
-    X(trf_norm_rule,      norm_rule,        0, 1, 1) \
-    X(double,             norm_epsilon,     1e-30, 1, 1) \
-    X(int32_t,            final_norm,       0, 1, 1) \
-    X(int32_t,            scale_embeddings, 0, 1, 1) \
-    X(trf_tying,          tying,            0, source && target ? 2 : target, 1) \
-    X(int32_t,            generator_bias,   0, 1, 1) \
-    X(trf_init,           init,             0, 1, 1) \
-    X(trf_embedding_init, embedding_init,   0, 3, 1) \
-    X(int32_t,            source_eos,       0, 1, 1) \
-    X(trf_decoder_start,  decoder_start,    0, 3, 1) \
-    X(uint64_t,           seed,             0, 2e19, 1)
+    X(trf_kind,           kind,             0, 2, 2) \
+    X(int32_t,            d_model,          1, 65536, 2) \
+    X(int32_t,            n_heads,          1, c->d_model, 2) \
+    X(int32_t,            d_ff,             1, 1 << 20, 2) \
+    X(int32_t,            encoder_layers,   source, source * 256, 2) \
+    X(int32_t,            decoder_layers,   target, target * 256, 2) \
+    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 2) \
+    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 2) \
+    X(int32_t,            max_length,       2, 1 << 20, 2) \
+    X(int32_t,            pad,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            unk,              INT32_MIN, INT32_MAX, 2) \
+    X(trf_activation,     activation,       0, 2, 2) \
+    X(trf_positions,      positions,        0, 4, 2) \
+    X(int32_t,            position_offset,  0, 1 << 20, 2) \
+    X(trf_norm_place,     norm_place,       0, 1, 2) \
+    X(trf_norm_rule,      norm_rule,        0, 1, 2) \
+    X(double,             norm_epsilon,     1e-30, 1, 2) \
+    X(int32_t,            final_norm,       0, 1, 2) \
+    X(int32_t,            scale_embeddings, 0, 1, 2) \
+    X(trf_tying,          tying,            0, source && target ? 2 : target, 2) \
+    X(int32_t,            generator_bias,   0, 1, 2) \
+    X(trf_init,           init,             0, 1, 2) \
+    X(trf_embedding_init, embedding_init,   0, 3, 2) \
+    X(int32_t,            source_eos,       0, 1, 2) \
+    X(int32_t,            target_eos,       0, 1, 3) \
+    X(trf_decoder_start,  decoder_start,    0, 3, 2) \
+    X(trf_head,           head,             0, target ? 0 : 4, 3) \
+    X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
+    X(uint64_t,           seed,             0, 2e19, 2)
 
 /* Where only 0 is left it is the kind that leaves no more. */
 TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
@@ -8790,7 +8811,8 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 {
     if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
-                     c->kind == TRF_DECODER_ONLY ? "a decoder-only" : "an encoder-only", value);
+                     c->kind == TRF_DECODER_ONLY ? "a decoder-only"
+                         : c->kind == TRF_ENCODER_ONLY ? "an encoder-only" : "an encoder-decoder", value);
 }
 
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
@@ -8809,6 +8831,10 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for all needs equal vocabularies, got source %d and target %d",
                          c->source_vocab, c->target_vocab);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
+    else if (c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels", "n_labels must be 0 with head %d, got %d",
+                         (int)c->head, c->n_labels);
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
@@ -10655,31 +10681,31 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 /* cosine: see trf__train_check. */
 #define TRF__TRAIN_FIELDS(X) \
-    X(trf_optimizer,    optimizer,          0, 1, 1) \
-    X(double,           beta1,              0, 1 - 1e-12, 1) \
-    X(double,           beta2,              0, 1 - 1e-12, 1) \
-    X(double,           epsilon,            1e-30, 1, 1) \
-    X(trf_adam_epsilon, epsilon_rule,       0, 2, 1) \
-    X(double,           weight_decay,       0, 1e6, 1) \
-    X(int32_t,          decay_all,          0, 1, 1) \
-    X(trf_schedule,     schedule,           0, 3, 1) \
-    X(double,           learning_rate,      1e-30, 1e6, 1) \
-    X(double,           initial_rate,       0, 1e6, 1) \
-    X(double,           final_rate,         0, 1e6, 1) \
-    X(int64_t,          warmup,             1, 1e15, 1) \
-    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 1) \
-    X(double,           label_smoothing,    0, TRF__BELOW_ONE, 1) \
-    X(trf_smoothing,    smoothing_rule,     0, 3, 1) \
-    X(double,           dropout,            0, TRF__BELOW_ONE, 1) \
-    X(double,           attention_dropout,  0, TRF__BELOW_ONE, 1) \
-    X(double,           activation_dropout, 0, TRF__BELOW_ONE, 1) \
-    X(double,           residual_dropout,   0, TRF__BELOW_ONE, 1) \
-    X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 1) \
-    X(uint64_t,         seed,               0, 2e19, 1) \
-    X(int32_t,          source_tokens,      1, 1 << 24, 1) \
-    X(int32_t,          target_tokens,      1, 1 << 24, 1) \
-    X(int32_t,          sequences,          1, 1 << 24, 1) \
-    X(int32_t,          longest,            2, 1 << 20, 1) \
+    X(trf_optimizer,    optimizer,          0, 1, 2) \
+    X(double,           beta1,              0, 1 - 1e-12, 2) \
+    X(double,           beta2,              0, 1 - 1e-12, 2) \
+    X(double,           epsilon,            1e-30, 1, 2) \
+    X(trf_adam_epsilon, epsilon_rule,       0, 2, 2) \
+    X(double,           weight_decay,       0, 1e6, 2) \
+    X(int32_t,          decay_all,          0, 1, 2) \
+    X(trf_schedule,     schedule,           0, 3, 2) \
+    X(double,           learning_rate,      1e-30, 1e6, 2) \
+    X(double,           initial_rate,       0, 1e6, 2) \
+    X(double,           final_rate,         0, 1e6, 2) \
+    X(int64_t,          warmup,             1, 1e15, 2) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 2) \
+    X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
+    X(trf_smoothing,    smoothing_rule,     0, 3, 2) \
+    X(double,           dropout,            0, TRF__BELOW_ONE, 2) \
+    X(double,           attention_dropout,  0, TRF__BELOW_ONE, 2) \
+    X(double,           activation_dropout, 0, TRF__BELOW_ONE, 2) \
+    X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
+    X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
+    X(uint64_t,         seed,               0, 2e19, 2) \
+    X(int32_t,          source_tokens,      1, 1 << 24, 2) \
+    X(int32_t,          target_tokens,      1, 1 << 24, 2) \
+    X(int32_t,          sequences,          1, 1 << 24, 2) \
+    X(int32_t,          longest,            2, 1 << 20, 2) \
     X(int32_t,          threads,            1, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
@@ -15063,7 +15089,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
 //                      model.
-//   __metadata__       trf.format = 2; trf.version, of the library that wrote it; trf.content = model | checkpoint;
+//   __metadata__       trf.format = 3; trf.version, of the library that wrote it; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
@@ -15079,8 +15105,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 // allocated for weights before the whole header has been proven to fit the configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* The format moves with every change that a reader of another one would not understand. */
-enum { TRF__FORMAT = 2, TRF__NOTE_SIZE = 40 };
+/* The format moves with every change that a reader of another one would not understand. What format 2 lacks (3 in the
+   tables' last column) has its default there. */
+enum { TRF__FORMAT = 3, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 
@@ -15122,7 +15149,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
     if ((stored) && TRF__IS_REAL(type)) trf__note_real(notes, prefix #field, (double)(object)->field); \
     else if (stored) trf__note_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if (stored) { \
+    if ((stored) && (stored) <= format) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, sizeof(type), \
@@ -15148,14 +15175,14 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
     int64_t format;
-    TRF__ZERO(*c);
+    *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format != TRF__FORMAT)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is " TRF_VERSION
-                             ", which reads format %d alone",
-                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT);
+                             ", which reads formats %d to %d",
+                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ, (int)TRF__FORMAT);
 #define X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(X)
 #undef X
@@ -15545,7 +15572,9 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
 {
     const trf_train_options d = trf_train_defaults();
+    int64_t format;
     *o = d;
+    TRF__TRY(trf__read_int(file, "trf.format", &format, err));
 #define X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
     TRF__TRAIN_FIELDS(X)
 #undef X
