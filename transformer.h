@@ -403,7 +403,7 @@ typedef struct trf_config {
     int32_t decoder_layers;     /* [N] 1..256; 0 when kind has no decoder */
     int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24 */
     int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
-    int32_t max_length;         /* rows of the longest sequence: its ids and one (BOS or EOS); 2..2^20, default 512 */
+    int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added; 2..2^20, default 512 */
     int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. pad is never used as filling */
     trf_activation activation;
     trf_positions positions;
@@ -418,7 +418,8 @@ typedef struct trf_config {
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
-    int32_t target_eos;         /* 1, the default: and every target */
+    int32_t target_eos;         /* 1, the default: and every target, so n ids are n + 1 rows; 0: n ids are n rows, EOS
+                                   stands where the caller puts it, and ends answers all the same */
     trf_decoder_start decoder_start;
     trf_head head;              /* of an encoder-only model; default 0, which it is in the others */
     int32_t n_labels;           /* 2..2^24 for the heads of labels, MEAN, FIRST and TOKENS; else 0 */
@@ -559,7 +560,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. No BOS, no EOS, no
    padding: the library adds what the configuration asks for and shifts the target itself. Borrowed for
-   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk. */
+   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk, and EOS in targets
+   where target_eos is 0. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -594,7 +596,8 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
    Its position is part of a checkpoint. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
-    int32_t batch_tokens;       /* at most so many a side, BOS/EOS counted; a longer pair is alone; default 4096 */
+    int32_t batch_tokens;       /* at most so many a side, each sequence's ids and one (BOS or EOS, even if none is
+                                   added); a longer pair is alone; default 4096 */
     int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens counts the longest side times the pairs, as padded systems do */
     int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
@@ -635,8 +638,9 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
            if there is none yet). Each of their ids becomes `mask` with probability `masked`, with `randomised` any id
            from 4 to vocab - 1, or stays. The target has what was chosen, and -1 elsewhere: see TRF_HEAD_MASKED.
    SPANS   1 to n - 1 of them, in round(k / mean_span) spans, but 1 to min(k, n - k, n_sentinels). Plain and noisy
-           spans take turns; all ways to cut the k and the n - k ids are as likely. Source: noisy span i is the id
-           first_sentinel + i (T5 counts down); target: its sentinel, then its ids. 9 4 7 5: 9 <0> 5 and <0> 4 7
+           spans take turns up to a noisy one at the end; all ways to cut the k and the n - k ids are as likely.
+           Source: noisy span i is the id first_sentinel + i (T5 counts down); target: that, then the span's ids:
+           9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8
    PREFIX  the source is the first 1 to n - 1 ids, all as likely, and the target what follows.
 
    SPANS and PREFIX leave a sequence of one id as it is, with an empty target. */
@@ -850,12 +854,12 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err);
 
-/* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
+/* Log-probability of each pair, EOS included if target_eos, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
                              trf_error *err);
 /* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of the batch as
-   the library sees them: source rows with EOS if configured, target rows 1 + length; row t of a target predicts its
-   token t. They forget the results of the last translation.
+   the library sees them: the ids, and EOS on the sides that it ends with it; row t of a target predicts its token t.
+   They forget the results of the last translation.
 
        trf_encode   the encoder's output           (source rows, d_model)
        trf_logits   before the softmax             (target rows, target_vocab) */
@@ -2626,10 +2630,11 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     const trf_search *search = &beam->search;
     int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
     int32_t places = beam->width, k;
+    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;    /* one in the prefix ends nothing */
     size_t node = (size_t)beam->n * (size_t)search->beam;
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id != beam->eos) continue;
+        if (chosen->id != eos) continue;
         if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
         trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
         if (search->shrink) places--;       /* a row has one EOS: never below 0 */
@@ -2637,7 +2642,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     beam->live = 0;
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id == beam->eos) continue;
+        if (chosen->id == eos) continue;
         if (beam->live == places || (last && k >= beam->width)) {
             trf__beam_lose(beam, chosen->sum, chosen->id);
             continue;
@@ -10009,6 +10014,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
 //   batch       source  5 9 7       target  8 4
 //   source      ids     5 9 7 EOS                       (EOS if source_eos)
 //   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its token, and is asked for it
+//                       BOS 8               8 4         (without target_eos)
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
 
@@ -10039,8 +10045,9 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
     return TRF_OK;
 }
 
-/* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
+/* Checks one side: ids in range, no special id but unk and, if `eos`, EOS, no sequence too long. `extra` tokens are
+   added to each. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0;
@@ -10049,6 +10056,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
+            if (eos && id == c->eos) continue;
             if (id < 0 || id >= vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
@@ -10115,15 +10123,15 @@ TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row,
     stack->n_groups = stack->rows;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted.
-   */
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, as many as the ids
+   (and EOS, if configured) that are wanted. */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal,
                             int64_t longest)
 {
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k, extra = stack->decoder ? 1 : c->source_eos;
+    int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos;
     stack->most_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + extra;
@@ -10201,14 +10209,14 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
-    trf__limits need = {0, 0, 0, 0}, full;
+    trf__limits need = {0, 0, 0, 1}, full;
     int64_t i;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, c->source_eos, "source",
                                  &need.source_rows, &need.longest, err));
     if (target)
-        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target",
+        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos, "target",
                                  &need.target_rows, &need.longest, err));
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
@@ -11819,9 +11827,10 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
-    if (sources) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
-    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, sources ? "prefix" : "source", &rows,
-                                           &most, err));
+    if (sources)
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, c->source_eos, "source", &rows, &most, err));
+    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
+                                           sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
                          prefixes->count);
@@ -12092,7 +12101,7 @@ TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sou
 
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
 {
-    return model ? trf__rows_of(targets, 1) : 0;
+    return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
 TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
