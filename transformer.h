@@ -5,7 +5,8 @@
 // Sequences in, sequences out: translation, transliteration, pronunciation, normalisation, commands to actions
 // (Vaswani et al. 2017, "Attention is all you need": "the paper" below). The header holds tensors, multi-head
 // attention, feed-forward, layer norm, positions, encoder and decoder stacks, backprop, Adam, warm-up, label
-// smoothing, greedy and beam search, files and checkpoints. Encoder-only and decoder-only models are the same code.
+// smoothing, greedy and beam search, files and checkpoints. Encoder-only models (classifying, tagging, masked tokens)
+// and decoder-only ones are the same code.
 //
 // DO THIS
 //   In exactly one source file:     #define TRF_IMPLEMENTATION
@@ -98,7 +99,7 @@
 // DOES NOT
 //   learn subwords (it reads what SentencePiece has learned); sample; speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
-//   train an encoder-only model as a whole (it has no loss of its own: train it through the blocks).
+//   train an encoder-only model that has no head (trf_head: labels of sequences, of tokens, masked tokens).
 //
 // CONTENTS: search for a mark to go there
 //   >>api-basics       numbers, status, errors, hooks, tensors
@@ -120,11 +121,11 @@
 //                     >>line-up
 //   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
 //                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
-//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
+//                     >>pool  >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
 //   >>cuda             the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
 //                     >>launches  >>products  >>cuda-verbs  >>cuda-dropout  >>cuda-embed  >>cuda-linear
-//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-loss  >>cuda-adam  >>cuda-top
-//                     >>cuda-advance  >>cuda-state
+//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-pool  >>cuda-loss  >>cuda-adam
+//                     >>cuda-top  >>cuda-advance  >>cuda-state
 //   >>column           this file's ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table computes; threads and OpenBLAS
@@ -146,6 +147,7 @@
 //                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
 //                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
 //   >>corpus           training pairs in batches, and where we are in them
+//   >>noise            batches to learn from out of plain text: masks, spans, prefixes
 //   >>system           the operating system: files
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
@@ -327,7 +329,7 @@ TRF_API const char *trf_build_info(void);
 
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
-    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode) */
+    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode), or what its head makes of them */
     TRF_DECODER_ONLY    = 2     /* language model: the target side alone, next-token loss */
 } trf_kind;
 
@@ -358,8 +360,8 @@ typedef enum trf_tying {
     TRF_TIED_ALL      = 2   /* source embedding = target embedding = generator weight: one vocabulary */
 } trf_tying;
 
-/* Weights of attention and feed-forward: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at zero,
-   norms at gain 1, bias 0. */
+/* Weights of attention, feed-forward and heads: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at
+   zero, norms at gain 1, bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
     TRF_INIT_XAVIER        = 1  /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
@@ -381,6 +383,17 @@ typedef enum trf_decoder_start {
     TRF_START_ZERO = 3      /* a zero vector: Marian */
 } trf_decoder_start;
 
+/* What an encoder-only model makes of its output, and is trained on: logits z = x W^T + b, where x is the row of a
+   token or one row for each sequence, and their cross-entropy. Labels: see trf_batch. */
+typedef enum trf_head {
+    TRF_HEAD_NONE   = 0,    /* no logits: the model cannot be trained as a whole */
+    TRF_HEAD_MEAN   = 1,    /* one label a sequence (trf_classify): x is the mean of its rows, EOS's included */
+    TRF_HEAD_FIRST  = 2,    /* one label a sequence (trf_classify): x is its first row (BERT, less its tanh) */
+    TRF_HEAD_TOKENS = 3,    /* one label a token (trf_tag) */
+    TRF_HEAD_MASKED = 4     /* for each token the one that belongs there (trf_logits). pad may stand in sources: it is
+                               the mask (BERT, without its layer before W). W is the source embedding, tied */
+} trf_head;
+
 /* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
    fields. trf_model_create names any field that makes no sense. The paper's letters in brackets. */
 typedef struct trf_config {
@@ -392,7 +405,7 @@ typedef struct trf_config {
     int32_t decoder_layers;     /* [N] 1..256; 0 when kind has no decoder */
     int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24 */
     int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
-    int32_t max_length;         /* rows of the longest sequence: its ids and one (BOS or EOS); 2..2^20, default 512 */
+    int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added; 2..2^20, default 512 */
     int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. pad is never used as filling */
     trf_activation activation;
     trf_positions positions;
@@ -407,7 +420,11 @@ typedef struct trf_config {
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
+    int32_t target_eos;         /* 1, the default: and every target, so n ids are n + 1 rows; 0: n ids are n rows, EOS
+                                   stands where the caller puts it, and ends answers all the same */
     trf_decoder_start decoder_start;
+    trf_head head;              /* of an encoder-only model; default 0, which it is in the others */
+    int32_t n_labels;           /* 2..2^24 for the heads of labels, MEAN, FIRST and TOKENS; else 0 */
     uint64_t seed;              /* of the initial weights; every value is a seed */
     trf_device device;          /* not stored in files */
     trf_hooks hooks;            /* not stored in files */
@@ -466,6 +483,12 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
    of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
+/* One more token behind those of a finished vocabulary of words or characters that nobody shares yet: sentinels (for
+   characters: code points that no text has, as U+E000), words of a new domain. TRF_E_INVALID_ARG: it cannot be one of
+   its tokens, or is one already; TRF_E_UNSUPPORTED: SentencePiece. Models have copies, which do not change. */
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
+/* A copy of a finished one, such as a model's. */
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
@@ -539,7 +562,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. No BOS, no EOS, no
    padding: the library adds what the configuration asks for and shifts the target itself. Borrowed for
-   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk. */
+   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk, and EOS in targets
+   where target_eos is 0. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -554,7 +578,10 @@ typedef struct trf_place {
     int64_t epoch, batch;
 } trf_place;
 
-/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
+/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. For a head
+   (trf_head) target holds labels, 0 to n_labels - 1, or ids where masked tokens are asked for: MEAN and FIRST exactly
+   one a sequence, which may not be empty; TOKENS and MASKED exactly as many as the source has ids (EOS has none). -1:
+   nothing is asked for here, and nothing counts. All else is TRF_E_INVALID_ARG, with its place. */
 typedef struct trf_batch {
     trf_sequences source, target;
     int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before */
@@ -574,7 +601,8 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
    Its position is part of a checkpoint. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
-    int32_t batch_tokens;       /* at most so many a side, BOS/EOS counted; a longer pair is alone; default 4096 */
+    int32_t batch_tokens;       /* at most so many a side, each sequence's ids and one (BOS or EOS, even if none is
+                                   added); a longer pair is alone; default 4096 */
     int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens counts the longest side times the pairs, as padded systems do */
     int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
@@ -588,13 +616,18 @@ typedef struct trf_corpus_options {
 TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
+/* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next:
+   TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
    than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
                                        const trf_vocab *target_vocab, const char *target, trf_error *err);
+/* A long text for a language model: pairs with no source and targets of `length` ids, the last one shorter. All are
+   added or none; refused as by trf_corpus_add, with the position among all n. */
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+                                         trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
 /* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
    last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
@@ -603,6 +636,49 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* Back to the first batch of the first epoch: the same batches again, in the same order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
+
+/* Batches to learn from, made out of the sources of plain ones. Of a sequence's n ids k = round(density * n), ties to
+   even, are noise:
+
+   MASKS   at least one. Words are chosen in random order, those that would be too many passed over (but not the last,
+           if there is none yet). Each of their ids becomes `mask` with probability `masked`, with `randomised` any id
+           from 4 to vocab - 1, or stays. The target has what was chosen, and -1 elsewhere: see TRF_HEAD_MASKED.
+   SPANS   1 to n - 1 of them, in round(k / mean_span) spans, but 1 to min(k, n - k, n_sentinels). Plain and noisy
+           spans take turns up to a noisy one at the end; all ways to cut the k and the n - k ids are as likely.
+           Source: noisy span i is the id first_sentinel + i (T5 counts down); target: that, then the span's ids:
+           9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8
+   PREFIX  the source is the first 1 to n - 1 ids, all as likely, and the target what follows.
+
+   SPANS and PREFIX leave a sequence of one id as it is, with an empty target. */
+typedef enum trf_noise_kind {
+    TRF_NOISE_MASKS  = 0,       /* Devlin et al. 2019, 3.1; BERT's create_pretraining_data.py */
+    TRF_NOISE_SPANS  = 1,       /* Raffel et al. 2020, 3.1.4; T5's random_spans_noise_mask */
+    TRF_NOISE_PREFIX = 2        /* the same, 3.2.1; T5's random_prefix_noise_mask */
+} trf_noise_kind;
+typedef struct trf_noise_options {
+    trf_noise_kind kind;
+    double density;             /* 0..1; default 0.15 */
+    double masked, randomised;  /* 0..1, and their sum; default 0.8 and 0.1 */
+    int32_t whole_words;        /* MASKS: 1: words are chosen whole; default 0: every token is a word */
+    double mean_span;           /* 1..1e6; default 3 */
+    int32_t mask;               /* 0..vocab - 1; default 0: pad, which no text has */
+    int32_t vocab;              /* MASKS: number of tokens, 5..2^24; default 0 */
+    int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24, 1..2^24; no source may have them; default 0 */
+    const trf_vocab *words;     /* tells where words begin (borrowed): at a SentencePiece's blank; among characters a
+                                   blank is a word; ids beyond it are words; NULL: all are */
+    uint64_t seed;              /* default 0 */
+    trf_hooks hooks;
+} trf_noise_options;
+
+typedef struct trf_noise trf_noise;
+TRF_API trf_noise_options trf_noise_defaults(void);
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err);
+TRF_API void trf_noise_destroy(trf_noise *noise);
+/* made (which may be plain) is valid until the next call, and keeps place and ordinal. What a sequence draws follows
+   from seed, place.epoch, place.batch and ordinal + its number in the batch: parts of a batch that tell ordinals draw
+   as the whole does (in batches of your own, count place.batch). Negative ids, those from vocab on and sentinels are
+   TRF_E_INVALID_ARG with the position. After a failure made is empty. */
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -784,18 +860,27 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err);
 
-/* Log-probability of each pair, EOS included, in nats, into log_probabilities[count]. */
+/* Log-probability of each pair, EOS included if target_eos, in nats, into log_probabilities[count]. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
                              trf_error *err);
 /* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of the batch as
-   the library sees them: source rows with EOS if configured, target rows 1 + length; row t of a target predicts its
-   token t. They forget the results of the last translation.
+   the library sees them: the ids, and EOS on the sides that it ends with it; row t of a target predicts its token t.
+   They forget the results of the last translation.
 
        trf_encode   the encoder's output           (source rows, d_model)
-       trf_logits   before the softmax             (target rows, target_vocab) */
+       trf_logits   before the softmax             (target rows, target_vocab)
+
+   Of a model with a head trf_logits reads the sources alone: (sequences, n_labels) for MEAN and FIRST, (source rows,
+   n_labels) for TOKENS, (source rows, source_vocab) for MASKED. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
                               trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);
+/* The softmax of a head's logits, into the caller's tensor: for sequences, heads MEAN and FIRST, (sequences,
+   n_labels); for their ids, EOS left out, head TOKENS, (ids, n_labels). TRF_E_STATE: the model has another head. */
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                                trf_error *err);
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                           trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
 } trf_attention_kind;
@@ -984,7 +1069,7 @@ typedef struct trf_train_options {
     int64_t warmup;                     /* updates; >= 1; default 4000 */
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
     double label_smoothing;             /* 0 <= e < 1; default 0.1 */
-    trf_smoothing smoothing_rule;
+    trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
     double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
                                            multiple of 1/65536 below 1); default 0.1 */
     double attention_dropout;           /* on attention weights; default 0.1 */
@@ -995,7 +1080,8 @@ typedef struct trf_train_options {
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
-       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. */
+       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
+       nothing: its rows are sequences or source tokens. */
     int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads;                    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
@@ -1017,7 +1103,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
 
 /* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
-   not know are 0. */
+   not know are 0. The target tokens of a head are its labels without those of -1. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
     double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
@@ -1036,7 +1122,7 @@ typedef struct trf_step_report {
 typedef struct trf_trainer trf_trainer;
 
 /* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
-   encoder-only model is TRF_E_UNSUPPORTED. */
+   encoder-only model without a head is TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
@@ -1874,6 +1960,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
 //   attention_weights the softmax alone, of one head
 //   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
+//   pool              the mean of each sequence's first rows                + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
 //   ancestors         which cached keys belong to a hypothesis, after search has chosen
@@ -2076,6 +2163,20 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
+typedef struct trf__pool {
+    trf__act *y;                        /* (n_spans, d) */
+    const trf__act *x;                  /* the rows of the spans: span s has n_query from row `query` on */
+    const trf__span *spans;
+    int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has fewer */
+} trf__pool;
+
+typedef struct trf__pool_gradient {
+    trf__act *dx;                       /* all rows of the spans */
+    const trf__act *dy;
+    const trf__span *spans;
+    int64_t n_spans, d, most;
+} trf__pool_gradient;
+
 /* Sums over target tokens. */
 typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 
@@ -2195,13 +2296,14 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
-    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(cross_entropy, trf__loss) X(top, trf__top) \
-    X(ancestors, trf__ancestors) X(remember, trf__remember) X(advance, trf__advance) X(pack, trf__pack)
+    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(pool, trf__pool) \
+    X(cross_entropy, trf__loss) X(top, trf__top) X(ancestors, trf__ancestors) X(remember, trf__remember) \
+    X(advance, trf__advance) X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
-    X(norm_gradient, trf__norm_gradient) X(clip, trf__clip) X(adam, trf__adam)
+    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool_gradient) X(clip, trf__clip) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -2560,10 +2662,11 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     const trf_search *search = &beam->search;
     int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
     int32_t places = beam->width, k;
+    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;    /* one in the prefix ends nothing */
     size_t node = (size_t)beam->n * (size_t)search->beam;
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id != beam->eos) continue;
+        if (chosen->id != eos) continue;
         if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
         trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
         if (search->shrink) places--;       /* a row has one EOS: never below 0 */
@@ -2571,7 +2674,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     beam->live = 0;
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id == beam->eos) continue;
+        if (chosen->id == eos) continue;
         if (beam->live == places || (last && k >= beam->width)) {
             trf__beam_lose(beam, chosen->sum, chosen->id);
             continue;
@@ -4125,6 +4228,59 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 {
     if (j->gain) trf__tiles(run, trf__ceil_div(j->d, 16), trf__norm_gain_tile, j);
     trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__norm_gradient_tile, j);
+}
+
+#endif
+
+// >>pool           one row for each sequence
+//
+//   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
+//   dx[r] = dy[s] / n for these rows, 0 for the others
+//
+// most = 1: the first row (Devlin et al. 2019); beyond all lengths: the mean. A tile is a sequence.
+
+TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most) { return trf__min64(span->n_query, most); }
+
+TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pool *j = (const trf__pool *)job;
+    const trf__span *span = &j->spans[tile];
+    const trf_real *x = trf__from(j->x) + span->query * j->d;
+    int64_t n = trf__pooled(span, j->most), r, c;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0), sum;
+    (void)run; (void)worker;
+    for (c = 0; c < j->d; c += 16) {
+        sum = trf__set(0);
+        for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
+        trf__store_n(trf__to(j->y) + tile * j->d + c, trf__mul(sum, share), j->d - c);
+    }
+}
+
+TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__tiles(run, j->n_spans, trf__pool_tile, j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pool_gradient *j = (const trf__pool_gradient *)job;
+    const trf__span *span = &j->spans[tile];
+    const trf_real *dy = trf__from(j->dy) + tile * j->d;
+    trf_real *dx = trf__to(j->dx) + span->query * j->d;
+    int64_t n = trf__pooled(span, j->most), r, c;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
+    (void)run; (void)worker;
+    for (r = 0; r < span->n_query; r++)
+        for (c = 0; c < j->d; c += 16)
+            trf__store_n(dx + r * j->d + c,
+                         r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0), j->d - c);
+}
+
+TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+{
+    trf__tiles(run, j->n_spans, trf__pool_gradient_tile, j);
 }
 
 #endif
@@ -6266,6 +6422,48 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
 
 #endif
 
+// >>cuda-pool      a block a sequence, a thread a column
+
+template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = 0;
+            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.x, (span->query + r) * j.d + c);
+            trf__put<A>(j.y, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool_gradient j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float share = n > 0 ? trf__get<A>(j.dy, s * j.d + c) * (1 / (float)n) : 0;
+            for (int64_t r = 0; r < span->n_query; r++)
+                trf__put<A>(j.dx, (span->query + r) * j.d + c, r < n ? share : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+{
+    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
+}
+
+#endif
+
 // >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
 
 /* A chunk meets the weights' gradient once, which is read and written whole: 8 d rows make that less than a tenth. */
@@ -6744,7 +6942,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 /* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 6
+#define TRF__COLUMN_VERSION 7
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -8511,7 +8709,7 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
-/* What is wrong with a token from a file, or NULL. */
+/* What is wrong with a token from a file or a caller, or NULL. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     size_t i;
@@ -8526,6 +8724,19 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one again";
     return NULL;
+}
+
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
+{
+    const char *fault;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!token) return trf__fail_null(err, "token");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab", "a SentencePiece model has the pieces that it has");
+    fault = trf__token_fault(vocab, token, strlen(token));
+    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0, err);
 }
 
 /* What files store of a finished vocabulary. */
@@ -8557,12 +8768,13 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return TRF_OK;
 }
 
-/* What a model keeps: the same tokens, memory of its own. */
-TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
 {
+    TRF__TRY(trf__begin(copy, "copy", err));
     *copy = NULL;
-    if (!v->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, v->kind, trf__vocab_bytes(v), trf__vocab_n_bytes(v), hooks, err);
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!vocab->finished) return trf__fail_learning(err);
+    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab), trf__vocab_n_bytes(vocab), hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -8573,7 +8785,8 @@ TRF__FN trf_status trf__vocab_copy(trf_vocab **copy, const trf_vocab *v, const t
 // checks are written.
 //
 // Options are checked, written to files and read from them by one table each, which has a line for every field that
-// is a number (a test compares the names with the struct): type, name, least and largest value, 1 if files have it.
+// is a number (a test compares the names with the struct): type, name, least and largest value, the first format of
+// files that has it (0: none).
 // -----------------------------------------------------------------------------------------------
 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
@@ -8607,6 +8820,7 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.n_heads = n_heads;
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
+    config.target_eos = 1;
     config.seed = 1;
     config.device = trf_device_default();
     return config;
@@ -8668,6 +8882,14 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 
 TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
 TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
+/* Whether the head is a projection onto labels; and whether onto one label a sequence. */
+TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
+TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
+/* How many logits a row has. */
+TRF__FN int32_t trf__n_logits(const trf_config *c)
+{
+    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
+}
 
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
 {
@@ -8688,34 +8910,37 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 
 /* source, target: 1 if the model has that side. */
 #define TRF__CONFIG_FIELDS(X) \
-    X(trf_kind,           kind,             0, 2, 1) \
-    X(int32_t,            d_model,          1, 65536, 1) \
-    X(int32_t,            n_heads,          1, c->d_model, 1) \
-    X(int32_t,            d_ff,             1, 1 << 20, 1) \
-    X(int32_t,            encoder_layers,   source, source * 256, 1) \
-    X(int32_t,            decoder_layers,   target, target * 256, 1) \
-    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 1) \
-    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 1) \
-    X(int32_t,            max_length,       2, 1 << 20, 1) \
-    X(int32_t,            pad,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            bos,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            eos,              INT32_MIN, INT32_MAX, 1) \
-    X(int32_t,            unk,              INT32_MIN, INT32_MAX, 1) \
-    X(trf_activation,     activation,       0, 2, 1) \
-    X(trf_positions,      positions,        0, 4, 1) \
-    X(int32_t,            position_offset,  0, 1 << 20, 1) \
-    X(trf_norm_place,     norm_place,       0, 1, 1) \
-    X(trf_norm_rule,      norm_rule,        0, 1, 1) \
-    X(double,             norm_epsilon,     1e-30, 1, 1) \
-    X(int32_t,            final_norm,       0, 1, 1) \
-    X(int32_t,            scale_embeddings, 0, 1, 1) \
-    X(trf_tying,          tying,            0, source && target ? 2 : target, 1) \
-    X(int32_t,            generator_bias,   0, 1, 1) \
-    X(trf_init,           init,             0, 1, 1) \
-    X(trf_embedding_init, embedding_init,   0, 3, 1) \
-    X(int32_t,            source_eos,       0, 1, 1) \
-    X(trf_decoder_start,  decoder_start,    0, 3, 1) \
-    X(uint64_t,           seed,             0, 2e19, 1)
+    X(trf_kind,           kind,             0, 2, 2) \
+    X(int32_t,            d_model,          1, 65536, 2) \
+    X(int32_t,            n_heads,          1, c->d_model, 2) \
+    X(int32_t,            d_ff,             1, 1 << 20, 2) \
+    X(int32_t,            encoder_layers,   source, source * 256, 2) \
+    X(int32_t,            decoder_layers,   target, target * 256, 2) \
+    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 2) \
+    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 2) \
+    X(int32_t,            max_length,       2, 1 << 20, 2) \
+    X(int32_t,            pad,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \
+    X(int32_t,            unk,              INT32_MIN, INT32_MAX, 2) \
+    X(trf_activation,     activation,       0, 2, 2) \
+    X(trf_positions,      positions,        0, 4, 2) \
+    X(int32_t,            position_offset,  0, 1 << 20, 2) \
+    X(trf_norm_place,     norm_place,       0, 1, 2) \
+    X(trf_norm_rule,      norm_rule,        0, 1, 2) \
+    X(double,             norm_epsilon,     1e-30, 1, 2) \
+    X(int32_t,            final_norm,       0, 1, 2) \
+    X(int32_t,            scale_embeddings, 0, 1, 2) \
+    X(trf_tying,          tying,            0, source && target ? 2 : target, 2) \
+    X(int32_t,            generator_bias,   0, 1, 2) \
+    X(trf_init,           init,             0, 1, 2) \
+    X(trf_embedding_init, embedding_init,   0, 3, 2) \
+    X(int32_t,            source_eos,       0, 1, 2) \
+    X(int32_t,            target_eos,       0, 1, 3) \
+    X(trf_decoder_start,  decoder_start,    0, 3, 2) \
+    X(trf_head,           head,             0, target ? 0 : 4, 3) \
+    X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
+    X(uint64_t,           seed,             0, 2e19, 2)
 
 /* Where only 0 is left it is the kind that leaves no more. */
 TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
@@ -8723,7 +8948,8 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 {
     if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
-                     c->kind == TRF_DECODER_ONLY ? "a decoder-only" : "an encoder-only", value);
+                     c->kind == TRF_DECODER_ONLY ? "a decoder-only"
+                         : c->kind == TRF_ENCODER_ONLY ? "an encoder-only" : "an encoder-decoder", value);
 }
 
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
@@ -8742,6 +8968,10 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for all needs equal vocabularies, got source %d and target %d",
                          c->source_vocab, c->target_vocab);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
+    else if (c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels", "n_labels must be 0 with head %d, got %d",
+                         (int)c->head, c->n_labels);
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
@@ -8793,6 +9023,10 @@ enum {
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
     X(generator_b,    target && c->generator_bias, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
+    X(head_w,         trf__has_labels(c), \
+      "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
+    X(head_b,         c->head, \
+      "head.bias",            trf__n_logits(c), 0, TRF__START_ZERO) \
     X(src_positions,  source && learned, \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
     X(tgt_positions,  target && learned, \
@@ -8864,6 +9098,10 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 #undef X
     if (target && c->tying == TRF_TIED_ALL) layout->whole.tgt_embed = layout->whole.src_embed;
     if (target && c->tying != TRF_UNTIED) layout->whole.generator_w = layout->whole.tgt_embed;
+    if (c->head) {          /* the generator of such a model */
+        layout->whole.generator_w = trf__has_labels(c) ? layout->whole.head_w : layout->whole.src_embed;
+        layout->whole.generator_b = layout->whole.head_b;
+    }
     for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
         int decoder = i >= c->encoder_layers, with_cross = decoder && source;
         trf__layer layer;
@@ -9131,8 +9369,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     if (source || target) TRF__TRY(trf__vocab_ids(c, err));
-    if (source && (status = trf__vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
-    if (target && (status = trf__vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
+    if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
+    if (target && (status = trf_vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
         trf_vocab_destroy(new_source);
         return status;
     }
@@ -9237,9 +9475,9 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
     if (!status && model->source)
-        status = trf__vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
+        status = trf_vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
     if (!status && model->target)
-        status = trf__vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
+        status = trf_vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
@@ -9299,6 +9537,9 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
 // so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
 // norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
 // gradients of the two streams.
+//
+// A head (trf_head) stands where the decoder would: that stack has no sublayers then, its rows are the head's, its
+// targets the labels, `out` what is projected, and `embedded` has room for one row a sequence.
 //
 // What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
 // that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only
@@ -9469,7 +9710,7 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *su
 // >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
-enum { TRF__SOURCE = 1, TRF__TARGET = 2 };      /* sides that a batch may have */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD: rows of the head */
 
 typedef struct trf__sublayer {
     int kind, layer;
@@ -9533,7 +9774,7 @@ typedef struct trf__pass {
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
-    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with */
+    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and labels of -1 */
     trf__now now;                       /* goes in front of the block */
     char *host_block, *device_block; size_t block_bytes;
     int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
@@ -9604,7 +9845,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows : pass->limits.source_rows;
     size_t first, most;
     int i;
-    stack->embedded = trf__take_acts(cursor, pass, rows, d);
+    stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0, d);
+    if (!stack->n_sublayers) return;
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
@@ -9635,9 +9877,9 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
     pass->loss_room = NULL;
-    if (trf__has_target(c))
+    if (trf__has_target(c) || (c->head && pass->training))
         pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
-                                                                             c->target_vocab, d, !pass->training));
+                                                                             trf__n_logits(c), d, !pass->training));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
@@ -9779,7 +10021,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.layout = layout;
     pass.limits = *limits;
     pass.training = o != NULL;
-    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
+                 (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
     pass.decoder = trf__stack_new(c, layout, 1);
     return pass;
@@ -9916,15 +10159,15 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
 //   batch       source  5 9 7       target  8 4
 //   source      ids     5 9 7 EOS                       (EOS if source_eos)
 //   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its token, and is asked for it
+//                       BOS 8               8 4         (without target_eos)
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
 
-/* Checks one side: ids in range, no special id but unk, no sequence too long. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+/* Checks how long the sequences of a side are. `extra` tokens are added to each. */
+TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length, const char *side,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
 {
-    int64_t at = 0;
-    int32_t i, k;
+    int32_t i;
     if (x->count < 0 || (x->count > 0 && !x->lengths))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
                          x->count);
@@ -9933,10 +10176,10 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
         if (x->lengths[i] < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
                              side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > c->max_length)
+        if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
                              "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
-                             side, i, x->lengths[i], extra, c->max_length);
+                             side, i, x->lengths[i], extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
@@ -9944,17 +10187,63 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
     if (*rows > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
                          (long long)*rows);
+    return TRF_OK;
+}
+
+/* Checks one side: ids in range, no special id but unk and, if `eos`, EOS, no sequence too long. `extra` tokens are
+   added to each. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
+                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
+            if (eos && id == c->eos) continue;
             if (id < 0 || id >= vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
-            if (id == c->pad || id == c->bos || id == c->eos)
+            if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
                                  side, i, k, id);
         }
+    return TRF_OK;
+}
+
+/* The rows of a head, with `labels` what is asked for there too: their number as in the batch, and of wanted ones. */
+TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels, int64_t *rows,
+                                   int64_t *wanted, trf_error *err)
+{
+    const trf_sequences *x = &batch->target;
+    int32_t i, k, n, count = batch->source.count;
+    int64_t at = 0;
+    *wanted = 0;
+    if (trf__pools(c)) *rows = count;
+    for (i = 0; trf__pools(c) && i < count; i++)
+        if (batch->source.lengths[i] + c->source_eos == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source", "source sequence %d is empty: nothing to label", i);
+    if (!labels) return TRF_OK;
+    if (x->count != count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target labels of %d",
+                         count, x->count);
+    if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
+    for (i = 0; i < count; i++) {
+        n = trf__pools(c) ? 1 : batch->source.lengths[i];
+        if (x->lengths[i] != n)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target", "target sequence %d must have %d labels, got %d",
+                             i, n, x->lengths[i]);
+        if (n > 0 && !x->ids) return trf__fail_null(err, "target");
+        for (k = 0; k < n; k++, at++) {
+            if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d", i, k,
+                                 trf__n_logits(c) - 1, x->ids[at]);
+            *wanted += x->ids[at] >= 0;
+        }
+    }
     return TRF_OK;
 }
 
@@ -10013,15 +10302,15 @@ TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row,
     stack->n_groups = stack->rows;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, ids + EOS wanted.
-   */
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, as many as the ids
+   (and EOS, if configured) that are wanted. */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal,
                             int64_t longest)
 {
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k, extra = stack->decoder ? 1 : c->source_eos;
+    int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos;
     stack->most_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + extra;
@@ -10041,6 +10330,19 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     }
     if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
     trf__fill_up(pass, stack, row, x->count, longest);
+}
+
+/* What each row of a head is asked for: its labels, and -1 for EOS and rows that fill up. */
+TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
+{
+    const trf__lists *source = &pass->encoder.host;
+    int32_t *targets = pass->decoder.host.targets, i, k, n;
+    int64_t row = 0, at = 0;
+    for (i = 0; i < x->count; i++) {
+        n = trf__pools(pass->config) ? 1 : source->self[i].n_query;
+        for (k = 0; k < n; k++) targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1;
+    }
+    while (row < pass->decoder.rows) targets[row++] = -1;
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
@@ -10088,6 +10390,7 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.target_rows = run->backend->fill(run, need->target_rows);
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
     full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, need->longest));
+    if (trf__pools(pass->config)) full.target_rows = full.sentences;
     return full.source_rows <= pass->limits.source_rows && full.target_rows <= pass->limits.target_rows &&
            full.sentences <= pass->limits.sentences ? full : *need;
 }
@@ -10098,16 +10401,21 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                                    trf_error *err)
 {
     const trf_config *c = pass->config;
-    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
-    trf__limits need = {0, 0, 0, 0}, full;
-    int64_t i;
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
+    trf__limits need = {0, 0, 0, 1}, full;
+    int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, c->source_eos, "source",
                                  &need.source_rows, &need.longest, err));
     if (target)
-        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target",
+        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos, "target",
                                  &need.target_rows, &need.longest, err));
+    wanted = need.target_rows;
+    if (head) {
+        need.target_rows = need.source_rows;
+        TRF__TRY(trf__check_head(c, batch, pass->training, &need.target_rows, &wanted, err));
+    }
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
@@ -10115,7 +10423,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     TRF__TRY(trf__pass_reserve(pass, &need, err));
     full = trf__pass_filled(pass, &need);
     pass->n_sentences = need.sentences;
-    pass->target_rows = need.target_rows;
+    pass->target_rows = wanted;
     pass->now.source_tokens = (double)need.source_rows;
     pass->encoder.rows = full.source_rows;
     pass->decoder.rows = full.target_rows;
@@ -10126,6 +10434,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
+    if (head && pass->training) trf__fill_labels(pass, &batch->target);
     for (i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
@@ -10308,9 +10617,24 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     return TRF_OK;
 }
 
+/* The rows that a head projects: the encoder's, or one for each sequence. */
+TRF__FN void trf__head_forward(trf__pass *pass)
+{
+    trf__pool p;
+    pass->decoder.out = pass->encoder.out;
+    if (!trf__pools(pass->config)) return;
+    p.y = pass->decoder.out = pass->decoder.embedded;
+    p.x = pass->encoder.out;
+    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
+    p.d = pass->config->d_model;
+    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    pass->run.backend->pool(&pass->run, &p);
+}
+
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
 {
     if (pass->sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    if (pass->sides & TRF__HEAD) trf__head_forward(pass);
     return pass->sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -10341,7 +10665,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     const trf_config *c = pass->config;
     trf__loss l;
     TRF__ZERO(l);
-    trf__smooth(&l, smoothing, rule, c->target_vocab, c->pad);
+    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
     l.row_loss = pass->row_loss;
     l.row_nll = pass->row_nll;
     l.sums = pass->sums;
@@ -10425,7 +10749,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL;
+    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
     trf__embed_gradient e;
     e.d = c->d_model;
     e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
@@ -10490,6 +10814,19 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     return TRF_OK;
 }
 
+/* From the gradient of the rows that the head projects, in din, to that of the encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+{
+    trf__pool_gradient p;
+    if (!trf__pools(pass->config)) return pass->din;
+    p.dx = pass->dencoded; p.dy = pass->din;
+    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
+    p.d = pass->config->d_model;
+    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    pass->run.backend->pool_gradient(&pass->run, &p);
+    return pass->dencoded;
+}
+
 /* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a tied matrix:
    projection, target, source, in this order. */
 TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel, trf_error *err)
@@ -10502,6 +10839,8 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.db = bias >= 0 ? pass->gradients + bias : NULL;
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
+    if (pass->sides & TRF__HEAD)
+        return trf__stack_backward(pass, &pass->encoder, trf__head_backward(pass), may_cancel, err);
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
     if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
     return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
@@ -10579,31 +10918,31 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 /* cosine: see trf__train_check. */
 #define TRF__TRAIN_FIELDS(X) \
-    X(trf_optimizer,    optimizer,          0, 1, 1) \
-    X(double,           beta1,              0, 1 - 1e-12, 1) \
-    X(double,           beta2,              0, 1 - 1e-12, 1) \
-    X(double,           epsilon,            1e-30, 1, 1) \
-    X(trf_adam_epsilon, epsilon_rule,       0, 2, 1) \
-    X(double,           weight_decay,       0, 1e6, 1) \
-    X(int32_t,          decay_all,          0, 1, 1) \
-    X(trf_schedule,     schedule,           0, 3, 1) \
-    X(double,           learning_rate,      1e-30, 1e6, 1) \
-    X(double,           initial_rate,       0, 1e6, 1) \
-    X(double,           final_rate,         0, 1e6, 1) \
-    X(int64_t,          warmup,             1, 1e15, 1) \
-    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 1) \
-    X(double,           label_smoothing,    0, TRF__BELOW_ONE, 1) \
-    X(trf_smoothing,    smoothing_rule,     0, 3, 1) \
-    X(double,           dropout,            0, TRF__BELOW_ONE, 1) \
-    X(double,           attention_dropout,  0, TRF__BELOW_ONE, 1) \
-    X(double,           activation_dropout, 0, TRF__BELOW_ONE, 1) \
-    X(double,           residual_dropout,   0, TRF__BELOW_ONE, 1) \
-    X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 1) \
-    X(uint64_t,         seed,               0, 2e19, 1) \
-    X(int32_t,          source_tokens,      1, 1 << 24, 1) \
-    X(int32_t,          target_tokens,      1, 1 << 24, 1) \
-    X(int32_t,          sequences,          1, 1 << 24, 1) \
-    X(int32_t,          longest,            2, 1 << 20, 1) \
+    X(trf_optimizer,    optimizer,          0, 1, 2) \
+    X(double,           beta1,              0, 1 - 1e-12, 2) \
+    X(double,           beta2,              0, 1 - 1e-12, 2) \
+    X(double,           epsilon,            1e-30, 1, 2) \
+    X(trf_adam_epsilon, epsilon_rule,       0, 2, 2) \
+    X(double,           weight_decay,       0, 1e6, 2) \
+    X(int32_t,          decay_all,          0, 1, 2) \
+    X(trf_schedule,     schedule,           0, 3, 2) \
+    X(double,           learning_rate,      1e-30, 1e6, 2) \
+    X(double,           initial_rate,       0, 1e6, 2) \
+    X(double,           final_rate,         0, 1e6, 2) \
+    X(int64_t,          warmup,             1, 1e15, 2) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 2) \
+    X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
+    X(trf_smoothing,    smoothing_rule,     0, 3, 2) \
+    X(double,           dropout,            0, TRF__BELOW_ONE, 2) \
+    X(double,           attention_dropout,  0, TRF__BELOW_ONE, 2) \
+    X(double,           activation_dropout, 0, TRF__BELOW_ONE, 2) \
+    X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
+    X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
+    X(uint64_t,         seed,               0, 2e19, 2) \
+    X(int32_t,          source_tokens,      1, 1 << 24, 2) \
+    X(int32_t,          target_tokens,      1, 1 << 24, 2) \
+    X(int32_t,          sequences,          1, 1 << 24, 2) \
+    X(int32_t,          longest,            2, 1 << 20, 2) \
     X(int32_t,          threads,            1, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
@@ -10617,9 +10956,13 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
-    if (c->kind == TRF_ENCODER_ONLY)
+    if (c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model has no loss: train it through the blocks, or use trf_encode");
+                         "an encoder-only model without a head has no loss: give it one, or use trf_encode");
+    if (c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
+                         "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, got %d",
+                         (int)o->smoothing_rule);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -10669,7 +11012,7 @@ TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_optio
 {
     trf__limits limits;
     limits.source_rows = trf__has_source(c) ? o->source_tokens : 0;
-    limits.target_rows = o->target_tokens;
+    limits.target_rows = trf__has_target(c) ? o->target_tokens : trf__pools(c) ? o->sequences : o->source_tokens;
     limits.sentences = o->sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
     return limits;
@@ -11717,9 +12060,10 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
-    if (sources) TRF__TRY(trf__check_side(c, sources, c->source_vocab, c->source_eos, "source", &rows, &most, err));
-    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, 1, sources ? "prefix" : "source", &rows,
-                                           &most, err));
+    if (sources)
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, c->source_eos, "source", &rows, &most, err));
+    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
+                                           sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
                          prefixes->count);
@@ -11990,7 +12334,7 @@ TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sou
 
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
 {
-    return model ? trf__rows_of(targets, 1) : 0;
+    return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
 TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
@@ -12050,29 +12394,91 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
+/* The logits of a batch, one after another in the translator's room, for `out` of the caller; with `ids` it has no
+   rows of EOS. */
+TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch, const trf_tensor *out,
+                               const char *name, int ids, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    const trf_config *c = pass->config;
+    int64_t rows, vocab = trf__n_logits(c);
+    trf__forget_answers(translator);
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
+    rows = pass->decoder.rows;
+    TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0), vocab, err));
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
+                           err));
+    TRF__TRY(trf__pass_forward(pass, err));
+    trf__project(&pass->run, (trf__act *)translator->room.memory, pass->decoder.out,
+                 trf__weight(pass, pass->layout->whole.generator_w), trf__generator_bias(pass), rows, vocab,
+                 c->d_model);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
-    const trf_config *c;
-    trf__act *logits;
-    size_t bytes;
-    int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
-    c = pass->config;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    rows = pass->decoder.rows;
-    TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
-    bytes = trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element));
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, bytes, err));
-    TRF__TRY(trf__pass_forward(pass, err));
-    logits = (trf__act *)translator->room.memory;
-    trf__project(&pass->run, logits, pass->decoder.out, trf__weight(pass, pass->layout->whole.generator_w),
-                 trf__generator_bias(pass), rows, c->target_vocab, c->d_model);
-    pass->run.backend->fetch(&pass->run, out->data, logits, rows * c->target_vocab);
+    if (!pass->config->head) TRF__TRY(trf__needs_target(translator, err));
+    TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
+    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory, trf_tensor_count(out));
     return pass->run.backend->sync(&pass->run, err);
+}
+
+/* z becomes exp(z - m) / sum of these, m the largest. */
+TRF__FN void trf__softmax(trf_real *z, int64_t n)
+{
+    double most = -HUGE_VAL, sum = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+}
+
+/* The probabilities of a head, of sequences or of ids. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources, trf_tensor *out, int ids,
+                                      trf_error *err)
+{
+    const trf__pass *pass;
+    const trf_config *c;
+    const trf__act *z;
+    trf_batch batch;
+    int64_t i, n, at = 0, row = 0;      /* in the caller's tensor, and among the logits */
+    TRF__TRY(trf__begin(t, "translator", err));
+    pass = &t->pass;
+    c = pass->config;
+    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head", "labels of %s need a model with head %s, this one has %d",
+                         ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
+    z = (const trf__act *)t->room.memory;
+    for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {      /* EOS's rows stand between */
+        n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
+        pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                                 trf__act_at(&pass->run, (trf__act *)(uintptr_t)z, row * c->n_labels),
+                                 n * c->n_labels);
+        at += n;
+        row += n + 1;
+    }
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                                trf_error *err)
+{
+    return trf__probabilities(translator, sources, probabilities, 0, err);
+}
+
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                           trf_error *err)
+{
+    return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
@@ -13305,8 +13711,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* One side of a new pair: its length, its pointer, and ids that can be ids (special ones are told by the trainer). */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
+/* One side of a new pair: its length, its pointer, and ids that can be ids, or labels, which may be -1 (what is right
+   for a model is told by its trainer). */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
                                           const char *what, const char *n_what, trf_error *err)
 {
     int32_t i;
@@ -13317,9 +13724,9 @@ TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *id
                          "%s of pair %lld must be at most max_length = %d, got %d",
                          n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
     for (i = 0; i < n; i++)
-        if (ids[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "ids must be 0 or more, pair %lld has %d at %d",
-                             (long long)c->n_pairs, (int)ids[i], (int)i);
+        if (ids[i] < least)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "%s must be %d or more, pair %lld has %d at %d",
+                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs, (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -13333,8 +13740,8 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
     if (corpus->n_pairs == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err));
-    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err));
+    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
+    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
@@ -13349,6 +13756,29 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
     for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
     return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+                                         trf_error *err)
+{
+    trf_status status = TRF_OK;
+    trf_corpus before;
+    int64_t i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (length < 1) return trf__fail_below(err, "length", 1, length);
+    before = *corpus;
+    for (i = 0; status == TRF_OK && i < n; i += length) {
+        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        if (status == TRF_E_INVALID_ARG && err) err->where += i;
+    }
+    if (status == TRF_OK) return TRF_OK;
+    corpus->n_pairs = before.n_pairs;
+    corpus->n_ids = before.n_ids;
+    corpus->longest = before.longest;
+    corpus->hash = before.hash;
+    return status;
 }
 
 /* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
@@ -13398,6 +13828,218 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
         corpus->epoch++;
         corpus->batch = 0;
     }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>noise          batches to learn from out of plain text: masks, spans, prefixes
+//
+// The rules stand at trf_noise_kind. Every sequence has a key of its own, made from the seed, the place of its batch
+// and its number in the step, and draws with it one after another: no order of calls and no split into ranks matters.
+// No side ever has more ids than the plain sequence, so one block is made at once for the whole batch:
+//
+//   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER, TRF__NOISE_DRAW };
+
+struct trf_noise {
+    trf_noise_options options;
+    int32_t *numbers;
+    int64_t capacity;
+};
+
+/* A sequence, what becomes of it, and its random numbers. */
+typedef struct trf__noisy {
+    const int32_t *ids;
+    int32_t *source, *target, *room;
+    int32_t n, n_source, n_target;
+    trf__draws draws;
+} trf__noisy;
+
+/* Whether a word begins with `id` behind `last`; -1: with nothing before it. */
+TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
+{
+    const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
+    size_t blank = strlen(TRF__SPACE), n;
+    if (!token || !before || v->kind == TRF_WORDS) return 1;
+    if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
+    if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
+    n = strlen(before);
+    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+}
+
+TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
+{
+    const trf_vocab *words = o->whole_words ? o->words : NULL;
+    uint64_t tokens = (uint64_t)o->vocab - 4;
+    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0, w, i;
+    for (i = 0; i < x->n; i++) {
+        x->source[i] = x->ids[i];
+        x->target[i] = -1;
+        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
+    }
+    trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
+    for (w = 0; w < n_words && n < wanted; w++) {
+        int32_t end = x->room[w] + 1;
+        while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
+        if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
+        for (i = x->room[w]; i < end; i++, n++) {
+            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) - o->masked;
+            x->target[i] = x->ids[i];
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+        }
+    }
+    x->n_source = x->n_target = x->n;
+}
+
+/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the cuts
+   that are left with the same probability (Knuth's algorithm S). */
+TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
+{
+    uint64_t cuts = (uint64_t)pieces - 1, left;
+    int32_t length = 1;
+    for (left = (uint64_t)items - 1; left > 0; left--, length++)
+        if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
+    *lengths = length;
+}
+
+TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
+{
+    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1), plain = x->n - k;
+    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
+    const int32_t *from = x->ids;
+    spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
+    trf__noise_cut(&x->draws, x->room, k, spans);
+    trf__noise_cut(&x->draws, x->room + spans, plain, spans);
+    for (s = 0; s < spans; s++) {
+        for (i = x->room[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+        x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
+        for (i = x->room[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+    }
+}
+
+/* The first `cut` ids are the source, what follows the target. */
+TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
+{
+    for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
+    for (; cut + x->n_target < x->n; x->n_target++) x->target[x->n_target] = x->ids[cut + x->n_target];
+}
+
+TRF_API trf_noise_options trf_noise_defaults(void)
+{
+    trf_noise_options o;
+    TRF__ZERO(o);
+    o.density = 0.15;
+    o.masked = 0.8;
+    o.randomised = 0.1;
+    o.mean_span = 3;
+    return o;
+}
+
+TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
+{
+    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    TRF__RANGE(o, kind, 0, TRF_NOISE_PREFIX);
+    TRF__RANGE(o, density, 0, 1);
+    TRF__RANGE(o, masked, 0, 1);
+    TRF__RANGE(o, randomised, 0, 1);
+    TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
+    TRF__RANGE(o, whole_words, 0, masks);
+    TRF__RANGE(o, mean_span, 1, 1e6);
+    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
+    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
+    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
+    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
+    if (o->words && !o->words->finished) return trf__fail_learning(err);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
+{
+    trf_noise_options o = options ? *options : trf_noise_defaults();
+    TRF__TRY(trf__begin(noise, "noise", err));
+    *noise = NULL;
+    TRF__TRY(trf__noise_check(&o, err));
+    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
+    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
+    (*noise)->options = o;
+    return TRF_OK;
+}
+
+TRF_API void trf_noise_destroy(trf_noise *noise)
+{
+    trf_hooks hooks;
+    if (!noise) return;
+    hooks = noise->options.hooks;
+    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    trf__free(&hooks, noise, sizeof *noise);
+}
+
+/* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
+TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at, int64_t i,
+                                        trf_error *err)
+{
+    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
+    int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
+    for (k = 0; k < x->n; k++) {
+        int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
+        if (id < 0 || id >= below || sentinel)
+            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
+                             "source sequence %lld, position %d: expected an id below %d%s, got %d", (long long)i, k,
+                             below, sentinel ? " that is no sentinel" : "", id);
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err)
+{
+    const trf_noise_options *o;
+    trf_batch batch;
+    trf__noisy x;
+    int32_t *lengths, i;
+    int64_t n = 0, longest = 0, at;
+    uint64_t key;
+    TRF__ZERO(batch);
+    TRF__ZERO(x);
+    if (plain) batch = *plain;
+    if (made) TRF__ZERO(*made);
+    TRF__TRY(trf__begin(noise, "noise", err));
+    if (!plain) return trf__fail_null(err, "plain");
+    if (!made) return trf__fail_null(err, "made");
+    o = &noise->options;
+    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
+    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count + longest, &o->hooks);
+    lengths = noise->numbers + 2 * n;
+    x.source = noise->numbers;
+    x.target = noise->numbers + n;
+    x.room = lengths + 2 * (int64_t)batch.source.count;
+    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
+    key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
+    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
+        x.n = batch.source.lengths[i];
+        x.ids = x.n ? batch.source.ids + at : NULL;
+        x.n_source = x.n_target = 0;
+        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal + (uint64_t)i);
+        x.draws.next = 0;
+        x.draws.stream = TRF__NOISE_DRAW;
+        TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
+        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
+        else if (x.n < 2) trf__noise_prefix(&x, x.n);
+        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
+        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
+        lengths[i] = x.n_source;
+        lengths[batch.source.count + i] = x.n_target;
+        x.source += x.n_source;
+        x.target += x.n_target;
+    }
+    batch.target.count = batch.source.count;
+    batch.source.ids = noise->numbers;
+    batch.target.ids = noise->numbers + n;
+    batch.source.lengths = lengths;
+    batch.target.lengths = lengths + batch.source.count;
+    *made = batch;
     return TRF_OK;
 }
 
@@ -14752,7 +15394,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
 //                      model.
-//   __metadata__       trf.format = 2; trf.version, of the library that wrote it; trf.content = model | checkpoint;
+//   __metadata__       trf.format = 3; trf.version, of the library that wrote it; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
@@ -14768,8 +15410,9 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 // allocated for weights before the whole header has been proven to fit the configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* The format moves with every change that a reader of another one would not understand. */
-enum { TRF__FORMAT = 2, TRF__NOTE_SIZE = 40 };
+/* The format moves with every change that a reader of another one would not understand. What format 2 lacks (3 in the
+   tables' last column) has its default there. */
+enum { TRF__FORMAT = 3, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 
@@ -14811,7 +15454,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
     if ((stored) && TRF__IS_REAL(type)) trf__note_real(notes, prefix #field, (double)(object)->field); \
     else if (stored) trf__note_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if (stored) { \
+    if ((stored) && (stored) <= format) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, sizeof(type), \
@@ -14837,14 +15480,14 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
     int64_t format;
-    TRF__ZERO(*c);
+    *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format != TRF__FORMAT)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is " TRF_VERSION
-                             ", which reads format %d alone",
-                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT);
+                             ", which reads formats %d to %d",
+                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ, (int)TRF__FORMAT);
 #define X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(X)
 #undef X
@@ -15234,7 +15877,9 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
 {
     const trf_train_options d = trf_train_defaults();
+    int64_t format;
     *o = d;
+    TRF__TRY(trf__read_int(file, "trf.format", &format, err));
 #define X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
     TRF__TRAIN_FIELDS(X)
 #undef X

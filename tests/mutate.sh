@@ -158,8 +158,9 @@ sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x-
 EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
-a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 1) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
-files of another format are read @@ store @@ if (format != TRF__FORMAT) @@ if (format > TRF__FORMAT)
+a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
+files of format 2 are not read @@ store @@ TRF__FORMAT_READ = 2, @@ TRF__FORMAT_READ = 3,
+files of another format are read @@ store @@ if (format < TRF__FORMAT_READ || format > TRF__FORMAT) @@ if (format > TRF__FORMAT)
 a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;
 a stored token may be a special one @@ vocab store @@ if (trf__is_special(token, length)) return "expected a token @@ if (0) return "expected a token
 checksum not compared @@ files store @@ if (!strcmp(found, text)) return TRF_OK; @@ return TRF_OK;

@@ -1569,7 +1569,10 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_init, init, 2);
     BAD_CHOICE(trf_embedding_init, embedding_init, 4);
     BAD_INT(source_eos, 2);
+    BAD_INT(target_eos, 2);
     BAD_CHOICE(trf_decoder_start, decoder_start, 4);
+    BAD_CONFIG(head, TRF_HEAD_MEAN);
+    BAD_INT(n_labels, 2);
     BAD_CONFIG(device.products, (trf_products)3);
     BAD_CONFIG(device.products, (trf_products)-1);
     BAD_CONFIG(device.threads, 0);
@@ -1627,6 +1630,17 @@ static void test_fields_of_a_kind(void **state)
     c.decoder_layers = 0;
     c.tying = TRF_TIED_DECODER;
     bad_kind(c, "tying", "tying must be 0 in an encoder-only model, got 1");
+    c.tying = TRF_UNTIED;
+    c.head = (trf_head)5;
+    bad_kind(c, "head", "head must be between 0 and 4, got 5");
+    c.head = TRF_HEAD_TOKENS;
+    c.n_labels = 1;
+    bad_kind(c, "n_labels", "n_labels must be between 2 and 16777216, got 1");
+    c.head = TRF_HEAD_MASKED;
+    bad_kind(c, "n_labels", "n_labels must be 0 with head 4, got 1");
+    c = small_config();
+    c.head = TRF_HEAD_MASKED;
+    bad_kind(c, "head", "head must be 0 in an encoder-decoder model, got 4");
     c = small_config();
     c.d_model = 1;
     bad_kind(c, "n_heads", "n_heads must be 1, got 2");

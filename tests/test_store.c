@@ -438,6 +438,9 @@ static void every_configuration(void **state)
         config.init = (trf_init)(number / 7 % 2);
         config.embedding_init = (trf_embedding_init)(number % 4);
         config.source_eos = number / 11 % 2;
+        config.target_eos = number / 13 % 2;
+        if (config.kind == TRF_ENCODER_ONLY) config.head = (trf_head)(number / 3 % 5);
+        if (trf__has_labels(&config)) config.n_labels = 2 + number % 7;
         config.decoder_start = (trf_decoder_start)(number / 2 % 4);
         config.position_offset = number % 3;
         config.norm_epsilon = number % 2 ? 0.1 : 1.2345678901234567e-7;
@@ -454,7 +457,7 @@ static void every_configuration(void **state)
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
         OK(trf_file_open(&file, in_folder("one"), NULL, &err));         /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "2");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "3");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -810,7 +813,8 @@ static void config_fields(void **state)
             {"final_norm", "2"},
         {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "3"}, {"tying", "-1"},
             {"generator_bias", "2"}, {"init", "2"},
-        {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"} };
+        {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"},
+        {"target_eos", "2"}, {"target_eos", "-1"}, {"head", "1"}, {"head", "4"}, {"head", "-1"}, {"n_labels", "2"} };
     static const struct { const char *key; int real; } fields[] = {
 #define X(type, field, low, high, stored) {"trf.config." #field, TRF__IS_REAL(type)},
         TRF__CONFIG_FIELDS(X)
@@ -959,7 +963,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "3", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "4", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -1902,6 +1906,52 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
+/* Files of format 2 lack the fields that have come since: these have their defaults, the rest is the same. */
+static void format_2(void **state)
+{
+    static const struct { const char *key; int stored; } fields[] = {
+#define X(type, field, low, high, stored) {"trf.config." #field, stored},
+        TRF__CONFIG_FIELDS(X)
+#undef X
+#define X(type, field, low, high, stored) {"trf.train." #field, stored},
+        TRF__TRAIN_FIELDS(X)
+#undef X
+    };
+    trf_error err;
+    trf_load_options options = watched();
+    int checkpoint;
+    (void)state;
+    for (checkpoint = 0; checkpoint < 2; checkpoint++) {
+        draft d;
+        run r;
+        size_t i;
+        uint64_t whole;
+        memset(&r, 0, sizeof r);
+        if (checkpoint) { r = train_some(3, in_folder("small")); end_run(&r); take_apart(&d, in_folder("small")); }
+        else draft_of_small(&d);
+        whole = hash_file(in_folder("small"));
+        free(set_note(&d, "trf.format", "2"));
+        for (i = 0; i < sizeof fields / sizeof fields[0]; i++)
+            if (fields[i].stored == 3) free(set_note(&d, fields[i].key, NULL));
+        put_together(&d, in_folder("draft"), 0);
+        if (checkpoint) {
+            r.corpus = corpus_of(0);
+            OK(trf_checkpoint_load(&r.model, &r.trainer, r.corpus, in_folder("draft"), NULL, &options, &err));
+            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("again"), &err));
+            end_run(&r);
+        } else {
+            trf_model *model = NULL;
+            OK(trf_model_load(&model, in_folder("draft"), &options, &err));
+            save(model, in_folder("again"));
+            trf_model_destroy(model);
+        }
+        assert_true(hash_file(in_folder("again")) == whole);
+        free(set_note(&d, "trf.format", "3"));          /* format 3 must have them */
+        draft_refused(&d, TRF_E_FORMAT, "trf.config.target_eos");
+        forget(&d);
+    }
+}
+
 static void bad_checkpoint_numbers(void **state)
 {
     static const struct { const char *key; int stored; } fields[] = {
@@ -2570,6 +2620,7 @@ int main(void)
         cmocka_unit_test(config_against_tensors),
         cmocka_unit_test(tied_matrices),
         cmocka_unit_test(formats),
+        cmocka_unit_test(format_2),
         cmocka_unit_test(without_metadata),
         cmocka_unit_test(bad_vocabularies),
         cmocka_unit_test(checksums),

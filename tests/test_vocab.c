@@ -547,11 +547,11 @@ static void copying(void **state)
     (void)state;
     OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
     OK(trf_vocab_learn(v, "aab", &err));
-    FAILS(trf__vocab_copy(&copy, v, &hooks, &err), TRF_E_STATE, "vocab", -1);
+    FAILS(trf_vocab_copy(&copy, v, &hooks, &err), TRF_E_STATE, "vocab", -1);
     assert_null(copy);
     assert_int_equal(h.calls, 0);
     OK(trf_vocab_finish(v, 100, 1, &err));
-    OK(trf__vocab_copy(&copy, v, &hooks, &err));
+    OK(trf_vocab_copy(&copy, v, &hooks, &err));
     trf_vocab_destroy(v);
     TOKENS(copy, "a", "b");
     assert_int_equal(trf_vocab_kind(copy), TRF_CHARACTERS);
@@ -603,9 +603,9 @@ static int run_short_of_memory(int64_t fail_at, int for_ever)
     assert_string_equal(trf_vocab_token(v, 4), "w79");      /* 4 times */
     assert_string_equal(trf_vocab_token(v, 5), "w00");      /* twice */
     assert_string_equal(trf_vocab_token(v, 84), "w78");
-    if (retry(&h, trf__vocab_copy(&copy, v, &hooks, &err), &failures)) {
+    if (retry(&h, trf_vocab_copy(&copy, v, &hooks, &err), &failures)) {
         assert_null(copy);
-        OK(trf__vocab_copy(&copy, v, &hooks, &err));
+        OK(trf_vocab_copy(&copy, v, &hooks, &err));
     }
     assert_true(same_bytes(copy, v->bytes, (size_t)v->n_bytes));
     if (retry(&h, from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks), &failures)) {
