@@ -139,7 +139,7 @@
 //   >>pass             one batch through the model: what is stored, forward, backward
 //                     >>sublayers  >>stacks  >>acts  >>rows  >>forward  >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>step
+//                     >>step  >>updater
 //   >>search           the options of a search, and whose rules they are
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>decode  >>rounds  >>look-inside
@@ -200,7 +200,9 @@ typedef double trf_real;
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_translator_create trf_translator_create_double
 #define trf_context_create    trf_context_create_double
+#define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
+#define trf_file_save         trf_file_save_double
 #else
 typedef float trf_real;
 #endif
@@ -553,6 +555,12 @@ TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  
    double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
    and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
+/* To begin from what another model has learned: parameters of one name (a tied matrix has one name) become those of
+   `from`; where that has more rows or fewer, as with a vocabulary or max_length that has grown, the rows that both
+   have. The rest, and parameters that only one of them has, stay as they are. *copied (may be NULL) is the number of
+   parameters that were written. Other columns under one name: TRF_E_SHAPE, nothing was copied. The model may have no
+   trainer and no translator; the two may differ in everything else, their devices included. */
+TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
@@ -730,6 +738,13 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
 TRF_API int32_t trf_file_metadata_count(const trf_file *file);
 TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value);
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
+/* Writes a file of `n` named tensors of rank 0 to 4 (F32; F64 in a TRF_DOUBLE build), from any device, as they are,
+   infinite numbers and NaN included; as trf_model_save does, the whole file or nothing. Names are 1 to 255 bytes,
+   without control characters and all different. metadata: NULL, or key, value, key, value, ..., NULL: texts under
+   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, or TRF_E_INVALID_ARG
+   with the tensor's or text's number in `where`. */
+TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
@@ -1077,6 +1092,8 @@ typedef struct trf_train_options {
     double residual_dropout;            /* on the output of every sublayer; default 0.1 */
     double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
     uint64_t seed;                      /* of dropout; default 1 */
+    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes the rest again
+                                           (Chen et al. 2016): less memory, more time, the same bits; default 0 */
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
@@ -1156,6 +1173,13 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones give no memory back.
    TRF_E_STATE in the middle of an accumulation. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
+/* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
+   characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
+   moments stay as they are, weight decay included; its gradient is computed, but has no part in the norm, in clipping
+   or in the decision to skip. Checkpoints keep what is frozen; all ranks must freeze the same. *matched (may be
+   NULL): how many parameters fit; none: TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
+TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
+                                      trf_error *err);
 /* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
    step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
@@ -1175,6 +1199,25 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
    discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
    place. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err);
+
+/* The optimizer alone, for architectures of your own (>>api-blocks): what trf_optimizer_step does with the model's
+   weights it does with `n` tensors, by the same code. All are in the host's memory and have as many numbers at every
+   call (else TRF_E_SHAPE); copies of weights and gradients go to the device and back. d_model (1..65536) is for
+   TRF_NOAM alone. Of the options those of optimizer, decay (of what has two dimensions or more, or all), schedule,
+   clipping, threads, ranks and hooks count; NULL device: the CPU. */
+typedef struct trf_updater trf_updater;
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
+                                      const trf_train_options *options, const trf_device *device, trf_error *err);
+TRF_API void trf_updater_destroy(trf_updater *updater);
+/* One update: the gradients, divided by `divisor` (their tokens, say: 0..1e30, summed over the ranks as they are, and
+   then above 0, or TRF_E_STATE), are clipped and move the weights. The report has no losses. */
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
+                                    double divisor, trf_step_report *report, trf_error *err);
+/* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
+   number of steps, which the schedule follows, and of those not skipped, the updates that the moments have had. */
+TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err);
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err);
 #endif
 
 #if defined(__cplusplus)
@@ -9525,6 +9568,36 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     return model->run.backend->sync(&model->run, err);
 }
 
+TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err)
+{
+    trf_real numbers[2048];
+    int32_t i, k, n_written = 0, write;
+    if (copied) *copied = 0;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (!from) return trf__fail_null(err, "from");
+    for (write = 0; write < 2; write++)         /* first only a look */
+        for (i = 0; i < model->layout.n_params; i++) {
+            const trf__param *p = &model->layout.params[i], *q;
+            int64_t at, n, size;
+            if ((k = trf_parameter_index(from, p->name)) < 0) continue;
+            q = &from->layout.params[k];
+            if (q->shape[1] != p->shape[1])
+                return trf__fail(err, TRF_E_SHAPE, -1, p->name, "%s has %lld columns, but %lld in the other model",
+                                 p->name, (long long)p->shape[1], (long long)q->shape[1]);
+            size = trf__min64(trf__param_size(p), trf__param_size(q));
+            for (at = 0; write && at < size; at += n) {
+                n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
+                trf__arena_get(from, from->weights, q->offset + at, numbers, n);
+                trf__arena_put(model, model->weights, p->offset + at, numbers, n);
+            }
+            n_written += write;
+        }
+    TRF__TRY(from->run.backend->sync(&from->run, err));
+    TRF__TRY(model->run.backend->sync(&model->run, err));
+    if (copied) *copied = n_written;
+    return TRF_OK;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
 //
@@ -9634,6 +9707,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
     trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
 }
 
+/* y NULL: only what backward needs. */
 TRF__FN void trf__feed_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x)
 {
     trf__activate a;
@@ -9641,7 +9715,7 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__work *sub, trf__a
     a.at = sub->at; a.drop = sub->drop;
     trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
     run->backend->activate(run, &a);
-    trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
+    if (y) trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -9758,7 +9832,8 @@ typedef struct trf__cache {
     int64_t stride;
 } trf__cache;
 
-typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest; } trf__limits;
+/* What an arena is laid out for: the largest batch, and whether layers share a place (>>acts). */
+typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest, recompute; } trf__limits;
 
 typedef struct trf__pass {
     trf__run run;
@@ -9797,7 +9872,8 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
 //   per stack     embedded (rows, d); per sublayer wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean
-//                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics
+//                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics;
+//                 recomputing one set a layer for all layers, and per layer the last sublayer's s and statistics
 //   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all sublayers
 
@@ -9838,7 +9914,9 @@ TRF__FN int trf__sublayer_kind(const trf__stack *stack, int i)
 }
 
 /* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A pass that does not
-   train gives all sublayers the same place; s and y come first in it, since the next sublayer reads them. */
+   train gives all sublayers the same place; s and y come first in it, since the next sublayer reads them. One that
+   recomputes gives it to all layers, but keeps of each what the layer above is made from, s of its last sublayer (y
+   is the norm of s), and the stack's last y. */
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -9850,11 +9928,17 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
-        if (!pass->training) cursor->used = first;
+        if (!pass->training || (pass->limits.recompute && i % stack->per_layer == 0)) cursor->used = first;
         trf__take_sublayer(cursor, pass, sub, trf__sublayer_kind(stack, i), rows, pass->limits.source_rows);
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
+    for (i = 2 * stack->per_layer - 1; pass->limits.recompute && i < stack->n_sublayers; i += stack->per_layer) {
+        trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
+        sub->s = trf__take_acts(cursor, pass, rows, d);
+        sub->norm_stats = trf__take_reals(cursor, rows, 2);
+        if (i == stack->n_sublayers - 1) sub->y = trf__take_acts(cursor, pass, rows, d);
+    }
     stack->first_y = trf__take_acts(cursor, pass, rows, d);
     stack->final_y = trf__take_acts(cursor, pass, rows, d);
     stack->first_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
@@ -10402,7 +10486,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
-    trf__limits need = {0, 0, 0, 1}, full;
+    trf__limits need = {0, 0, 0, 1, 0}, full;
     int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
@@ -10551,10 +10635,24 @@ TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const tr
     pass->run.backend->attention_weights(&pass->run, &a);
 }
 
-/* One sublayer: y and s from the streams. */
-TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
-                                   const trf__act *in, const trf__act *res)
+/* The two streams (>>pass) in front of sublayer i: what it reads, and what is added to its result. */
+TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
+    const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
+    if (i == 0) return stack->first_gain >= 0 ? stack->first_y : stack->embedded;
+    return before->gain >= 0 ? before->y : before->s;
+}
+TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    if (pass->config->norm_place != TRF_PRE_NORM) return trf__stream_in(stack, i);
+    return i > 0 ? stack->sublayers[i - 1].s : stack->embedded;
+}
+
+/* Sublayer i: y and s from the streams. */
+TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    const trf__sublayer *layer = &stack->sublayers[i];
+    const trf__act *in = trf__stream_in(stack, i);
     trf__work sub = trf__work_of(pass, stack, layer);
     trf__norm n = trf__norm_of(pass, stack, layer->gain, layer->bias);
     if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
@@ -10565,7 +10663,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     n.s = layer->s;
     n.y = layer->gain >= 0 ? layer->y : NULL;
     n.stats = layer->norm_stats;
-    n.x = res;
+    n.x = trf__stream_res(pass, stack, i);
     n.sub = pass->proj;
     n.drop = layer->residual_drop;
     pass->run.backend->add_norm(&pass->run, &n);
@@ -10595,24 +10693,20 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 /* Embedding and sublayers of one stack: leaves stack->out. */
 TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_error *err)
 {
-    trf__act *in = stack->embedded, *res = stack->embedded;
+    trf__act *last;
     int i;
     trf__stack_embed(pass, stack);
-    if (stack->first_gain >= 0) {
-        in = stack->first_y;
-        trf__norm_alone(pass, stack, in, stack->first_stats, res, stack->first_gain, stack->first_bias);
-    }
+    if (stack->first_gain >= 0)
+        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded, stack->first_gain,
+                        stack->first_bias);
     for (i = 0; i < stack->n_sublayers; i++) {
-        const trf__sublayer *layer = &stack->sublayers[i];
         TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
-        trf__sublayer_forward(pass, stack, layer, in, res);
-        in = layer->gain >= 0 ? layer->y : layer->s;
-        res = pass->config->norm_place == TRF_PRE_NORM ? layer->s : in;
+        trf__sublayer_forward(pass, stack, i);
     }
-    stack->out = in;
+    last = stack->out = trf__stream_in(stack, i);
     if (stack->final_gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, stack->final_stats, in, stack->final_gain, stack->final_bias);
+        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_gain, stack->final_bias);
     }
     return TRF_OK;
 }
@@ -10707,6 +10801,10 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
 //
 // ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder
 // comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
+//
+// Where the layers of a stack share a place (>>acts), forward leaves the activations of the last one there. Those of
+// the others are made again, each when it is wanted, by the same ops with the same random numbers, which are counted
+// (>>dropout): the same bits (Chen et al. 2016, "Training deep nets with sublinear memory cost").
 
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
@@ -10776,6 +10874,18 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
+/* What the layer that ends with sublayer `last` has stored and the layers above it have overwritten. Its s and the
+   statistics of the norm behind it are still there, so the last product is not wanted. */
+TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack, int last)
+{
+    trf__work sub = trf__work_of(pass, stack, &stack->sublayers[last]);
+    int i = last + 1 - stack->per_layer;
+    const trf__sublayer *below = &stack->sublayers[i > 0 ? i - 1 : 0];
+    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->gain, below->bias);
+    for (; i < last; i++) trf__sublayer_forward(pass, stack, i);
+    trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
+}
+
 /* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are
    in the gradients already, as half of this one could not be taken out. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack, const trf__act *dout, int may_cancel,
@@ -10794,14 +10904,15 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     }
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
-        const trf__act *in = i > 0 ? layer[-1].y : stack->first_gain >= 0 ? stack->first_y : stack->embedded;
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        if (pass->limits.recompute && (i + 1) % stack->per_layer == 0 && i + 1 < stack->n_sublayers)
+            trf__recompute_layer(pass, stack, i);
         n = trf__norm_gradient_of(pass, stack, layer->gain, layer->bias, layer->s, layer->norm_stats);
         n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
         n.dsub = pass->dsub;
         n.drop = layer->residual_drop;
         on->norm_gradient(&pass->run, &n);
-        trf__sublayer_backward(pass, stack, layer, in, memory_seen);
+        trf__sublayer_backward(pass, stack, layer, trf__stream_in(stack, i), memory_seen);
         if (layer->kind == TRF__CROSS) memory_seen = 1;
         dy = pass->din;
         dy2 = pre ? NULL : pass->ds;
@@ -10939,6 +11050,7 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
     X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
     X(uint64_t,         seed,               0, 2e19, 2) \
+    X(int32_t,          recompute,          0, 1, 3) \
     X(int32_t,          source_tokens,      1, 1 << 24, 2) \
     X(int32_t,          target_tokens,      1, 1 << 24, 2) \
     X(int32_t,          sequences,          1, 1 << 24, 2) \
@@ -10977,6 +11089,7 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     trf__verdict *verdict;          /* of the last update */
     int64_t n_tiles;
+    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are empty */
     int64_t step;                   /* updates so far, skipped ones included */
     int64_t updated;                /* number of the last update that was made here; 0: none, */
     double rate;                    /* and its learning rate */
@@ -10989,7 +11102,8 @@ enum { TRF__TILE = 16384 };
 
 /* Cuts the parameters into tiles, on the device; tiles NULL only counts. Only matrices of the layers decay, unless
    decay_all. */
-TRF__FN int64_t trf__cut_tiles(trf__tile *tiles, const trf__run *run, const trf__layout *layout, int decay_all)
+TRF__FN int64_t trf__cut_tiles(trf__tile *tiles, const trf__run *run, const trf__layout *layout, const char *frozen,
+                               int decay_all)
 {
     trf__tile tile;
     int64_t n = 0, at, size;
@@ -11001,7 +11115,7 @@ TRF__FN int64_t trf__cut_tiles(trf__tile *tiles, const trf__run *run, const trf_
             p->start == TRF__START_GENERATOR;
         for (at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = trf__min64(TRF__TILE, size - at);
+            tile.n = frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
             if (tiles) run->backend->upload(run, tiles + n, &tile, sizeof tile);
         }
     }
@@ -11015,6 +11129,7 @@ TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_optio
     limits.target_rows = trf__has_target(c) ? o->target_tokens : trf__pools(c) ? o->sequences : o->source_tokens;
     limits.sentences = o->sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
+    limits.recompute = o->recompute;
     return limits;
 }
 
@@ -11052,19 +11167,25 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     device.threads = options->threads;
     run = trf__run_on(&device, &options->hooks);
     count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
-    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL), sizeof count),
+    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL),
+                                       sizeof count + (size_t)layout.n_params + 1),
                          trf__pass_memory(config, &limits, options, &device));
+}
+
+TRF__FN void trf__trainer_close(trf_trainer *t)
+{
+    const trf__run *run = &t->pass.run;
+    trf__free(&t->options.hooks, t->frozen, (size_t)t->model->layout.n_params + 1);
+    if (run->backend) run->backend->free(run, t->arena, t->arena_bytes);
+    trf__pass_close(&t->pass);
 }
 
 TRF_API void trf_trainer_destroy(trf_trainer *trainer)
 {
     trf_hooks hooks;
-    const trf__run *run;
     if (!trainer) return;
     hooks = trainer->options.hooks;
-    run = &trainer->pass.run;
-    if (run->backend) run->backend->free(run, trainer->arena, trainer->arena_bytes);
-    trf__pass_close(&trainer->pass);
+    trf__trainer_close(trainer);
     trf__free(&hooks, trainer, sizeof *trainer);
 }
 
@@ -11073,14 +11194,19 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     const trf__layout *layout = &t->model->layout;
-    t->n_tiles = trf__cut_tiles(NULL, run, layout, 0);
+    t->frozen = (char *)trf__alloc(&t->options.hooks, (size_t)layout->n_params + 1);
+    if (!t->frozen)
+        return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks", (int)layout->n_params);
+    memset(t->frozen, '0', (size_t)layout->n_params);
+    t->frozen[layout->n_params] = 0;
+    t->n_tiles = trf__cut_tiles(NULL, run, layout, t->frozen, 0);
     t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
                          (long long)layout->n_weights);
     trf__trainer_layout(t, run, layout->n_weights, t->arena);
-    trf__cut_tiles(t->tiles, run, layout, t->options.decay_all);
+    trf__cut_tiles(t->tiles, run, layout, t->frozen, t->options.decay_all);
     t->pass.gradients = t->gradients;
     return TRF_OK;
 }
@@ -11150,12 +11276,49 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     limits.longest = trf__max64(limits.longest, pass->limits.longest);
     if (memcmp(&limits, &pass->limits, sizeof limits) != 0) TRF__TRY(trf__pass_resize(pass, &limits, err));
     if (o.decay_all != trainer->options.decay_all)
-        trf__cut_tiles(trainer->tiles, &pass->run, &trainer->model->layout, o.decay_all);
+        trf__cut_tiles(trainer->tiles, &pass->run, &trainer->model->layout, trainer->frozen, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
     pass->options_set++;        /* what has been recorded knows the old ones */
     pass->run.hooks = o.hooks;
     trainer->options = o;
+    return TRF_OK;
+}
+
+/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried with more. */
+TRF__FN int trf__fits(const char *pattern, const char *name)
+{
+    const char *star = NULL, *tried = NULL;
+    while (*name)
+        if (*pattern == '*') { star = ++pattern; tried = name; }
+        else if (*pattern == *name) { pattern++; name++; }
+        else if (star) { pattern = star; name = ++tried; }
+        else return 0;
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}
+
+TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
+                                      trf_error *err)
+{
+    const trf__layout *layout;
+    int32_t i, n = 0;
+    if (matched) *matched = 0;
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    layout = &trainer->model->layout;
+    if (!pattern) return trf__fail_null(err, "pattern");
+    TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
+    TRF__TRY(trf__no_gradients(trainer, err));
+    for (i = 0; i < layout->n_params; i++)
+        if (trf__fits(pattern, layout->params[i].name)) {
+            trainer->frozen[i] = frozen ? '1' : '0';
+            n++;
+        }
+    if (n == 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern", "no parameter of the model is called \"%.80s\"",
+                         pattern);
+    trf__cut_tiles(trainer->tiles, &trainer->pass.run, layout, trainer->frozen, trainer->options.decay_all);
+    if (matched) *matched = n;
     return TRF_OK;
 }
 
@@ -11409,6 +11572,180 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
     return trf__report_batch(&trainer->pass, report, trainer->step, err);
+}
+
+/* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
+TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
+{
+    trf__verdict verdict;
+    if (step < 0 || step > INT64_MAX / 2)
+        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
+    if (updates < 0 || updates > step)
+        return trf__fail(err, TRF_E_STATE, updates, "trf.updates", "expected 0 to %lld updates, got %lld",
+                         (long long)step, (long long)updates);
+    TRF__ZERO(verdict);
+    verdict.updates = updates;
+    t->step = step;
+    t->pass.run.backend->upload(&t->pass.run, t->verdict, &verdict, sizeof verdict);
+    return TRF_OK;
+}
+
+// >>updater        the same step over the caller's tensors
+//
+// An updater is a trainer whose model has no layers, but a vector for each of the caller's tensors, and which never
+// runs a pass: the pass only holds what changes from step to step. A step copies weights and gradients into the
+// arenas, puts the divisor where a loss would have counted its tokens, and takes the weights back.
+
+struct trf_updater { trf_model model; trf_trainer trainer; };
+
+TRF_API void trf_updater_destroy(trf_updater *updater)
+{
+    trf_model *m;
+    trf_hooks hooks;
+    if (!updater) return;
+    m = &updater->model;
+    hooks = m->config.hooks;
+    trf__trainer_close(&updater->trainer);
+    m->run.backend->free(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
+    trf__free(&hooks, updater, sizeof *updater);
+}
+
+/* Tensor number i of a list of the caller's, which must have `count` numbers, or 0: one or more. */
+TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char *list, int64_t count, trf_error *err)
+{
+    int64_t n = trf_tensor_count(t);
+    if (!t->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, i, list, "%s: tensor %d must have data in the host's memory", list,
+                         (int)i);
+    if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld", list, (int)i,
+                     (long long)(count ? count : 1), (long long)n);
+}
+
+TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n, trf_error *err)
+{
+    trf__layout *layout = &u->model.layout;
+    trf_trainer *t = &u->trainer;
+    trf__run run = u->model.run;
+    char name[sizeof layout->params->name];
+    int32_t i;
+    layout->params = (trf__param *)trf__alloc_zeroed(&run.hooks, trf__bytes(n, sizeof(trf__param)));
+    for (i = 0; layout->params && i < n; i++) {
+        snprintf(name, sizeof name, "tensor %d", (int)i);
+        if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
+        trf__add_param(layout, NULL, 0, name, trf_tensor_count(&weights[i]), 0,
+                       weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
+    }
+    layout->n_params = n;
+    if (!layout->params) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
+    TRF__TRY(trf__model_weights(&u->model, err));
+    TRF__TRY(run.backend->open(&run, err));
+    t->pass.run = run;
+    t->pass.block_bytes = sizeof(trf__now);
+    t->pass.device_block = (char *)run.backend->alloc(&run, sizeof(trf__now));
+    if (!t->pass.device_block) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    return trf__trainer_arena(t, err);
+}
+
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
+                                      const trf_train_options *options, const trf_device *device, trf_error *err)
+{
+    trf_train_options o = options ? *options : trf_train_defaults();
+    trf_updater *u;
+    trf_config c;
+    trf_status status;
+    int32_t i;
+    TRF__TRY(trf__begin(updater, "updater", err));
+    *updater = NULL;
+    TRF__ZERO(c);
+    c.d_model = d_model;
+    c.hooks = o.hooks;
+    c.device = device ? *device : trf_device_default();
+    c.device.threads = o.threads;
+    if (!weights) return trf__fail_null(err, "weights");
+    TRF__TRY(trf__check_range("n", n, 1, 1 << 20, err));
+    TRF__TRY(trf__train_check(&o, &c, err));
+    TRF__TRY(trf__device_check(&c.device, err));
+    if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
+    for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
+    c.device.precision = TRF_PRECISION_FLOAT32;
+    u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
+    if (!u) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    u->model.config = c;
+    u->model.run = trf__run_on(&c.device, &o.hooks);
+    u->trainer.model = &u->model;
+    u->trainer.options = o;
+    status = trf__updater_open(u, weights, n, err);
+    if (status != TRF_OK) { trf_updater_destroy(u); return status; }
+    *updater = u;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
+                                    double divisor, trf_step_report *report, trf_error *err)
+{
+    trf_real slots[TRF__SLOTS] = {0};
+    const trf__param *p, *end;
+    const trf__run *run;
+    trf_trainer *t;
+    int32_t i;
+    trf__report_clear(report);
+    TRF__TRY(trf__begin(updater, "updater", err));
+    if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
+    TRF__TRY(trf__check_range("divisor", divisor, 0, 1e30, err));
+    t = &updater->trainer;
+    run = &t->pass.run;
+    p = updater->model.layout.params;
+    end = p + updater->model.layout.n_params;
+    for (i = 0; p + i < end; i++) {
+        TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
+        TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
+    }
+    for (i = 0; p + i < end; i++) {
+        size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
+        run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
+        run->backend->upload(run, t->gradients + p[i].offset, gradients[i].data, bytes);
+    }
+    trf__slot_add(slots, TRF__SLOT_TOKENS, divisor);
+    run->backend->upload(run, t->gradients + updater->model.layout.n_weights, slots, sizeof slots);
+    t->pass.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model, t->step + 1);
+    run->backend->upload(run, t->pass.device_block, &t->pass.now, sizeof t->pass.now);
+    t->micro = 1;
+    t->target_rows = divisor > 0;
+    TRF__TRY(trf_optimizer_step(t, report, err));
+    for (i = 0; p + i < end; i++)
+        run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
+                               trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
+    return run->backend->sync(run, err);
+}
+
+TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
+{
+    trf_trainer *t = updater ? &updater->trainer : NULL;
+    if (!t) return trf_parameter(NULL, index);
+    return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
+}
+
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err)
+{
+    const trf__run *run;
+    trf__verdict verdict;
+    if (step) *step = 0;
+    if (updates) *updates = 0;
+    TRF__TRY(trf__begin(updater, "updater", err));
+    run = &updater->trainer.pass.run;
+    run->backend->download(run, &verdict, updater->trainer.verdict, sizeof verdict);
+    TRF__TRY(run->backend->sync(run, err));
+    if (step) *step = updater->trainer.step;
+    if (updates) *updates = verdict.updates;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err)
+{
+    TRF__TRY(trf__begin(updater, "updater", err));
+    return trf__trainer_moved(&updater->trainer, step, updates, err);
 }
 
 #endif
@@ -11700,6 +12037,7 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
     limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
     limits.target_rows = limits.sentences = s->beam;
     limits.longest = trf__min64(c->max_length, 256);
+    limits.recompute = 0;
     return limits;
 }
 
@@ -11823,6 +12161,7 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     need.source_rows = round->n * round->longest_source;
     need.target_rows = need.sentences = (int64_t)round->n * s->beam;
     need.longest = trf__max64(round->longest + 1, round->longest_source);
+    need.recompute = 0;
     return need;
 }
 
@@ -14741,22 +15080,22 @@ TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *en
 /* Where a string of the header stands in the file. */
 TRF__FN int64_t trf__file_where(const trf_file *file, const char *text) { return 8 + (int64_t)(text - file->header); }
 
-TRF__FN trf_status trf__file_name(const trf__json *s, const trf_file *file, const char *name)
+/* A name of a tensor, which `place` (byte, or tensor) number `where` has. */
+TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where, trf_error *err)
 {
     size_t length = strlen(name), i;
-    int64_t where = trf__file_where(file, name);
     if (length == 0)
-        return trf__fail(s->err, TRF_E_FORMAT, where, "header", "a tensor without a name at byte %lld",
+        return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld", place,
                          (long long)where);
     if (length > TRF__FILE_NAME)
-        return trf__fail(s->err, TRF_E_LIMIT, where, name,
-                         "a tensor's name of %llu bytes at byte %lld, the limit is %d",
-                         (unsigned long long)length, (long long)where, (int)TRF__FILE_NAME);
+        return trf__fail(err, TRF_E_LIMIT, where, name,
+                         "a tensor's name of %llu bytes at %s %lld, the limit is %d",
+                         (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
     for (i = 0; i < length; i++)
         if ((unsigned char)name[i] < 32 || name[i] == 127 ||
             ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
-            return trf__fail(s->err, TRF_E_FORMAT, where, name,
-                             "a control character in the name of a tensor at byte %lld", (long long)where);
+            return trf__fail(err, TRF_E_FORMAT, where, name,
+                             "a control character in the name of a tensor at %s %lld", place, (long long)where);
     return TRF_OK;
 }
 
@@ -14766,7 +15105,7 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
     static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
     trf_file_entry *entry = file->entries + file->count;
     int seen = 0, first = 1, more, i;
-    TRF__TRY(trf__file_name(s, file, name));
+    TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), s->err));
     if (file->count == file->capacity)
         return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors", (int)file->capacity);
     entry->name = name;
@@ -14868,7 +15207,7 @@ TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const ch
     return NULL;
 }
 
-/* Sorts a list by name; no two may be the same. */
+/* Sorts a list by name; no two may be the same. file NULL: they are not in one yet. */
 TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n, const char *what,
                                     trf_error *err)
 {
@@ -14877,8 +15216,8 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
     for (i = 1; i < n; i++) {
         const char *name = trf__name_of(items[i]);
         if (!strcmp(trf__name_of(items[i - 1]), name))
-            return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, name), name, "duplicate %s \"%.100s\"", what,
-                             name);
+            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, name) : -1, name,
+                             "duplicate %s \"%.100s\"", what, name);
     }
     return TRF_OK;
 }
@@ -15168,16 +15507,15 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 
 /* ---- writing ---- */
 
-/* A tensor in the making: its bytes, or a parameter in an arena of a model. */
+/* A tensor in the making. */
 typedef struct trf__out {
-    char name[128];
+    char name[TRF__FILE_NAME + 1];
     int32_t rank;
     int64_t shape[4];
     const char *dtype;          /* "F32", "F64", "I64" or "U8" */
     uint64_t bytes;
-    const void *data;           /* numbers in the machine's order, or the arena, */
-    const trf_model *model;     /* which is this one's; else NULL */
-    int64_t offset;             /* in the arena, in numbers */
+    const void *data;           /* numbers in the machine's order, */
+    const trf__run *home;       /* on this device; NULL: in the host's memory */
 } trf__out;
 
 /* Writes notes, each with trf__note, the same ones at each call. */
@@ -15218,9 +15556,11 @@ TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *c
     const unsigned char *from = (const unsigned char *)reals;
     size_t n = out->bytes - at < TRF__CHUNK ? (size_t)(out->bytes - at) : (size_t)TRF__CHUNK, i;
     int width = trf__dtype_of(out->dtype)->bytes;
-    if (!out->model) from = (const unsigned char *)out->data + at;
-    else trf__arena_get(out->model, (const trf_real *)out->data, out->offset + (int64_t)(at / sizeof(trf_real)),
-                        reals, (int64_t)(n / sizeof(trf_real)));
+    if (!out->home) from = (const unsigned char *)out->data + at;
+    else {
+        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + at, n);
+        (void)out->home->backend->sync(out->home, NULL);    /* asked for once more in the end */
+    }
     for (i = 0; i < n; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
@@ -15265,7 +15605,7 @@ TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, cons
     return error;
 }
 
-/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: >>store has no others. */
+/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no others. */
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, const trf__out *tensors, int32_t n,
                                    trf__notes notes, const void *of, trf_error *err)
 {
@@ -15273,6 +15613,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     trf__text header;
     size_t bytes;
     int error;
+    int32_t i;
     trf_status status;
     if (!*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
@@ -15292,14 +15633,96 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     if (!status) {
         error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
         if (error) status = trf__fail_io(err, error, saving.temporary, "write it");
-        else if (n > 0 && tensors->model) status = tensors->model->run.backend->sync(&tensors->model->run, err);
+        for (i = 0; !status && i < n; i++)
+            if (tensors[i].home) status = tensors[i].home->backend->sync(tensors[i].home, err);
     }
     status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
     return status;
 }
 
+/* Texts of the caller's: `of` is the list key, value, ..., NULL. */
+TRF__FN void trf__note_texts(trf__text *notes, const void *of)
+{
+    const char *const *texts = (const char *const *)of;
+    for (; texts && *texts; texts += 2) trf__note(notes, texts[0], texts[1]);
+}
+
+TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_error *err)
+{
+    for (*n = 0; texts && *texts; texts += 2, ++*n) {
+        TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
+        if (!texts[1] || !strncmp(texts[0], "trf.", 4))
+            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata",
+                             texts[1] ? "text %d: the key %.100s belongs to the library"
+                                      : "text %d: the key %.100s has no value", (int)*n, texts[0]);
+        TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
+        if (*n == TRF__META_MOST)
+            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d texts", (int)TRF__META_MOST);
+    }
+    return TRF_OK;
+}
+
+/* Tensor number i of trf_file_save. */
+TRF__FN trf_status trf__out_of(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
+{
+    int64_t bytes = trf__times(trf_tensor_count(t), (int64_t)sizeof(trf_real));
+    int32_t k;
+    if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
+    TRF__TRY(trf__file_name(t->name, "tensor", i, err));
+    TRF__TRY(trf__check_utf8(t->name, "name", err));
+    if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
+        (!t->data && !t->home && bytes > 0))
+        return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
+                         "tensor %d: expected a rank of 0 to %d, numbers, and another name than __metadata__", (int)i,
+                         (int)TRF_MAX_RANK);
+    snprintf(out->name, sizeof out->name, "%s", t->name);
+    for (k = 0; k < t->rank; k++)
+        if ((out->shape[k] = t->shape[k]) < 0 || bytes > (int64_t)TRF__FILE_INTEGER)
+            return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense", (int)i);
+    out->rank = t->rank;
+    out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
+    out->bytes = (uint64_t)bytes;
+    out->data = t->data ? t->data : t->there;
+    out->home = t->data ? NULL : (const trf__run *)t->home;
+    return TRF_OK;
+}
+
 /* ---- public ---- */
+
+TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf__out *out;
+    const void **items;
+    size_t bytes, room;
+    int32_t i, n_texts;
+    trf_status status = TRF_OK;
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__begin(path, "path", err));
+    if (!tensors && n != 0) return trf__fail_null(err, "tensors");
+    TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
+    TRF__TRY(trf__hooks_check(hooks, err));
+    TRF__TRY(trf__texts_check(metadata, &n_texts, err));
+    bytes = trf__bytes(n, sizeof *out);
+    room = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
+    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    items = (const void **)trf__alloc(hooks, room);
+    if (!out || !items) status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
+    for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
+    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err);
+    for (i = 0; !status && i < n; i++) {
+        status = trf__out_of(&out[i], &tensors[i], i, err);
+        items[i] = &tensors[i];
+    }
+    if (!status) status = trf__file_unique(NULL, items, n, "tensor", err);
+    if (!status) status = trf__file_write(hooks, path, out, n, trf__note_texts, metadata, err);
+    trf__free(hooks, (void *)items, room);
+    trf__free(hooks, out, bytes);
+    return trf__name_file(status, path, err);
+}
 
 TRF_API trf_load_options trf_load_defaults(void)
 {
@@ -15398,7 +15821,8 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
-//                      trf.updates, and, with a corpus, trf.corpus.epoch, .batch and .fingerprint. "format": "pt" is
+//                      trf.updates, with a corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters
+//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_parameter. "format": "pt" is
 //                      for PyTorch's users. All other keys are the program's own (trf_model_set_metadata), or of
 //                      those who wrote the file before.
 //
@@ -15750,9 +16174,8 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
         out->shape[1] = p->shape[1];
         out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
         out->bytes = (uint64_t)trf__param_size(p) * sizeof(trf_real);
-        out->data = arena;
-        out->model = model;
-        out->offset = p->offset;
+        out->data = arena + p->offset;
+        out->home = &model->run;
     }
 }
 
@@ -15822,8 +16245,9 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
 //
-// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the training options, and
-// the place in the corpus where the step begins that is not complete: batches delivered for it are delivered again.
+// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the training options, what
+// is frozen, and the place in the corpus where the step begins that is not complete: batches delivered for it are
+// delivered again.
 // Random numbers need no state of their own: they follow from seed, step and place (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
@@ -15845,6 +16269,7 @@ TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
     trf__note_content(notes, trainer->model, "checkpoint");
     trf__note_int(notes, "trf.step", trainer->step);
     trf__note_int(notes, "trf.updates", resume->updates);
+    if (strchr(trainer->frozen, '1')) trf__note(notes, "trf.frozen", trainer->frozen);
     if (resume->corpus) {
         trf_place place = trf__resume_place(trainer, resume->corpus);
         trf__note_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
@@ -15923,6 +16348,19 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
+TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, trf_error *err)
+{
+    const char *frozen = trf_file_metadata(file, "trf.frozen");
+    size_t n = (size_t)t->model->layout.n_params;
+    if (!frozen) return TRF_OK;
+    if (strlen(frozen) != n || strspn(frozen, "01") != n)
+        return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
+                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n, frozen);
+    memcpy(t->frozen, frozen, n);
+    trf__cut_tiles(t->tiles, &t->pass.run, &t->model->layout, t->frozen, t->options.decay_all);
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
 {
@@ -15930,28 +16368,20 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     trf_trainer *t;
     trf_status status;
     trf_place place;
-    trf__verdict verdict;
     int64_t step, updates;
     TRF__ZERO(place);
     TRF__TRY(trf__read_int(file, "trf.step", &step, err));
     TRF__TRY(trf__read_int(file, "trf.updates", &updates, err));
-    if (step < 0 || step > INT64_MAX / 2)
-        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
-    if (updates < 0 || updates > step)
-        return trf__fail(err, TRF_E_STATE, updates, "trf.updates", "expected 0 to %lld updates, got %lld",
-                         (long long)step, (long long)updates);
     TRF__TRY(trf__read_place(file, &place, err));
     if (!training) {
         TRF__TRY(trf__read_training(file, &model->config, &stored, err));
         training = &stored;
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
-    t->step = step;
-    TRF__ZERO(verdict);
-    verdict.updates = updates;
-    model->run.backend->upload(&t->pass.run, t->verdict, &verdict, sizeof verdict);
     t->begin = t->behind = place;
-    status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
+    status = trf__trainer_moved(t, step, updates, err);
+    if (status == TRF_OK) status = trf__read_frozen(file, t, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     *out = t;
