@@ -97,7 +97,7 @@
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   learn subwords (it reads what SentencePiece has learned); sample; speak to a network
+//   learn subwords (it reads what SentencePiece has learned); speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
 //   train an encoder-only model that has no head (trf_head: labels of sequences, of tokens, masked tokens).
 //
@@ -109,6 +109,7 @@
 //   >>api-batch        sequences without padding
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-translate    from ids to ids, from text to text
+//   >>api-generate     sampling, token by token
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   -- stop here if you only want to use the library --
@@ -152,6 +153,8 @@
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
 //                     >>store-match  >>store-write  >>checkpoint
+//   >>generate         one token at a time, drawn on the host
+//                     >>draw  >>spoken  >>session
 //
 // NOTATION
 //   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
@@ -199,6 +202,7 @@ typedef double trf_real;
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_translator_create trf_translator_create_double
+#define trf_generator_create  trf_generator_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
@@ -827,7 +831,8 @@ typedef enum trf_search_rule {
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 
-typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1 } trf_ended;
+/* NOT_YET: only a generator's sequences (>>api-generate). */
+typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2 } trf_ended;
 
 typedef struct trf_hypothesis {
     const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
@@ -905,6 +910,65 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 /* Rows that `sequences` become on each side; 0 if a length is negative. */
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-generate   sampling, token by token
+//
+// A generator goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
+// same seed gives the same answers, on the CPU to the last bit, for any threads, any batch that a sequence is in, any
+// budgets, and across a save and a load.
+// -----------------------------------------------------------------------------------------------
+
+/* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
+   top_k, top_p, min_p. pad and bos are never drawn. Computed in double on the host. */
+typedef struct trf_sampling {
+    double temperature;         /* logits are divided by it; 0..1e6, default 1; 0: the most likely, of equals the
+                                   lowest id (as beam 1) */
+    int32_t top_k;              /* the k most likely are left, and equals of the last (Fan et al. 2018); 0: all, the
+                                   default */
+    double top_p;               /* as few of the most likely as have this probability together (Holtzman et al. 2020);
+                                   0..1, default 1: all */
+    double min_p;               /* those are left that have this much of the largest probability (Nguyen et al. 2024);
+                                   0..1, default 0: all */
+    double repetition_penalty;  /* logits of ids in the beginning or the answer are divided by it, negative ones
+                                   multiplied (Keskar et al. 2019); 1e-6..1e6, default 1: none */
+    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256; beginning and answer never
+                                   have more than config.max_length - 1 ids, and memory is taken for as many */
+    int32_t min_tokens;         /* before EOS may be drawn; default 0 */
+    uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
+    int32_t threads;            /* as in trf_device */
+    /* Called for every token in its order, EOS included, or NULL. text: what the answer's text grows by, in whole
+       characters (bytes of an unfinished one wait for the rest, or for the end); "" without a target vocabulary. */
+    void (*token)(void *user, int32_t sequence, int32_t id, const char *text);
+    void *user;
+    trf_hooks hooks;
+} trf_sampling;
+
+TRF_API trf_sampling trf_sampling_defaults(void);
+
+/* The model must outlive it, and its weights are prepared as a translator's are. NULL sampling: the defaults.
+   Encoder-only models: TRF_E_STATE. */
+typedef struct trf_generator trf_generator;
+
+TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
+                                        const trf_sampling *sampling, trf_error *err);
+TRF_API void trf_generator_destroy(trf_generator *generator);
+/* Takes up the sequences that beginnings.target begins (possibly with nothing; no target at all: each with nothing)
+   and, for encoder-decoder models, encodes beginnings.source. The beginnings are read in one pass. The i of random
+   numbers counts from beginnings.ordinal. What was there before is forgotten, also on failure. */
+TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err);
+/* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
+   Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
+   and the next call goes on from there. TRF_E_STATE before a beginning. */
+TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err);
+/* The answer so far, or NULL if out of range; lives until the next begin, load or destroy, ids and n grow with each
+   step. log_probability is that under the model itself, before all rules; score is the same. */
+TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence);
+/* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
+   for a generator of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
+   callback and hooks; keys and values are made again from the ids. */
+TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err);
+TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-blocks     the parts alone, for other architectures
@@ -8582,6 +8646,18 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
+/* How many of the first ids are bytes, up to four, and which. */
+TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
+{
+    int m;
+    for (m = 0; m < 4 && m < n && ids[m] > TRF__UNK; m++) {
+        int32_t type = v->pieces->pieces[ids[m] - TRF__SPECIALS].type;
+        if (type < TRF__PIECE_BYTE) break;
+        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+    }
+    return m;
+}
+
 /* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to characters. */
 TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
 {
@@ -8591,13 +8667,9 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
     for (i = 0; i < n; i++) {
         const trf__token *t;
         char bytes[4];
-        size_t m = 0, k = 0;
+        size_t m, k = 0;
         if (ids[i] < TRF__UNK) continue;
-        for (; m < 4 && i + (int32_t)m < n && ids[i + (int32_t)m] > TRF__UNK; m++) {
-            int32_t type = p->pieces[ids[i + (int32_t)m] - TRF__SPECIALS].type;
-            if (type < TRF__PIECE_BYTE) break;
-            bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
-        }
+        m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes);
         if (m > 0) {
             k = (size_t)trf__utf8_at(bytes, m);
             trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
@@ -9700,7 +9772,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
     if (sub->slots) {
         trf__remember r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
-        r.rows = sub->memory_rows; r.width = 2 * d; r.area = 0;
+        r.rows = sub->memory_rows; r.width = 2 * d; r.area = sub->attention.area;
         run->backend->remember(run, &r);
     }
     run->backend->attention(run, &a);
@@ -9827,8 +9899,8 @@ typedef struct trf__stack {
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
     trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
-    int64_t self_layer, cross_layer, area;      /* area: of a sentence's cross keys and values */
-    const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self, or 0 */
+    const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -10588,6 +10660,7 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
         sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->ancestors;
         sub.attention.key_stride = cache->stride;
+        sub.attention.area = cache->self_area;
     }
     return sub;
 }
@@ -10773,7 +10846,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     return l;
 }
 
-/* The backend's own copies of the weights, if it wants any. */
+/* Fills the backend's own copies of the weights. */
 TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
@@ -10788,6 +10861,18 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
         pass->run.backend->pack(&pass->run, &pack);
     }
+}
+
+/* Makes them for a pass that only looks forward, if the backend wants any; *bytes of the device are the caller's. */
+TRF__FN trf_status trf__pass_copies(trf__pass *pass, size_t *bytes, trf_error *err)
+{
+    const trf__run *run = &pass->run;
+    *bytes = run->backend->copy_bytes(&run->device, pass->layout->n_weights, 0);
+    if (*bytes) pass->copies = run->backend->alloc(run, *bytes);
+    if (*bytes && !pass->copies)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    trf__pack_weights(pass);
+    return TRF_OK;
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -12048,7 +12133,6 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_translator *t;
     trf__limits limits;
     trf_status status;
-    const trf__run *run;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
     if (!model) return trf__fail_null(err, "model");
@@ -12060,15 +12144,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->search = *search;
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->threads, &search->hooks, err);
-    run = &t->pass.run;
-    if (status == TRF_OK) {
-        t->copy_bytes = run->backend->copy_bytes(&run->device, model->layout.n_weights, 0);
-        if (t->copy_bytes) t->pass.copies = run->backend->alloc(run, t->copy_bytes);
-        if (t->copy_bytes && !t->pass.copies)
-            status = trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
-    }
+    if (status == TRF_OK) status = trf__pass_copies(&t->pass, &t->copy_bytes, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
-    trf__pack_weights(&t->pass);
     *translator = t;
     return TRF_OK;
 }
@@ -12209,27 +12286,26 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, c
     return row + rows;
 }
 
-/* Encodes the sources of n sentences that arrive, and remembers the keys and values that every token will read. */
-TRF__FN trf_status trf__round_encode(trf_translator *t, int32_t n, trf_error *err)
+/* Encodes sources, and remembers the keys and values that every token will read in the cache's slots. */
+TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
+                                    const int32_t *ids, const int32_t *lengths, int32_t n, trf_error *err)
 {
-    const trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = &t->pass;
     trf_batch batch;
     int32_t i;
     TRF__ZERO(batch);
-    batch.source.ids = h->ids;
-    batch.source.lengths = h->lengths;
+    batch.source.ids = ids;
+    batch.source.lengths = lengths;
     batch.source.count = n;
     pass->cache = NULL;
     TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    for (i = 0; i < t->model->config.decoder_layers; i++) {
+    for (i = 0; i < pass->config->decoder_layers; i++) {
         trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
         trf__remember r;
         trf__project_memory(&pass->run, &sub, pass->encoder.out);
-        r.cache = trf__act_at(&pass->run, h->cache.cross, i * h->cache.cross_layer);
-        r.fresh = sub.fresh; r.slots = h->there.slots;
-        r.rows = sub.memory_rows; r.width = 2 * sub.d; r.area = h->area;
+        r.cache = trf__act_at(&pass->run, cache->cross, i * cache->cross_layer);
+        r.fresh = sub.fresh; r.slots = slots;
+        r.rows = sub.memory_rows; r.width = 2 * sub.d; r.area = cache->area;
         pass->run.backend->remember(&pass->run, &r);
     }
     return TRF_OK;
@@ -12259,7 +12335,8 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from, (size_t)(end - from));
-    if (round->sources) TRF__TRY(trf__round_encode(t, n, err));
+    if (round->sources)
+        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n, err));
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
     t->pass.cache = &h->cache;
     stack->rows = trf__round_places(t);
@@ -15512,7 +15589,7 @@ typedef struct trf__out {
     char name[TRF__FILE_NAME + 1];
     int32_t rank;
     int64_t shape[4];
-    const char *dtype;          /* "F32", "F64", "I64" or "U8" */
+    const char *dtype;          /* "F32", "F64", "I32", "I64" or "U8" */
     uint64_t bytes;
     const void *data;           /* numbers in the machine's order, */
     const trf__run *home;       /* on this device; NULL: in the host's memory */
@@ -16420,6 +16497,685 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 }
 
 #endif
+
+// -----------------------------------------------------------------------------------------------
+// >>generate       one token at a time, drawn on the host
+//
+// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
+// values of a sequence stand in an area of its own, slot sequence * area + p, as `remember` stores them for attention:
+// nobody has ancestors. Beginnings are read but for their last row, TRF__PACKED_ROWS rows at a time; a step reads the
+// last row of every sequence that lives, brings its logits to the host and draws there (>>draw).
+//
+// On the CPU a row's bits depend on nothing but its sequence: so few rows never go to CBLAS, and our own product is
+// one chain over k for every element, whatever its neighbours are (>>gemm); softmax and norm are a row's own. So it
+// does not matter either whether keys and values were made one by one or together, and a file needs only ids
+// (>>session).
+// -----------------------------------------------------------------------------------------------
+
+/* As in >>config; files keep the rules. */
+#define TRF__SAMPLING_FIELDS(X) \
+    X(double,   temperature,        0, 1e6, 1) \
+    X(int32_t,  top_k,              0, INT32_MAX, 1) \
+    X(double,   top_p,              0, 1, 1) \
+    X(double,   min_p,              0, 1, 1) \
+    X(double,   repetition_penalty, 1e-6, 1e6, 1) \
+    X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
+    X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
+    X(uint64_t, seed,               0, 2e19, 1) \
+    X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
+
+enum { TRF__DRAW_NUMBERS = 1 << 22, TRF__SESSION = 1, TRF__SESSION_HEAD = 5 };  /* logits at a time; see >>session */
+
+/* A sequence: beginning, then answer, `limit` ids at most. */
+typedef struct trf__story {
+    trf_hypothesis answer;
+    int32_t *ids;
+    int32_t n, n_begin, limit, n_source;        /* n_source: rows */
+    int32_t read;                               /* rows whose keys and values are in the cache */
+    int32_t told, from;         /* ids of the answer whose text is out; from here decoding tells how it goes on */
+} trf__story;
+
+struct trf_generator {
+    const trf_model *model;
+    trf_sampling sampling;
+    trf__pass pass;
+    size_t copy_bytes, bytes, device_bytes;
+    int32_t begun, count;
+    int64_t ordinal, area, n_source;            /* rows of a sequence's area; ids of all sources */
+    int64_t rows, together;                     /* of the lists; that are drawn together */
+    char *arena, *device_arena, *text;
+    int64_t text_capacity;
+    trf__lists there, here;
+    trf__cache cache;                           /* on the device */
+    trf__act *scores;                           /* (together, vocab) */
+    trf__story *stories;                        /* on the host */
+    int32_t *ids, *sources, *source_lengths;    /* (count, area); as they came */
+    trf_real *logits;                           /* (together, vocab) */
+    double *weights; int32_t *order;            /* (vocab) of one draw */
+};
+
+TRF__FN trf_status trf__sampling_check(const trf_sampling *s, trf_error *err)
+{
+#define X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
+    TRF__SAMPLING_FIELDS(X)
+#undef X
+    return trf__hooks_check(&s->hooks, err);
+}
+
+TRF_API trf_sampling trf_sampling_defaults(void)
+{
+    trf_sampling s;
+    TRF__ZERO(s);
+    s.temperature = s.top_p = s.repetition_penalty = 1;
+    s.max_tokens = 256;
+    s.threads = trf_device_default().threads;
+    return s;
+}
+
+// >>draw           a token from its logits z
+//
+//   s = z, of ids that stood there before z / penalty (z > 0) or z * penalty        w = exp((s - max s) / temperature)
+//
+// All filters keep a prefix of the ids by falling w, equal ones by rising id. So the best are taken from a heap one by
+// one, until the filters have had enough: the vocabulary is never sorted. Without filters there is no heap.
+
+TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b) { return w[a] > w[b] || (w[a] == w[b] && a < b); }
+
+/* Makes a heap of n ids, whose root is the best, of what is one but for entry i. */
+TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
+{
+    int32_t id = heap[i];
+    int64_t child;
+    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
+        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
+        if (!trf__likelier(w, heap[child], id)) break;
+    }
+    heap[i] = id;
+}
+
+/* The best of a heap of n goes behind the others; returns its weight. */
+TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
+{
+    int32_t best = heap[0];
+    heap[0] = heap[n - 1];
+    heap[n - 1] = best;
+    trf__sink(heap, n - 1, 0, w);
+    return w[best];
+}
+
+/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass: their sum. */
+TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order, int64_t *m,
+                            double *mass)
+{
+    int64_t i, popped = 0, most, kept = 0;
+    double total = 0, x = 0;
+    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
+    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
+    most = *m;
+    if (o->top_k > 0 && o->top_k < *m) {
+        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
+            total += x = trf__pop(order, *m - popped, w);
+        most = popped;
+    }
+    for (*mass = 0; kept < most; kept++, *mass += x) {
+        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
+        x = w[order[*m - 1 - kept]];
+        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
+    }
+    return kept;
+}
+
+/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
+TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real *z, double *log_probability)
+{
+    const trf_config *c = &g->model->config;
+    const trf_sampling *o = &g->sampling;
+    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab, number = g->ordinal + (s - g->stories);
+    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
+    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
+    for (i = 0; i < vocab; i++) {
+        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
+        if (w[i] > most) most = w[i];
+    }
+    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
+    for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
+        double *x = &w[s->ids[i]];
+        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty;
+    }
+    w[c->pad] = w[c->bos] = -HUGE_VAL;
+    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
+    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
+    if (id >= 0 && o->temperature > 0) {
+        for (i = 0; i < vocab; i++) mass += w[i] = exp((w[i] - best) / o->temperature);
+        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
+        u = (double)(trf__random64(o->seed, 0x80000000u | (uint32_t)s->n, (uint64_t)number) >> 11) / 9007199254740992.0;
+        for (u *= mass, mass = 0, i = 0; i < kept && mass <= u; i++) {
+            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
+            if (w[next] > 0) { mass += w[next]; id = next; }
+        }
+    }
+    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
+    return id;
+}
+
+// >>spoken         the text of an answer that grows
+//
+// It is decoded from a few ids before what is new: from a run that has text even as the first, where a blank would go.
+
+/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
+TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+{
+    while (v && v->pieces && told < n) {
+        char bytes[4];
+        int m = trf__piece_bytes(v, ids + told, n - told, bytes), k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
+        unsigned char c = (unsigned char)(m ? bytes[0] : 0);
+        if (m && told + m == n && m < (c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 1)) return told;
+        told += k ? k : 1;
+    }
+    return n;
+}
+
+/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
+TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const char **text, trf_error *err)
+{
+    const trf_vocab *v = g->model->target;
+    const int32_t *ids = s->answer.ids;
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->told, n);
+    size_t before, all, alone;
+    *text = "";
+    if (!v || end == s->told) return TRF_OK;
+    (void)trf_vocab_decode(v, ids + s->from, s->told - s->from, NULL, 0, &before, NULL);
+    (void)trf_vocab_decode(v, ids + s->told, end - s->told, NULL, 0, &alone, NULL);
+    (void)trf_vocab_decode(v, ids + s->from, end - s->from, NULL, 0, &all, NULL);
+    TRF__GROW(char, g->text, g->text_capacity, (int64_t)all + 1, &g->sampling.hooks);
+    TRF__TRY(trf_vocab_decode(v, ids + s->from, end - s->from, g->text, all + 1, NULL, err));
+    if (alone > 0) s->from = s->told;
+    s->told = end;
+    *text = g->text + before;
+    return TRF_OK;
+}
+
+/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
+TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
+{
+    int eos = id == g->model->config.eos;
+    const char *text = "";
+    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
+    trf_status status = TRF_OK;
+    if (!eos) s->ids[s->n++] = id;
+    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, err);
+    if (status != TRF_OK) { s->n -= !eos; return status; }
+    s->answer.n = s->n - s->n_begin;
+    s->answer.ended = ended;
+    s->answer.score = s->answer.log_probability += log_probability;
+    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text);
+    return TRF_OK;
+}
+
+/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
+   the last ones too. Returns the number of sequences; a span notes which. */
+TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int64_t most)
+{
+    const trf__lists *l = &g->here;
+    trf__stack *stack = &g->pass.decoder;
+    int64_t rows = 0, n = 0, k, todo = 0;
+    stack->most_queries = 1;
+    for (; *next < g->count && rows < most; ++*next) {
+        const trf__story *s = &g->stories[*next];
+        trf__span *span = &l->self[n], *cross = &l->cross[n];
+        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n + last - s->read) <= 0) continue;
+        span->sentence = *next;
+        span->query = (int32_t)rows;
+        span->n_query = (int32_t)trf__min64(todo, most - rows);
+        span->key = (int32_t)(*next * g->area);
+        span->n_key = s->read + span->n_query;
+        for (k = s->read; k < span->n_key; k++, rows++) {
+            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[k - 1];
+            l->position[rows] = (int32_t)k;
+            l->slots[rows] = (int32_t)(span->key + k);
+        }
+        *cross = *span;
+        cross->key = (int32_t)(*next * g->cache.area);
+        cross->n_key = s->n_source;
+        stack->most_queries = trf__max64(stack->most_queries, span->n_query);
+        n++;
+        if (span->n_query < todo) break;                /* the rest of it comes next */
+    }
+    stack->rows = rows;
+    stack->n_self = n;
+    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+    stack->most_keys = g->area;
+    stack->most_memory = g->cache.area;
+    stack->device = g->there;
+    return n;
+}
+
+/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
+TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
+{
+    trf__pass *pass = &g->pass;
+    const trf__run *run = &pass->run;
+    trf__stack *stack = &pass->decoder;
+    int64_t vocab = pass->config->target_vocab, n, i;
+    int32_t next = 0;
+    while ((n = trf__line_stories(g, &next, last, last ? g->together : TRF__PACKED_ROWS)) > 0) {
+        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->area,
+                               g->cache.area, g->rows, g->together, stack->rows, pass->limits.target_rows } };
+        trf_status status = trf__cancel_status(&run->hooks, err);
+        run->backend->upload(run, g->there.ids, g->here.ids,
+                             (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
+        pass->cache = &g->cache;
+        while (status == TRF_OK && !(last && run->backend->replay(run, &shape))) {
+            status = trf__stack_forward(pass, stack, err);
+            if (status == TRF_OK && last)
+                trf__project(run, g->scores, stack->out, trf__weight(pass, pass->layout->whole.generator_w),
+                             trf__generator_bias(pass), stack->rows, vocab, pass->config->d_model);
+            if (!last || run->backend->asked(run, status == TRF_OK)) break;
+        }
+        pass->cache = NULL;
+        TRF__TRY(status);
+        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        TRF__TRY(run->backend->sync(run, err));
+        for (i = 0; i < n; i++) {
+            trf__story *s = &g->stories[g->here.self[i].sentence];
+            double log_probability = 0;
+            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            if (id < 0)
+                return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
+                                 "answer: no logit of what may be drawn is finite, or one is infinite or not a number",
+                                 (long long)(s - g->stories), (int)s->answer.n);
+            if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
+            s->read = g->here.self[i].n_key;
+        }
+    }
+    return TRF_OK;
+}
+
+TRF__FN void trf__generator_free(trf_generator *g)
+{
+    if (g->pass.run.backend) g->pass.run.backend->free(&g->pass.run, g->device_arena, g->device_bytes);
+    trf__free(&g->sampling.hooks, g->arena, g->bytes);
+    g->arena = g->device_arena = NULL;
+    g->begun = g->count = 0;
+}
+
+/* Lays both arenas out, and sets their sizes. */
+TRF__FN void trf__generator_layout(trf_generator *g)
+{
+    const trf__pass *pass = &g->pass;
+    int64_t layers = pass->config->decoder_layers, width = 2 * (int64_t)pass->config->d_model;
+    int64_t vocab = pass->config->target_vocab;
+    trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
+    trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
+    trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
+    g->there.slots = g->there.targets;
+    g->here.slots = g->here.targets;
+    g->cache.self_area = g->area;
+    g->cache.self_layer = g->count * g->area * width;
+    g->cache.cross_layer = g->count * g->cache.area * width;
+    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
+    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
+    g->scores = trf__take_acts(&device, pass, g->together, vocab);
+    g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
+    g->ids = (int32_t *)trf__take(&host, g->count * g->area, sizeof(int32_t));
+    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
+    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
+    g->logits = trf__take_reals(&host, g->together, vocab);
+    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
+    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
+    g->bytes = host.used;
+    g->device_bytes = device.used;
+}
+
+TRF_API void trf_generator_destroy(trf_generator *g)
+{
+    trf_hooks hooks;
+    if (!g) return;
+    hooks = g->sampling.hooks;
+    trf__generator_free(g);
+    if (g->pass.run.backend) g->pass.run.backend->free(&g->pass.run, g->pass.copies, g->copy_bytes);
+    trf__pass_close(&g->pass);
+    trf__free(&hooks, g->text, (size_t)g->text_capacity);
+    trf__free(&hooks, g, sizeof *g);
+}
+
+TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
+                                        const trf_sampling *sampling, trf_error *err)
+{
+    trf_sampling defaults = trf_sampling_defaults();
+    trf__limits limits = {0, 1, 1, 1};
+    trf_generator *g;
+    trf_status status;
+    TRF__TRY(trf__begin(generator, "generator", err));
+    *generator = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!sampling) sampling = &defaults;
+    TRF__TRY(trf__sampling_check(sampling, err));
+    if (!trf__has_target(&model->config))
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
+    g = (trf_generator *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
+    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "generator", "no memory for a generator");
+    g->model = model;
+    g->sampling = *sampling;
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__pass_copies(&g->pass, &g->copy_bytes, err);
+    if (status != TRF_OK) { trf_generator_destroy(g); return status; }
+    *generator = g;
+    return TRF_OK;
+}
+
+/* Checks a batch and makes room for it, forgetting what was there. begins: how many ids of each target are its
+   beginning; NULL: all. Sources, if there are none NULL; targets may be none, which are empty then. */
+TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
+                                        const int32_t *begins, trf_error *err)
+{
+    const trf_config *c = &g->model->config;
+    int64_t own = 1, most;
+    int32_t i, n = source ? source->count : target->count;
+    trf__limits need;
+    TRF__ZERO(need);
+    trf__generator_free(g);
+    if (source)
+        TRF__TRY(trf__check_side(c, source, c->source_vocab, c->source_eos, "source", &need.source_rows,
+                                 &need.longest, err));
+    g->cache.area = trf__round_up(need.longest, 16);
+    TRF__TRY(trf__check_side(c, target, c->target_vocab, 1, "target", &need.target_rows, &need.longest, err));
+    if (target->count != n && target->count > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
+                         (int)target->count);
+    for (i = 0; i < n; i++)
+        own = trf__max64(own, (int64_t)(begins ? begins[i] : trf__length_of(target, i)) + g->sampling.max_tokens);
+    own = trf__min64(own, (int64_t)c->max_length - 1);
+    g->area = trf__round_up(own, 16);
+    most = trf__max64(g->area, g->cache.area);
+    if (trf__times(n, most) > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
+                         (long long)most);
+    g->together = trf__min64(trf__min64(n, TRF__PACKED_ROWS), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    need.longest = trf__max64(need.longest, own);
+    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, TRF__PACKED_ROWS));
+    need.sentences = n;
+    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    g->rows = trf__max64(need.source_rows, need.target_rows);
+    g->n_source = need.source_rows - (int64_t)n * (source ? c->source_eos : 0);
+    g->count = n;
+    trf__generator_layout(g);
+    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
+    g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
+    if (!g->arena || !g->device_arena)
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache", "no memory for the %llu bytes that %d sequences of up to %lld "
+                         "tokens need", (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
+                         (long long)most);
+    trf__generator_layout(g);
+    return TRF_OK;
+}
+
+/* Writes the batch down, and reads it. */
+TRF__FN trf_status trf__stories_begin(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
+                                      const int32_t *begins, trf_error *err)
+{
+    const trf_config *c = &g->model->config;
+    const trf__run *run = &g->pass.run;
+    int64_t at = 0, row = 0, k;
+    int32_t i;
+    TRF__TRY(trf__stories_reserve(g, source, target, begins, err));
+    for (i = 0; i < g->count; i++) {
+        trf__story *s = &g->stories[i];
+        TRF__ZERO(*s);
+        s->n = trf__length_of(target, i);
+        s->n_begin = begins ? begins[i] : s->n;
+        s->limit = (int32_t)trf__min64((int64_t)c->max_length - 1, (int64_t)s->n_begin + g->sampling.max_tokens);
+        s->ids = g->ids + i * g->area;
+        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
+        at += s->n;
+        s->answer.ids = s->ids + s->n_begin;
+        s->answer.n = s->n - s->n_begin;
+        s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
+        s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        g->source_lengths[i] = source ? source->lengths[i] : 0;
+        s->n_source = source ? source->lengths[i] + c->source_eos : 0;
+        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+    }
+    if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
+    if (source) {
+        run->backend->upload(run, g->there.slots, g->here.slots, (size_t)row * sizeof(int32_t));
+        TRF__TRY(trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err));
+    }
+    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    return trf__read_stories(g, 0, err);
+}
+
+/* The whole of begin and load. */
+TRF__FN trf_status trf__generator_start(trf_generator *g, const trf_batch *batch, const int32_t *begins,
+                                        trf_error *err)
+{
+    const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
+    trf_status status = trf__stories_begin(g, source, &batch->target, begins, err);
+    g->ordinal = batch->ordinal;
+    g->begun = status == TRF_OK;
+    if (!g->begun) trf__generator_free(g);
+    return status;
+}
+
+TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err)
+{
+    TRF__TRY(trf__begin(generator, "generator", err));
+    trf__generator_free(generator);
+    return beginnings ? trf__generator_start(generator, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
+}
+
+TRF__FN trf_status trf__has_begun(const trf_generator *g, trf_error *err)
+{
+    return g->begun ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "generator", "nothing has begun: trf_generator_begin");
+}
+
+TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err)
+{
+    int32_t i, n;
+    if (live) *live = 0;
+    TRF__TRY(trf__begin(generator, "generator", err));
+    if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
+    TRF__TRY(trf__has_begun(generator, err));
+    for (;; budget--) {
+        for (i = n = 0; i < generator->count; i++) n += generator->stories[i].answer.ended == TRF_ENDED_NOT_YET;
+        if (budget == 0 || n == 0) break;
+        TRF__TRY(trf__read_stories(generator, 1, err));
+    }
+    if (live) *live = n;
+    return TRF_OK;
+}
+
+TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence)
+{
+    return generator && sequence >= 0 && sequence < generator->count ? &generator->stories[sequence].answer : NULL;
+}
+
+// >>session        a generator in the middle of its sequences
+//
+//   generator      a tensor (n) I64: of each sequence TRF__SESSION_HEAD numbers (ids of the source; of beginning and
+//                  answer; of the beginning alone; 1 if EOS has ended it; the bits of its log-probability), then the
+//                  ids of both sides
+//   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights, the
+//                  CRC-32 of the model's weights; trf.sampling.FIELD
+
+/* Other weights would not go on with the same bits. */
+TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
+{
+    trf_real chunk[TRF__CHUNK / sizeof(trf_real)];
+    int64_t at, n;
+    trf__crc crc;
+    trf__crc_begin(&crc);
+    for (at = 0; at < model->layout.n_weights; at += n) {
+        n = trf__min64(model->layout.n_weights - at, (int64_t)(sizeof chunk / sizeof *chunk));
+        trf__arena_get(model, model->weights, at, chunk, n);
+        trf__crc_add(&crc, (const unsigned char *)chunk, (size_t)n * sizeof *chunk);
+    }
+    *sum = crc.value;
+    return model->run.backend->sync(&model->run, err);
+}
+
+typedef struct trf__session { const trf_generator *g; int64_t sum; } trf__session;
+
+TRF__FN void trf__note_session(trf__text *notes, const void *of)
+{
+    const trf__session *session = (const trf__session *)of;
+    trf__note(notes, "trf.content", "generator");
+    trf__note_int(notes, "trf.generator", TRF__SESSION);
+    trf__note(notes, "trf.version", TRF_VERSION);
+    trf__note_int(notes, "trf.ordinal", session->g->ordinal);
+    trf__note_int(notes, "trf.weights", session->sum);
+#define X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.sampling.", &session->g->sampling, type, field, stored)
+    TRF__SAMPLING_FIELDS(X)
+#undef X
+}
+
+/* Writes the numbers of all sequences, unless there is no room, and returns how many they are. */
+TRF__FN int64_t trf__session_numbers(const trf_generator *g, int64_t *to)
+{
+    const int32_t *source = g->sources;
+    int64_t n = 0;
+    int32_t i, k;
+    for (i = 0; i < g->count; source += g->source_lengths[i++]) {
+        const trf__story *s = &g->stories[i];
+        if (to) {
+            int64_t *head = to + n, *ids = head + TRF__SESSION_HEAD;
+            head[0] = g->source_lengths[i]; head[1] = s->n; head[2] = s->n_begin;
+            head[3] = s->answer.ended == TRF_ENDED_EOS;
+            memcpy(head + 4, &s->answer.log_probability, sizeof *head);
+            for (k = 0; k < g->source_lengths[i]; k++) *ids++ = source[k];
+            for (k = 0; k < s->n; k++) *ids++ = s->ids[k];
+        }
+        n += TRF__SESSION_HEAD + (int64_t)g->source_lengths[i] + s->n;
+    }
+    return n;
+}
+
+TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__session session;
+    trf__out out;
+    int64_t *numbers;
+    trf_status status;
+    trf__clear(err);
+    if (!generator || !path) return trf__fail_null(err, generator ? "path" : "generator");
+    TRF__TRY(trf__has_begun(generator, err));
+    hooks = &generator->sampling.hooks;
+    TRF__ZERO(out);
+    snprintf(out.name, sizeof out.name, "generator");
+    out.rank = 1;
+    out.shape[0] = trf__session_numbers(generator, NULL);
+    out.dtype = "I64";
+    out.bytes = trf__bytes(out.shape[0], sizeof *numbers);
+    out.data = numbers = (int64_t *)trf__alloc(hooks, (size_t)out.bytes);
+    if (!numbers) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    trf__session_numbers(generator, numbers);
+    session.g = generator;
+    status = trf__weights_sum(generator->model, &session.sum, err);
+    if (status == TRF_OK) status = trf__file_write(hooks, path, &out, 1, trf__note_session, &session, err);
+    trf__free(hooks, numbers, (size_t)out.bytes);
+    return trf__name_file(status, path, err);
+}
+
+/* What n numbers say, which may be hostile, becomes a batch in `room` for 5 n. */
+TRF__FN trf_status trf__session_parse(const trf_sampling *rules, const int64_t *numbers, int64_t n, int32_t *room,
+                                      trf_batch *batch, trf_error *err)
+{
+    int32_t *ids[2] = { room + 3 * n, room + 4 * n }, count = 0;
+    int64_t at, i, k;
+    for (at = 0; at < n; at = i, count++) {
+        const int64_t *head = numbers + at;
+        double sum = 1;
+        i = at + TRF__SESSION_HEAD;
+        if (i <= n) memcpy(&sum, head + 4, sizeof sum);
+        if (!(sum <= 0 && trf__is_finite(sum)) || head[0] < 0 || head[0] > n - i || head[1] < 0 ||
+            head[1] > n - i - head[0] || head[2] < 0 || head[2] > head[1] || (head[3] != 0 && head[3] != 1) ||
+            head[1] - head[2] > rules->max_tokens)
+            return trf__fail(err, TRF_E_FORMAT, at, "generator", "sequence %d of the session makes no sense", count);
+        for (k = 0; k < 3; k++) room[k * n + count] = (int32_t)head[k];
+        for (k = 0; k < head[0] + head[1]; k++, i++)
+            *ids[k >= head[0]]++ = numbers[i] == (int32_t)numbers[i] ? (int32_t)numbers[i] : -1;
+    }
+    batch->source.ids = room + 3 * n; batch->source.lengths = room; batch->source.count = count;
+    batch->target.ids = room + 4 * n; batch->target.lengths = room + n; batch->target.count = count;
+    return TRF_OK;
+}
+
+/* Fetches the numbers, and goes on with them under these rules. */
+TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, trf_file *file, uint64_t begin,
+                                      int64_t *numbers, int64_t n, trf_batch *batch, trf_error *err)
+{
+    const trf_sampling before = g->sampling;
+    int32_t *room = (int32_t *)(void *)(numbers + n), i;
+    trf_status status;
+    int64_t at;
+    TRF__TRY(trf__file_fetch(file->fd, file->path, begin, numbers, (size_t)n * sizeof *numbers, err));
+    TRF__TRY(trf__file_check_crc(file, err));
+    for (at = 0; at < n; at++)
+        numbers[at] = (int64_t)trf__from_little((const unsigned char *)(const void *)(numbers + at), 8);
+    TRF__TRY(trf__session_parse(rules, numbers, n, room, batch, err));
+    g->sampling = *rules;
+    status = trf__file_fault(trf__generator_start(g, batch, room + 2 * n, err), err);
+    if (status != TRF_OK) { g->sampling = before; return status; }
+    for (i = 0, at = 0; i < g->count; at += TRF__SESSION_HEAD + numbers[at] + numbers[at + 1], i++) {
+        trf_hypothesis *answer = &g->stories[i].answer;
+        memcpy(&answer->log_probability, &numbers[at + 4], sizeof answer->log_probability);
+        answer->score = answer->log_probability;
+        if (numbers[at + 3]) answer->ended = TRF_ENDED_EOS;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error *err)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    trf_file_entry e = trf_file_at(file, 0);
+    trf_sampling rules = g->sampling;
+    int64_t format, sum, weights, n;
+    trf_batch batch;
+    void *room;
+    trf_status status;
+    TRF__ZERO(batch);
+    if (!content || strcmp(content, "generator"))
+        return trf__fail(err, TRF_E_STATE, -1, "trf.content", "the file is no session of a generator");
+    TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
+    if (format != TRF__SESSION)
+        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator", "expected a session of format %d, got %lld",
+                         (int)TRF__SESSION, (long long)format);
+#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
+    TRF__SAMPLING_FIELDS(X)
+#undef X
+    TRF__TRY(trf__file_fault(trf__sampling_check(&rules, err), err));
+    TRF__TRY(trf__read_int(file, "trf.ordinal", &batch.ordinal, err));
+    TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
+    TRF__TRY(trf__weights_sum(g->model, &weights, err));
+    if (sum != weights)
+        return trf__fail(err, TRF_E_STATE, -1, "trf.weights", "the session is another model's, or of other weights");
+    if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I64") || e.rank != 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I64");
+    n = e.shape[0];
+    room = trf__alloc(&g->sampling.hooks, trf__bytes(n, sizeof(int64_t) + 5 * sizeof(int32_t)));
+    status = room ? trf__session_start(g, &rules, file, e.begin, (int64_t *)room, n, &batch, err)
+                  : trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    trf__free(&g->sampling.hooks, room, trf__bytes(n, sizeof(int64_t) + 5 * sizeof(int32_t)));
+    return status;
+}
+
+TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err)
+{
+    trf_error own;
+    trf_load_options options = trf_load_defaults();
+    trf_file *file;
+    trf_status status;
+    if (!err) err = &own;       /* trf__file_fault reads it */
+    TRF__TRY(trf__begin(generator, "generator", err));
+    options.hooks = generator->sampling.hooks;
+    TRF__TRY(trf_file_open(&file, path, &options, err));
+    status = trf__session_read(generator, file, err);
+    trf_file_close(file);
+    return trf__name_file(status, path, err);
+}
 
 #endif /* TRF_IMPLEMENTATION */
 #endif /* implementation or column */
