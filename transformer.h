@@ -16846,7 +16846,7 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
                                         const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
-    trf__limits limits = {0, 1, 1, 1};
+    trf__limits limits = {0, 1, 1, 1, 0};
     trf_generator *g;
     trf_status status;
     TRF__TRY(trf__begin(generator, "generator", err));
@@ -16879,10 +16879,10 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     TRF__ZERO(need);
     trf__generator_free(g);
     if (source)
-        TRF__TRY(trf__check_side(c, source, c->source_vocab, c->source_eos, "source", &need.source_rows,
+        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__check_side(c, target, c->target_vocab, 1, "target", &need.target_rows, &need.longest, err));
+    TRF__TRY(trf__check_side(c, target, c->target_vocab, 0, 1, "target", &need.target_rows, &need.longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
                          (int)target->count);
