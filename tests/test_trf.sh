@@ -554,6 +554,84 @@ took=$((($(date +%s%N) - began) / 1000000))
 check "and says so" grep -q "leaving the validation of update 1, then saving" log
 check "a validation is left at once, not at its end ($took ms)" test $took -lt 5000
 
+# --- other objectives --------------------------------------------------------------------------------------------------
+# How many digits a line has; whether each is odd; counting; a language of one sentence.
+awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" n " digits" }' train.tsv >counts.tsv
+awk -F '\t' '{ n = split($1, d, " "); s = ""; for (i = 1; i <= n; i++) s = s (i > 1 ? " " : "") (d[i] % 2 ? "odd" : "even"); print $1 "\t" s }' \
+    train.tsv >parity.tsv
+awk 'BEGIN { split("one two three four five six seven eight nine", w, " "); for (i = 0; i < 400; i++) { s = ""; for (j = 0; j < 6; j++) s = s (j ? " " : "") w[(i + j) % 9 + 1]; print s } }' >counting
+quick="--size tiny --d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --warmup 30 --learning-rate 0.01 --dropout 0 --seed 5 --threads 1"
+fast="$quick --updates 300"
+expect 0 "classify" "best: update [0-9]*, accuracy 100" "$trf" train --objective classify --tsv counts.tsv $fast --model counts
+printf '3 1 4 1\n\n5\n7 7 7 7 7\n' >four
+expect 0 "labels" "^4 digits$" "$trf" classify --model counts --input four
+printf '4 digits\n\n1 digits\n5 digits\n' >wanted
+"$trf" classify --model counts --input four >out 2>err
+check "labels of lines" same out wanted
+expect 0 "labels with probabilities" '"labels":\[{"label":"4 digits","probability":0.9[0-9]*},{"label":"[1235] digits"' \
+    "$trf" classify --model counts --input four --json
+expect 0 "the best alone" '^{"line":1,"text":"3 1 4 1","labels":\[{"label":"4 digits","probability":[0-9.]*}\]}$' \
+    "$trf" classify --model counts --input four --json --n-best 1
+expect 0 "a score" "^0.9[0-9]*	4 digits$" "$trf" classify --model counts --input four --scores
+expect 0 "first instead of mean" "done: 300" "$trf" train --objective classify --tsv counts.tsv --pooling first --metric f1 $fast --model m
+check "F1 is told" grep -q "f1 [0-9.]*  best so far" err
+expect 0 "tag" "best: update [0-9]*, accuracy 100" "$trf" train --objective tag --tsv parity.tsv $fast --model parity
+printf 'odd odd even odd\n\nodd\nodd odd odd odd odd\n' >wanted
+"$trf" tag --model parity --input four >out 2>err
+check "a label a word" same out wanted
+expect 0 "words with labels" '^{"line":3,"words":\[{"word":"5","label":"odd","probability":0.9[0-9]*}\]}$' \
+    "$trf" tag --model parity --input four --json
+expect 0 "characters have blanks between them" "done: " "$trf" train --objective tag --tsv parity.tsv --tokens characters $fast --model letters
+"$trf" tag --model letters --input four >out 2>err
+check "still a label a word" same out wanted
+expect 0 "F1 of tags" "f1 100" "$trf" train --objective tag --tsv parity.tsv --metric f1 $fast --model m
+expect 0 "causal" "best: update [0-9]*, loss" "$trf" train --objective causal --text counting $fast --label-smoothing 0 --model counter
+expect 0 "going on" "^two three four five six seven$" "$trf" generate --model counter --prompt "two three" --temperature 0
+expect 0 "lines" "^nine one two three four five$" "$trf" generate --model counter --input counting --temperature 0
+check "as many" lines_are 400 out
+"$trf" generate --model counter --count 20 --seed 3 --threads 1 >one.thread
+"$trf" generate --model counter --count 20 --seed 3 --threads 2 --batch 7 >out
+check "the same on two threads, in other batches" same one.thread out
+"$trf" generate --model counter --count 20 --seed 4 >out
+check "another seed" eval '! cmp -s one.thread out'
+expect 0 "an object a text" '^{"text":"two three.*","log_probability":-[0-9.]*,"tokens":4,"ended":"end"}$' \
+    "$trf" generate --model counter --prompt "two three" --json --temperature 0
+expect 1 "more than fits" "nothing to go on with: [0-9]* tokens" "$trf" generate --model counter --prompt "$(head -n 200 counting | tr '\n' ' ')"
+expect 0 "a character model" "done: " "$trf" train --objective causal --text counting --documents file --tokens characters --chunk 64 \
+    $quick --updates 60 --model speller
+expect 0 "writes lines" "" "$trf" generate --model speller --prompt "one" --max-tokens 40
+expect 0 "packed" "done: " "$trf" train --objective causal --text counting --pack --chunk 20 $quick --updates 20 --model m
+expect 0 "mask" "best: update [0-9]*, loss" "$trf" train --objective mask --text counting $fast --model masked
+expect 0 "span" "best: update [0-9]*, loss" "$trf" train --objective span --text counting $fast --model spans
+expect 0 "sampling from an encoder-decoder" "" "$trf" generate --model spans --input counting --temperature 0.5
+for objective in "classify --tsv counts.tsv" "tag --tsv parity.tsv" "causal --text counting" "mask --text counting --whole-words yes" "span --text counting"; do
+    name=${objective%% *}
+    "$trf" train --objective $objective $quick --updates 40 --valid-every 10 --model straight 2>err
+    "$trf" train --objective $objective $quick --updates 15 --valid-every 10 --model halved 2>err
+    expect 0 "$name, second half" "resumed from update 16" "$trf" train --objective $objective $quick --updates 40 --valid-every 10 --model halved --resume
+    check "$name, resumed = straight" same straight halved
+done
+expect 0 "from hidden words to labels" "parameters are those of masked" "$trf" train --objective tag --tsv parity.tsv --init-from masked \
+    --extend-vocabulary --seed 5 --threads 1 --updates 20 --model m
+check "its vocabulary has grown" grep -q "source: 10 tokens are new" err
+expect 0 "going on with a translator" "parameters are those of good" "$trf" train --tsv train.tsv --init-from good --freeze "encoder.*" \
+    --freeze "*embed*" --seed 5 --threads 1 --updates 20 --model tuned
+check "some is frozen" grep -q "frozen: [1-9]" err
+expect 1 "nothing of that name" "no parameter of the model is called" "$trf" train --tsv train.tsv $small --freeze "nonsense*" --updates 1 --model m
+expect 1 "another architecture" "TRF_E_SHAPE" "$trf" train --tsv train.tsv --init-from good --d-model 32 --updates 1 --model m
+expect 1 "another objective" "of another --objective" "$trf" train --objective tag --tsv parity.tsv $fast --model counts --resume
+expect 1 "no tagger" "was not trained with --objective tag" "$trf" tag --model counts --input four
+expect 1 "no classifier" "was not trained with --objective classify" "$trf" classify --model parity --input four
+expect 1 "one label" "there is one label" "$trf" train --objective classify --source train.digits --target /dev/fd/3 --updates 1 --model m 3<<END
+$(yes same | head -n 600)
+END
+{ head -n 500 parity.tsv; printf '1 2 3\todd even\n'; } >short.tsv
+expect 0 "labels are missing" "short.tsv:501: 3 words, but 2 labels" "$trf" train --objective tag --tsv short.tsv $quick --updates 2 --model m
+expect 2 "a text for pairs" "is for --objective causal" "$trf" train --text counting --updates 1 --model m
+expect 2 "pairs for a text" "give --text FILE" "$trf" train --objective causal --tsv train.tsv --updates 1 --model m
+expect 2 "a metric for others" "--metric bleu does not go with" "$trf" train --objective causal --text counting --metric bleu --model m
+expect 2 "chunks of nothing" "--chunk takes 2 to" "$trf" train --objective causal --text counting --chunk 1 --model m
+
 # --- figures -----------------------------------------------------------------------------------------------
 # The numbers beside these figures are sacreBLEU's and jiwer's: tests/test_metrics.c has more of them.
 printf 'The cat sat on the mat.\nIt is 1,5 m long.\n\nFINE\n' >references

@@ -509,6 +509,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
+    if (trf_model_config(*model)->kind == TRF_ENCODER_ONLY) *target = *source;
     if (*source && *target) return DONE;
     say("%s: holds no vocabularies, so it cannot work with text", s->model);
     return FAILED;

@@ -1,4 +1,4 @@
-// trf: the command line of transformer.h. Train, translate, score, evaluate, inspect.
+// trf: the command line of transformer.h. Train, translate, generate, label, score, evaluate, inspect.
 // SPDX-License-Identifier: MIT
 //
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
@@ -25,8 +25,9 @@
     "2 a wrong command line"
 
 static const struct command commands[] = {
-    {TRAIN, "train", "learn from pairs of lines, write a model file", "trf train [options]",
-     "Learns to turn source lines into target lines and writes a model file, vocabularies inside.\n"
+    {TRAIN, "train", "learn from text, write a model file", "trf train [options]",
+     "Learns to turn source lines into target lines and writes a model file, vocabularies inside; or\n"
+     "what else --objective says: a language model, labels for texts or words, hidden parts of texts.\n"
      "Progress goes to standard error: update, mean loss of a target token since the last line,\n"
      "learning rate, real tokens of both sides a second (there is no padding), time left.\n"
      "What no option says follows from the data, and is told in the first lines. Pairs are held out\n"
@@ -37,6 +38,8 @@ static const struct command commands[] = {
      "\n"
      "    trf train --source train.de --target train.en --model de-en.safetensors\n"
      "    trf train --tsv words.tsv --model say.safetensors --epochs 30\n"
+     "    trf train --objective classify --tsv reviews.tsv --model mood.safetensors\n"
+     "    trf train --objective causal --text book.txt --documents file --tokens characters --model book.safetensors\n"
      "    trf train ... --resume                  the same command, going on from its checkpoint",
      EXIT_TEXT "; 128 + N stopped by signal N, with a checkpoint.", command_train},
     {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [options]",
@@ -49,6 +52,28 @@ static const struct command commands[] = {
      "    trf translate --model de-en.safetensors < new.de > new.en\n"
      "    trf translate --model de-en.safetensors --input new.de --beam 5 --n-best 5",
      EXIT_TEXT ".", command_translate},
+    {GENERATE, "generate", "go on with a text", "trf generate --model FILE [options]",
+     "Writes what a language model (trf train --objective causal) makes of a beginning, token by token\n"
+     "as it comes: of --prompt, of each line of --input, or of nothing. Tokens are drawn at random;\n"
+     "the same --seed gives the same text on any number of threads.\n"
+     "\n"
+     "    trf generate --model shakespeare.safetensors --prompt 'To be' --temperature 0.8\n"
+     "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
+     EXIT_TEXT ".", command_generate},
+    {CLASSIFY, "classify", "a label for each line", "trf classify --model FILE [options]",
+     "Writes for each line its most probable label, of those that trf train --objective classify has\n"
+     "seen. An empty line gives an empty line; so does one that is too long for the model or not UTF-8,\n"
+     "with a message and exit status 1 at the end.\n"
+     "\n"
+     "    trf classify --model languages.safetensors < lines > labels",
+     EXIT_TEXT ".", command_classify},
+    {TAG, "tag", "a label for each word", "trf tag --model FILE [options]",
+     "Writes for each line as many labels as it has words, of those that trf train --objective tag has\n"
+     "seen. An empty line gives an empty line; so does one that is too long for the model or not UTF-8,\n"
+     "with a message and exit status 1 at the end.\n"
+     "\n"
+     "    trf tag --model parts-of-speech.safetensors < lines > labels",
+     EXIT_TEXT ".", command_classify},
     {SCORE, "score", "log-probability of given translations",
      "trf score --model FILE --source FILE --target FILE [options]",
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"

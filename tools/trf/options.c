@@ -23,6 +23,8 @@ void set_defaults(struct settings *s)
     s->corpus = trf_corpus_defaults();
     s->search = trf_search_defaults();
     s->config.hooks.log = s->training.hooks.log = s->corpus.hooks.log = s->search.hooks.log = log_warning;
+    s->noise = trf_noise_defaults();
+    s->sampling = trf_sampling_defaults();
     s->min_count = 1;
     s->dropout = s->training.dropout;
     s->seed = s->config.seed;
@@ -35,6 +37,8 @@ void set_defaults(struct settings *s)
     s->log_every = 100;
     s->accumulate = s->seeds = s->valid_beam = s->average = s->subword_samples = 1;
     s->subword_alpha = 0.1;
+    s->chunk = 256;
+    s->count = 1;
     s->batch = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
 }
@@ -103,33 +107,45 @@ static void then_threads(struct settings *s)
 #define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
 #define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
 #define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
-#define METRICS "auto|loss|bleu|chrf|exact|wer|cer"
+#define METRICS "auto|loss|bleu|chrf|exact|wer|cer|accuracy|f1"
+#define OBJECTIVES "translate|causal|classify|tag|mask|span"
 #define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
 
 const struct row rows[] = {
     {RUN, HEADING, "Data", 0, NULL, NULL, NULL},
+    {TRAIN, CHOICE, "objective", AT(objective), OBJECTIVES,
+     "what is learned. translate: the other line of each pair; causal: a text, token by token (a language model); "
+     "classify: a label for a text (the target); tag: a label for each word (as many in the target); mask: hidden "
+     "tokens of a text (as BERT); span: missing spans of a text (as T5)", NULL},
     {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
      "source side, a sentence a line; '-' is standard input", NULL},
     {TRAIN | SCORE, TEXT, "target", AT(target), "FILE", "target side: line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
     {TRAIN | SCORE, TEXT, "columns", AT(columns), "S,T",
      "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1", NULL},
+    {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
+    {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
+     "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},
+    {TRAIN, FLAG, "pack", AT(pack), NULL, "documents follow one another in a chunk; without it each begins one", NULL},
+    {TRAIN, COUNT, "chunk", AT(chunk), "N", "tokens of a chunk, into which documents are cut, at most", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
+    {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
      "without these, so many pairs are held out of the training data: every twentieth, 1,000 at most; 0: none", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
      "train on pairs with one empty side; without it they are left out and reported", NULL},
-    {TRANSLATE, TEXT, "input", AT(input), "FILE", "sentences, one a line; without it, or '-': standard input", NULL},
+    {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
+     "sentences, one a line; without it, or '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is what the answer to line n begins with (forced decoding); an empty line leaves it free", NULL},
-    {TRANSLATE | SCORE, TEXT, "output", AT(output), "FILE", "results; without it, or '-': standard output", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE", "results; without it, or '-': standard output", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
-    {TRANSLATE | SCORE, TEXT, "model", AT(model), "FILE", "the model file, made by trf train; or a checkpoint", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE", "the model file, made by trf train; or a checkpoint", NULL},
 
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
@@ -210,6 +226,25 @@ const struct row rows[] = {
     {TRAIN, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
      "what the decoder reads before its first token; zero: a vector of zeros", NULL},
 
+    {TRAIN, CHOICE, "pooling", AT(pooling), "mean|first",
+     "classify: from the mean of all rows of the encoder's output, or from the first", NULL},
+
+    {TRAIN, HEADING, "What is hidden (mask, span)", 0, NULL, NULL, NULL},
+    {TRAIN, REAL, "noise-density", AT(noise.density), "X", "share of the tokens that is hidden", NULL},
+    {TRAIN, REAL, "masked-share", AT(noise.masked), "X", "of these, mask: so many become the mask", NULL},
+    {TRAIN, REAL, "random-share", AT(noise.randomised), "X", "and so many another token; the rest stay", NULL},
+    {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES, "mask: all tokens of a word, or none", NULL},
+    {TRAIN, REAL, "mean-span", AT(noise.mean_span), "X", "span: tokens of a missing span", NULL},
+
+    {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
+    {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
+     "begin with this model: its vocabularies, its options under 'Model', and its weights as far as the new model has "
+     "them; also a model of another objective, whose encoder or decoder is taken", NULL},
+    {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
+     "with it: tokens of the training data that its vocabularies lack are added", NULL},
+    {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
+     "parameters of such names keep their values ('*': any characters; \"encoder.*\"); may be given several times", NULL},
+
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
     {TRAIN, LONG_NUMBER, "updates", AT(updates), "N", "end after update N, counted from the very beginning", NULL},
     {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
@@ -284,7 +319,8 @@ const struct row rows[] = {
      "more often than every 100 updates nor less often than every 1,000", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
      "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
-     "error rate of words or characters. auto: bleu where targets have six tokens and more of a vocabulary beyond "
+     "error rate of words or characters; of labels the share of right ones or their macro-averaged F1. auto: accuracy for "
+     "labels, loss for text alone; for translations bleu where targets have six tokens and more of a vocabulary beyond "
      "500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
@@ -310,6 +346,31 @@ const struct row rows[] = {
      "with --json: for each answer the source token that each target token attends to most", NULL},
     {TRANSLATE, FLAG, "attention", AT(attention), NULL,
      "with --json: the whole matrix of it, the mean of the heads of the last decoder layer", NULL},
+    {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
+    {GENERATE, TEXT, "prompt", AT(prompt), "TEXT", "what to go on with; without it and --input: nothing", NULL},
+    {GENERATE, TEXT, "input", AT(input), "FILE",
+     "go on with each line of it ('-': standard input); of an encoder-decoder model: answer each line", NULL},
+    {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each", NULL},
+    {GENERATE, FLAG, "json", AT(json), NULL, "an object a text: text, log-probability, tokens, how it ended", NULL},
+    {GENERATE, HEADING, "Sampling (in this order)", 0, NULL, NULL, NULL},
+    {GENERATE, SEED, "seed", AT(seed), "N", "the same number draws the same texts", NULL},
+    {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
+     "logits of tokens that were there already are divided by it (Keskar et al. 2019)", NULL},
+    {GENERATE, REAL, "temperature", AT(sampling.temperature), "X",
+     "logits are divided by it; 0: always the most likely token", NULL},
+    {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N", "of the N most likely tokens; 0: of all", NULL},
+    {GENERATE, REAL, "top-p", AT(sampling.top_p), "X",
+     "of as few of the most likely as have this probability together (Holtzman et al. 2020)", NULL},
+    {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
+     "of those with at least this share of the largest probability (Nguyen et al. 2024)", NULL},
+    {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N", "tokens drawn for a text, at most", NULL},
+    {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N", "before it may end", NULL},
+    {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
+    {CLASSIFY | TAG, HEADING, "Answers", 0, NULL, NULL, NULL},
+    {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
+    {CLASSIFY | TAG, FLAG, "json", AT(json), NULL,
+     "an object a line: all labels with their probabilities, or the words with theirs", NULL},
+    {CLASSIFY, COUNT, "n-best", AT(search.n_best), "N", "with --json: the N most probable labels alone", NULL},
     {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
      "whose search: sets the options below down to renormalise", then_rule},
@@ -341,10 +402,10 @@ const struct row rows[] = {
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
 
     {RUN, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE, COUNT, "batch", AT(batch), "N", "lines read before results are written", NULL},
+    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N", "lines read before results are written", NULL},
     {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N", "sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
-    {TRANSLATE | SCORE, FLAG, "interactive", AT(interactive), NULL,
+    {TRANSLATE | SCORE | CLASSIFY | TAG, FLAG, "interactive", AT(interactive), NULL,
      "answer each line at once; goes without saying when the input is a terminal", NULL},
     {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},

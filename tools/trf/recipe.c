@@ -72,12 +72,12 @@ static void decide_kinds(struct training *t, const struct words w[2])
     int32_t *const kinds[2] = {&s->source_tokens, &s->target_tokens};
     int side, decided[2];
     for (side = 0; side < 2; side++) {
-        decided[side] = *kinds[side] == TOKENS_AUTO;
+        decided[side] = *kinds[side] == TOKENS_AUTO && reads_side(s, side);
         if (*kinds[side] == TOKENS_SENTENCEPIECE) *kinds[side] = TOKENS_UNIGRAM;
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
     }
     for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
-        if (decided[side] && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
+        if (decided[side] && reads_side(s, !side) && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
             w[side].distinct > 1000)
             *kinds[side] = TOKENS_UNIGRAM;
     for (side = 0; side < 2; side++) {
@@ -107,15 +107,18 @@ int decide_tokens(struct training *t)
     trf_vocab *vocab[2] = {NULL, NULL};
     int side, both = s->config.tying == TRF_TIED_ALL, status = DONE;
     int32_t i;
-    for (side = 0; side < 2 && !status; side++) status = count_words(&t->text[side], &w[side], &vocab[side]);
-    for (i = 4; !status && i < trf_vocab_size(vocab[1]); i++)
+    memset(w, 0, sizeof w);
+    for (side = 0; side < 2 && !status; side++)
+        if (reads_side(s, side)) status = count_words(&t->text[side], &w[side], &vocab[side]);
+    for (i = 4; !status && vocab[0] && vocab[1] && i < trf_vocab_size(vocab[1]); i++)
         w[1].shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != 3;
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
     if (status) return status;
     decide_kinds(t, w);
     /* one vocabulary where both sides have the same pieces, or a quarter of the words in common */
-    if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && s->source_tokens == s->target_tokens &&
+    if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = both = s->objective == OBJECTIVE_SPAN;
+    else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && s->source_tokens == s->target_tokens &&
         !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
         both = s->source_sentencepiece ? !strcmp(s->source_sentencepiece, s->target_sentencepiece)
              : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.25 * w[1].distinct);
@@ -124,7 +127,7 @@ int decide_tokens(struct training *t)
         int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (*size) continue;
-        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all)
+        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) + n_sentinels(s)
                                          : 32000;
     }
     return DONE;
@@ -141,7 +144,7 @@ void decide_model(struct training *t)
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
     int given = 0;
     size_t i;
-    if (s->recipe != RECIPE_AUTO) return;
+    if (s->recipe != RECIPE_AUTO || s->init_from) return;
     for (i = 0; i < 5; i++) given |= was_given(s, widths[i]);
     if (s->size == SIZE_AUTO && !given) {
         s->size = tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
@@ -159,7 +162,7 @@ void decide_model(struct training *t)
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
    remember and rules to find, for which small batches and little dropout are better. */
-static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[1]) > 500; }
+static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[leading_side(t->s)]) > 500; }
 
 /* A pass over the data has about a hundred updates, of symbols four hundred. */
 void decide_batches(struct training *t)
@@ -167,7 +170,7 @@ void decide_batches(struct training *t)
     struct settings *s = t->s;
     if (is_auto(s, "batch-tokens"))
         s->corpus.batch_tokens =
-            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[1] / (is_language(t) ? 100 : 400)));
+            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[leading_side(s)] / (is_language(t) ? 100 : 400)));
 }
 
 static void decide_dropout(struct training *t)
@@ -211,6 +214,8 @@ static void decide_validation(struct training *t, int64_t planned)
     struct settings *s = t->s;
     double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
     if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
+    if (s->metric == METRIC_AUTO && s->objective != OBJECTIVE_TRANSLATE)
+        s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
     if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
         s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
                   : mean >= 6 && is_language(t) ? METRIC_BLEU : METRIC_WER;

@@ -58,7 +58,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
         lines.side = first_side;
         lines.last = last_side;
         lines.line = 0;
-        status = subwords_learn(bpe, size, next_of, &lines, &model, &bytes, why);
+        status = subwords_learn(bpe, size, n_sentinels(s), next_of, &lines, &model, &bytes, why);
         other = status ? other_size(why, size, asked) : 0;
         if (other < 8 || tries == 4) break;
         size = other;
@@ -150,18 +150,18 @@ int read_subwords(struct training *t, int first_side, int last_side, const char 
     return status;
 }
 
-/* Going on, the model is where the vocabulary came from: a tensor of bytes in the checkpoint. */
-int stored_subwords(struct training *t, int side)
+/* The model that a file of ours has as a vocabulary: a tensor of bytes. */
+int stored_subwords(struct training *t, int side, const char *path)
 {
     const char *name = side ? "trf.target_vocab" : "trf.source_vocab";
     trf_load_options load = load_options(t->s);
     trf_file *file = NULL;
     trf_error err;
-    FILE *raw = fopen(t->checkpoint, "rb");
+    FILE *raw = fopen(path, "rb");
     char *bytes = NULL;
     size_t n = 0;
     int32_t i;
-    int status = raw && !trf_file_open(&file, t->checkpoint, &load, &err) ? DONE : FAILED;
+    int status = raw && !trf_file_open(&file, path, &load, &err) ? DONE : FAILED;
     for (i = 0; !status && i < trf_file_count(file); i++) {
         trf_file_entry entry = trf_file_at(file, i);
         if (strcmp(entry.name, name)) continue;
@@ -171,7 +171,7 @@ int stored_subwords(struct training *t, int side)
     }
     trf_file_close(file);
     if (raw) fclose(raw);
-    if (status) say("cannot read '%s' again", t->checkpoint);
+    if (status) say("cannot read '%s' again", path);
     keep_model_bytes(t, side, side, bytes, n);
     return status;
 }

@@ -39,15 +39,16 @@ private:
 
 }  // namespace
 
-extern "C" int subwords_learn(int bpe, int32_t size, const char *(*next)(void *user), void *user, char **model,
-                              size_t *bytes, char why[512])
+extern "C" int subwords_learn(int bpe, int32_t size, int32_t sentinels, const char *(*next)(void *user), void *user,
+                              char **model, size_t *bytes, char why[512])
 {
-    std::string learned;
+    std::string learned, own;
+    for (int32_t i = 0; i < sentinels; i++) own += (i ? ",<extra_id_" : "<extra_id_") + std::to_string(i) + ">";
     Lines lines(next, user);
     // every character of the text has a piece; where there are fewer subwords than asked for, there are fewer
     const std::unordered_map<std::string, std::string> options = {
         {"model_type", bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(size)},
-        {"character_coverage", "1.0"}, {"max_sentence_length", "1000000"},
+        {"character_coverage", "1.0"}, {"user_defined_symbols", own}, {"max_sentence_length", "1000000"},
         {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);
     *model = nullptr;

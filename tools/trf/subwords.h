@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/* Learns `size` subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0,
-   or 1 with a sentence in why. */
-int subwords_learn(int bpe, int32_t size, const char *(*next)(void *user), void *user, char **model, size_t *bytes,
-                   char why[512]);
+/* Learns `size` subwords from lines, which next(user) gives one by one until NULL; so many of them are "<extra_id_0>"
+   and so on. *model is malloc'd. Returns 0, or 1 with a sentence in why. */
+int subwords_learn(int bpe, int32_t size, int32_t sentinels, const char *(*next)(void *user), void *user,
+                   char **model, size_t *bytes, char why[512]);
 
 /* Cuts each line at random with this model, as often as not otherwise than it is best cut: unigram by the pieces'
    probabilities to the power alpha (Kudo 2018), BPE leaving out a share alpha of the merges (Provilkov et al. 2020).

@@ -39,14 +39,14 @@ static void free_text(struct text *text)
 
 static const char *training_file(const struct settings *s, int side)
 {
-    return s->tsv ? s->tsv : side ? s->target : s->source;
+    return s->text ? s->text : s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>skips          what cannot be trained on: left out and counted, the first five told; --strict: the end
 // -----------------------------------------------------------------------------------------------
 
-static int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason)
+int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason)
 {
     int64_t before = 0;
     int i;
@@ -62,7 +62,7 @@ static int skip(struct training *t, enum skip why, const char *file, int64_t lin
 
 static void say_skips(const struct training *t)
 {
-    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side"};
+    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side", "without their labels"};
     char list[256] = "";
     int64_t all = 0;
     int i;
@@ -99,6 +99,29 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
         }
     }
     close_pairs(&pairs);
+    return status ? status : got ? FAILED : DONE;
+}
+
+/* Lines of text alone; the other side's are empty. Where the file is one document they keep their ends. */
+static int read_documents(struct training *t, struct text text[2], const char *path)
+{
+    struct reader r;
+    int lead = leading_side(t->s), got = -1, status = open_reader(&r, path);
+    while (!status && (got = next_line(&r)) > 0) {
+        char *line = format_text("%s%s", r.line, t->s->documents == DOCUMENTS_FILE ? "\n" : "");
+        if (r.fault) got = skip(t, SKIP_UNREADABLE, r.name, r.number, r.fault) ? -1 : got;
+        else {
+            add_line(&text[lead], line, r.number);
+            add_line(&text[!lead], "", r.number);
+        }
+        free(line);
+        if (got < 0) break;
+    }
+    if (!status && got == 0 && text[0].count == 0) {
+        say("%s is empty: nothing to learn from", r.name);
+        got = -1;
+    }
+    close_reader(&r);
     return status ? status : got ? FAILED : DONE;
 }
 
@@ -172,7 +195,7 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
     return count;
 }
 
-/* Every twentieth pair, a thousand at most, goes from the training text to the validation text. */
+/* Every twentieth pair or line, a thousand at most, goes from the training text to the validation text. */
 static int hold_out(struct training *t)
 {
     struct settings *s = t->s;
@@ -188,7 +211,10 @@ static int hold_out(struct training *t)
         return FAILED;
     }
     held = zeroed((size_t)n, 1);
-    count = choose_held_out(&t->text[0], size, held);
+    if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
+        memset(held + (n - size), 1, (size_t)size);     /* the end of it */
+        count = size;
+    } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, held);
     if (count == n) {
         say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);
         free(held);
@@ -211,9 +237,11 @@ static int hold_out(struct training *t)
 static int read_text(struct training *t)
 {
     struct settings *s = t->s;
-    int status = read_pairs(t, t->text, s->source, s->target, s->tsv);
+    int status = s->text ? read_documents(t, t->text, s->text)
+                         : read_pairs(t, t->text, s->source, s->target, s->tsv);
     if (status) return status;
-    if (!s->valid_tsv && !s->valid_source) return hold_out(t);
+    if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(t);
+    if (s->valid_text) return read_documents(t, t->held, s->valid_text);
     if ((status = read_pairs(t, t->held, s->valid_source, s->valid_target, s->valid_tsv))) return status;
     if (t->held[0].count) return DONE;
     say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
@@ -263,12 +291,124 @@ static int make_vocabulary(struct training *t, int first_side, int last_side)
                         &t->vocab[first_side]);
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>init-from      the vocabularies and the architecture of another model; its weights, once there is one
+// -----------------------------------------------------------------------------------------------
+
+/* Tokens of the text that the vocabulary lacks, the most frequent first. */
+static int extend_vocabulary(struct training *t, int side, trf_vocab *vocab)
+{
+    trf_vocab *seen = NULL;
+    trf_error err;
+    int32_t i, added = 0;
+    trf_status status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
+    if (!status && learn_side(t, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
+    if (!status) status = trf_vocab_finish(seen, t->s->target_vocab_size ? t->s->target_vocab_size : 32000,
+                                           t->s->min_count, &err);
+    for (i = 4; !status && i < trf_vocab_size(seen); i++)
+        if (trf_vocab_id(vocab, trf_vocab_token(seen, i)) == 3) {
+            status = trf_vocab_add(vocab, trf_vocab_token(seen, i), &err);
+            added++;
+        }
+    trf_vocab_destroy(seen);
+    if (status) { say_error("vocabulary", &err); return FAILED; }
+    fprintf(stderr, "%s: %d tokens are new\n", side ? "target" : "source", (int)added);
+    return DONE;
+}
+
+/* A vocabulary of our own that is like one of the model's. */
+static int inherit_vocabulary(struct training *t, int side)
+{
+    const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
+    trf_error err;
+    trf_status status;
+    int32_t i;
+    if (!old) return DONE;
+    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE) {
+        if (t->s->extend_vocabulary) { say("a vocabulary of subwords cannot be extended"); return FAILED; }
+        if (stored_subwords(t, side, t->s->init_from)) return FAILED;
+        status = trf_vocab_from_sentencepiece(&t->vocab[side], t->pieces[side], t->pieces_bytes[side], NULL, &err);
+    } else {
+        status = trf_vocab_create(&t->vocab[side], trf_vocab_kind(old), NULL, &err);
+        if (!status) status = trf_vocab_finish(t->vocab[side], 5, 1, &err);
+        for (i = 4; !status && i < trf_vocab_size(old); i++)
+            status = trf_vocab_add(t->vocab[side], trf_vocab_token(old, i), &err);
+    }
+    if (status) { say_error("vocabulary", &err); return FAILED; }
+    return t->s->extend_vocabulary ? extend_vocabulary(t, side, t->vocab[side]) : DONE;
+}
+
+static int begin_from(struct training *t)
+{
+    struct settings *s = t->s;
+    trf_load_options load = load_options(s);
+    trf_error err;
+    trf_config own = s->config;
+    int i, side, joint;
+    if (trf_model_load(&t->from, s->init_from, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    s->config = *trf_model_config(t->from);
+    s->config.seed = own.seed;
+    s->config.hooks = own.hooks;
+    for (i = 0; i < n_rows; i++)        /* what the command line says stands */
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+            return USAGE;
+    s->corpus.max_length = s->config.max_length - 1;
+    joint = s->config.tying == TRF_TIED_ALL && s->objective == OBJECTIVE_TRANSLATE;
+    for (side = 0; side < 2 - joint; side++)
+        if (reads_side(s, side) && inherit_vocabulary(t, side)) return FAILED;
+    if (joint) t->vocab[1] = t->vocab[0];
+    s->joint_vocabulary = joint;
+    return DONE;
+}
+
+static int take_weights(struct training *t)
+{
+    trf_error err;
+    int32_t copied;
+    if (trf_model_copy_weights(t->model, t->from, &copied, &err)) { say_error(t->s->init_from, &err); return FAILED; }
+    fprintf(stderr, "%d of %d parameters are those of %s\n", (int)copied, (int)trf_parameter_count(t->model),
+            t->s->init_from);
+    trf_model_destroy(t->from);
+    t->from = NULL;
+    return DONE;
+}
+
+static int freeze(struct training *t)
+{
+    trf_error err;
+    int32_t matched, all = 0;
+    int i;
+    for (i = 0; i < t->s->freeze.n; i++, all += matched) {
+        if (trf_trainer_freeze(t->trainer, t->s->freeze.item[i], 1, &matched, &err)) {
+            say_error("--freeze", &err);
+            return FAILED;
+        }
+    }
+    if (all) fprintf(stderr, "frozen: %d parameters\n", (int)all);
+    return DONE;
+}
+
+/* That of the only side there is. Missing spans are written with the tokens of the text. */
+static int make_one_vocabulary(struct training *t)
+{
+    int side = reads_side(t->s, 1);
+    if (!t->vocab[side] && make_vocabulary(t, side, side)) return FAILED;
+    if (t->s->objective != OBJECTIVE_SPAN) return DONE;
+    t->vocab[1] = t->vocab[0];
+    return add_sentinels(t);
+}
+
 static int make_vocabularies(struct training *t)
 {
     struct settings *s = t->s;
     int status, same_file = s->source_sentencepiece && s->target_sentencepiece &&
                             !strcmp(s->source_sentencepiece, s->target_sentencepiece);
-    if ((status = decide_tokens(t))) return status;
+    int inherited = t->vocab[0] || t->vocab[1];
+    if ((!t->vocab[0] && reads_side(s, 0)) || (!t->vocab[1] && reads_side(s, 1)))
+        if ((status = decide_tokens(t))) return status;
+    if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(t);
+    if (inherited)
+        return (!t->vocab[0] && make_vocabulary(t, 0, 0)) || (!t->vocab[1] && make_vocabulary(t, 1, 1)) ? FAILED : DONE;
     if (s->joint_vocabulary &&
         (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
         say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
@@ -296,6 +436,18 @@ static void free_vocabularies(struct training *t)
 // >>ids            lines become ids; what cannot be trained on is left out
 // -----------------------------------------------------------------------------------------------
 
+/* Appends text i with its label or labels, or says why not. */
+static int add_example(struct training *t, const trf_vocab *vocab, const struct text text[2], size_t i,
+                       struct side ids[2], const char *file, int *taken)
+{
+    size_t before = ids[0].count;
+    char why[300];
+    const char *fault = add_labelled(t, vocab, line_of(&text[0], i), line_of(&text[1], i), ids, why);
+    *taken = ids[0].count > before;
+    if (*taken) return DONE;
+    return skip(t, fault ? SKIP_LABEL : SKIP_EMPTY, file, text[0].numbers[i], fault ? fault : "empty");
+}
+
 /* Appends pair i of the text, or says why not. *taken: whether it was appended. */
 static int add_pair(struct training *t, const trf_vocab *const vocab[2], const struct text text[2], size_t i,
                     struct side ids[2], const char *const files[2], int *taken)
@@ -304,6 +456,7 @@ static int add_pair(struct training *t, const trf_vocab *const vocab[2], const s
     int32_t limit = t->s->corpus.max_length, n[2] = {0, 0};
     char why[300];
     int side;
+    if (learns_labels(t->s)) return add_example(t, vocab[0], text, i, ids, files[0], taken);
     *taken = 0;
     for (side = 0; side < 2; side++) {
         if (!add_text(&ids[side], vocab[side], line_of(&text[side], i), limit, &n[side], why)) continue;
@@ -348,25 +501,53 @@ static int add_samples(struct training *t, const trf_vocab *const vocab[2], cons
     return status;
 }
 
+static void count_amounts(struct training *t, size_t number)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        int32_t n = t->ids[side].lengths[number];
+        t->amounts.tokens[side] += n + 1;
+        if (n > t->amounts.longest) t->amounts.longest = n;
+    }
+    t->amounts.pairs++;
+}
+
+static int check_amounts(const struct training *t)
+{
+    const char *what = t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text";
+    if (t->amounts.pairs == 0) { say("no %s is left to train on", what); return FAILED; }
+    if (t->held[0].count == 0 || t->valid[0].count) return DONE;
+    say("no %s is left to validate on", what);
+    return FAILED;
+}
+
+static int encode_documents(struct training *t, const trf_vocab *const vocab[2], const char *training,
+                            const char *validation)
+{
+    int lead = leading_side(t->s);
+    size_t i;
+    if (add_documents(t, vocab[lead], &t->text[lead], training, t->ids) ||
+        add_documents(t, vocab[lead], &t->held[lead], validation, t->valid)) return FAILED;
+    for (i = 0; i < t->ids[0].count; i++) count_amounts(t, i);
+    return check_amounts(t);
+}
+
 static int encode_all(struct training *t, const trf_vocab *const vocab[2])
 {
     const struct settings *s = t->s;
     const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
-    const char *validation[2] = {s->valid_tsv ? s->valid_tsv : s->valid_source,
+    const char *validation[2] = {s->valid_text ? s->valid_text : s->valid_tsv ? s->valid_tsv : s->valid_source,
                                  s->valid_tsv ? s->valid_tsv : s->valid_target};
     char *in_use;       /* lines of the text that are trained on */
-    int taken, side, status = DONE;
+    int taken, status = DONE;
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
+    if (learns_from_text(s)) return encode_documents(t, vocab, training[0], validation[0]);
     in_use = zeroed(t->text[0].count, 1);
     for (i = 0; i < t->text[0].count && !status; i++) {
         status = add_pair(t, vocab, t->text, i, t->ids, training, &taken);
-        for (side = 0; side < 2 && taken; side++) {
-            int32_t n = t->ids[side].lengths[t->ids[side].count - 1];
-            t->amounts.tokens[side] += n + 1;
-            if (n > t->amounts.longest) t->amounts.longest = n;
-        }
-        t->amounts.pairs += in_use[i] = (char)taken;
+        if (taken) count_amounts(t, t->ids[0].count - 1);
+        in_use[i] = (char)taken;
     }
     if (!status && s->subword_samples > 1) status = add_samples(t, vocab, in_use);
     free(in_use);
@@ -377,9 +558,7 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
         t->valid_line = grow(t->valid_line, &t->valid_line_capacity, t->valid[0].count, sizeof *t->valid_line);
         t->valid_line[t->valid[0].count - 1] = i;
     }
-    if (t->amounts.pairs == 0) { say("no pair is left to train on"); return FAILED; }
-    if (t->held[0].count && t->valid[0].count == 0) { say("no pair is left to validate on"); return FAILED; }
-    return DONE;
+    return check_amounts(t);
 }
 
 /* A fingerprint of the pairs held out: what their figures are about. */
@@ -445,24 +624,31 @@ static int start_training(struct training *t)
     struct settings *s = t->s;
     const trf_vocab *vocab[2];
     trf_error err;
-    int status = make_vocabularies(t);
+    int status = s->init_from ? begin_from(t) : DONE;
+    if (!status) status = make_vocabularies(t);
+    if (!status && learns_labels(s)) status = learn_labels(t);
     if (status) return status;
     vocab[0] = t->vocab[0]; vocab[1] = t->vocab[1];
     if (s->subword_samples > 1 && check_samples(t, vocab)) return USAGE;
     if (encode_all(t, vocab)) return FAILED;
     decide_model(t);
+    set_kind(s);
     decide_batches(t);
     if (fill_corpus(t)) return FAILED;
     if ((status = decide_schedule(t))) return status;
-    s->config.source_vocab = trf_vocab_size(t->vocab[0]);
-    s->config.target_vocab = trf_vocab_size(t->vocab[1]);
+    s->config.source_vocab = t->vocab[0] ? trf_vocab_size(t->vocab[0]) : 0;
+    s->config.target_vocab = t->vocab[1] ? trf_vocab_size(t->vocab[1]) : 0;
+    s->config.n_labels = t->labels.n;
     if (trf_model_create(&t->model, &s->config, &err) ||
         trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err)) {
         say_error("model", &err);
         return FAILED;
     }
+    if (store_labels(t) || (s->init_from && take_weights(t)) || make_noise(t, trf_model_source_vocab(t->model)))
+        return FAILED;
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
+    if (freeze(t)) return FAILED;
     t->state.validated = -1;
     t->state.held_out = held_out_hash(t);
     return make_average_room(t);
@@ -471,6 +657,20 @@ static int start_training(struct training *t)
 // -----------------------------------------------------------------------------------------------
 // >>resume         a checkpoint, and the data that belong to it
 // -----------------------------------------------------------------------------------------------
+
+/* A checkpoint is of one objective, and brings its labels. */
+static int check_objective(struct training *t)
+{
+    struct settings asked = *t->s;
+    const trf_config *c = trf_model_config(t->model);
+    asked.config = *c;
+    asked.pooling = c->head == TRF_HEAD_FIRST;
+    set_kind(&asked);
+    if (asked.config.kind == c->kind && asked.config.head == c->head)
+        return learns_labels(t->s) ? load_labels(t->model, t->checkpoint, &t->labels) : DONE;
+    say("%s is of another --objective", t->checkpoint);
+    return FAILED;
+}
 
 /* Options of this command line on top of those in the checkpoint. The model cannot change any more. */
 static int merge_settings(struct training *t, const trf_model *model, const trf_trainer *trainer)
@@ -483,6 +683,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     stored.training.hooks = s->training.hooks;
     merged = stored;
     if (apply_given(&merged)) return USAGE;
+    set_kind(&merged);
     for (i = 0; i < n_rows; i++) {
         if (!row_within(&rows[i], AT(config), sizeof s->config)) continue;
         value_text(&rows[i], &stored, old, sizeof old);
@@ -510,6 +711,7 @@ static int check_vocabularies(const struct training *t, const trf_vocab *const v
     for (side = 0; side < 2; side++) {
         const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
         int tokens = side ? s->target_tokens : s->source_tokens;
+        if (!reads_side(s, side)) continue;
         if (!vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
         if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) ||
             tokens == TOKENS_AUTO)
@@ -556,13 +758,14 @@ static int load_training(struct training *t)
         say_error(NULL, &err);
         return FAILED;
     }
+    if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
     if (check_vocabularies(t, vocab) || restore_options(t)) return FAILED;
-    if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0) || stored_subwords(t, 1)))
+    if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) || stored_subwords(t, 1, t->checkpoint)))
         return FAILED;
     if (encode_all(t, vocab) || restore_state(t) ||
-        fill_corpus(t))
+        fill_corpus(t) || make_noise(t, vocab[0]))
         return FAILED;
     settle_validation(t);
     if (check_ends(t)) return USAGE;
@@ -587,6 +790,10 @@ static void free_training(struct training *t)
     trf_trainer_destroy(t->trainer);
     trf_model_destroy(t->model);
     trf_corpus_destroy(t->corpus);
+    trf_noise_destroy(t->noise);
+    trf_noise_destroy(t->valid_noise);
+    trf_model_destroy(t->from);
+    free_labels(&t->labels);
     free_vocabularies(t);
     free_subwords(t);
     for (side = 0; side < 2; side++) {
@@ -631,20 +838,40 @@ static int check_files(struct training *t)
 
 static int standard_inputs(const struct settings *s)
 {
-    const char *const files[] = {s->source, s->target, s->tsv, s->valid_source, s->valid_target, s->valid_tsv};
+    const char *const files[] = {s->source, s->target, s->tsv, s->text,
+                                 s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
     size_t i;
     int n = 0;
     for (i = 0; i < sizeof files / sizeof *files; i++) n += files[i] && !strcmp(files[i], "-");
     return n;
 }
 
+/* Whether the files are those that the objective wants, and what is compared can be. */
+static int check_data(const struct settings *s)
+{
+    int pairs = s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
+    int translates = s->metric >= METRIC_BLEU && s->metric <= METRIC_CER;
+    if ((translates && s->objective != OBJECTIVE_TRANSLATE) ||
+        (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
+        say("--metric %s does not go with this --objective", metric_name((enum metric)s->metric));
+        return USAGE;
+    }
+    if (learns_from_text(s)) {
+        if (s->text && !pairs) return DONE;
+        say(s->text ? "this --objective learns from --text alone, not from pairs" : "give --text FILE");
+        return USAGE;
+    }
+    if (s->text || s->valid_text) { say("--text is for --objective causal, mask and span"); return USAGE; }
+    if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
+    return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
+}
+
 static int check_training(struct training *t)
 {
     struct settings *s = t->s;
     int status;
-    if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
-    if ((s->valid_tsv || s->valid_source || s->valid_target) &&
-        check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv)) return USAGE;
+    if ((status = check_data(s))) return status;
     if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
     if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {
@@ -659,6 +886,10 @@ static int check_training(struct training *t)
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
     if ((status = check_files(t))) return status;
     s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
+    if (learns_from_text(s) && (s->chunk < 2 || s->chunk > s->corpus.max_length)) {
+        say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)s->corpus.max_length, (int)s->chunk);
+        return USAGE;
+    }
     return DONE;
 }
 
@@ -681,9 +912,14 @@ static void describe(const struct training *t)
     const trf_config *config = trf_model_config(t->model);
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, &t->s->training);
     say_skips(t);
-    fprintf(stderr,
-            "%lld pairs; %d source and %d target tokens; %lld weights; %.0f MB of memory; %s from update %lld\n",
-            (long long)trf_corpus_size(t->corpus), (int)config->source_vocab, (int)config->target_vocab,
+    fprintf(stderr, "%lld ", (long long)trf_corpus_size(t->corpus));
+    if (t->s->objective == OBJECTIVE_TRANSLATE)
+        fprintf(stderr, "pairs; %d source and %d target tokens; ", (int)config->source_vocab,
+                (int)config->target_vocab);
+    else if (learns_labels(t->s))
+        fprintf(stderr, "texts; %d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
+    else fprintf(stderr, "chunks; %d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+    fprintf(stderr, "%lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
 }

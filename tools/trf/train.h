@@ -16,7 +16,7 @@ struct text {
 const char *line_of(const struct text *text, size_t index);
 
 /* What was not taken: the first five with their lines, all of them by number. */
-enum skip { SKIP_UNREADABLE, SKIP_LONG, SKIP_EMPTY, SKIP_HALF, N_SKIPS };
+enum skip { SKIP_UNREADABLE, SKIP_LONG, SKIP_EMPTY, SKIP_HALF, SKIP_LABEL, N_SKIPS };
 
 /* What the data are, for the recipe. */
 struct amounts {
@@ -52,6 +52,9 @@ struct training {
     trf_vocab *vocab[2];                /* ours, while learning; both are one when joint */
     char *pieces[2];                    /* bytes of the SentencePiece models, likewise */
     size_t pieces_bytes[2];
+    struct labels labels;               /* of texts or words, where these are learned */
+    trf_noise *noise, *valid_noise;     /* where something is hidden from the model; else NULL */
+    trf_model *from;                    /* --init-from, while beginning */
     struct side ids[2], valid[2];
     size_t *valid_line;                 /* of each validation pair: its line in held */
     size_t valid_line_capacity;
@@ -70,6 +73,8 @@ struct training {
 
 /* train.c */
 uint64_t hash_line(const char *line);
+/* A pair that is left out: told and counted; or, with --strict, the end (FAILED). */
+int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
 
 /* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
@@ -83,11 +88,28 @@ void settle_validation(struct training *t);     /* --valid-every 0 and what else
 /* subwords.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
 int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab);
-int stored_subwords(struct training *t, int side);
+int stored_subwords(struct training *t, int side, const char *path);
 int subwords_can_be_learned(void);
 /* All lines of a side, cut at random: one sequence a line, whatever it is. */
 int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids);
 void free_subwords(struct training *t);
+
+/* objective.c */
+int learns_from_text(const struct settings *s);
+int learns_labels(const struct settings *s);
+int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
+int leading_side(const struct settings *s);             /* that the recipe looks at */
+void set_kind(struct settings *s);                      /* of the model */
+int learn_labels(struct training *t);
+int store_labels(struct training *t);                   /* in the model */
+/* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends nothing. */
+const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
+                         struct side ids[2], char why[300]);
+int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
+                  struct side ids[2]);
+int add_sentinels(struct training *t);
+int32_t n_sentinels(const struct settings *s);          /* that are learned with subwords */
+int make_noise(struct training *t, const trf_vocab *vocab);     /* which must outlive the training */
 
 /* learn.c */
 int learn(struct training *t);

@@ -6,12 +6,13 @@
 //   files.c      messages, lines, pairs, results; token ids of texts
 //   train.c      from files to a corpus, a model, a trainer; --resume
 //   recipe.c     what follows from the data where no option says otherwise
+//   objective.c  what is learned besides translating: labels, text alone
 //   subwords.cc  learning SentencePiece models, by libsentencepiece
 //   learn.c      updates, signals, checkpoints, the best model, averages
 //   validate.c   loss and translations of held-out pairs
 //   progress.c   the line of progress, the log
 //   metrics.c    BLEU, chrF, error rates
-//   translate.c, score.c, eval.c, inspect.c, average.c, plot.c    a command each
+//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H
@@ -66,7 +67,14 @@ enum { MAX_OPTIONS = 192, MAX_TEXTS = 64 };
 /* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
 enum tokens { TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE, TOKENS_SENTENCEPIECE };
 
-enum metric { METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER };
+enum metric { METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
+              METRIC_ACCURACY, METRIC_F1 };
+
+/* What a model learns (objective.c). */
+enum objective {
+    OBJECTIVE_TRANSLATE = 0, OBJECTIVE_CAUSAL, OBJECTIVE_CLASSIFY, OBJECTIVE_TAG, OBJECTIVE_MASK, OBJECTIVE_SPAN
+};
+enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
 enum { RECIPE_AUTO = 0, RECIPE_PAPER };
 enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
@@ -78,12 +86,19 @@ struct settings {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_search search;
+    trf_noise_options noise;
+    trf_sampling sampling;
 
     const char *source, *target, *tsv, *columns;                /* data */
     const char *valid_source, *valid_target, *valid_tsv;
     const char *model, *checkpoint, *input, *output;
     int64_t valid_size;
     int32_t strict, keep_empty;
+    const char *text, *valid_text;                              /* data that are no pairs */
+    int32_t objective, documents, pack, chunk, pooling;
+    const char *init_from;
+    int32_t extend_vocabulary;
+    struct texts freeze;
 
     int32_t tokens, source_tokens, target_tokens;               /* enum tokens */
     const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;
@@ -105,7 +120,8 @@ struct settings {
     const char *log;
 
     int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
-    const char *prefixes;
+    const char *prefixes, *prompt;
+    int32_t count;                                              /* generating */
 
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives;
@@ -114,8 +130,9 @@ struct settings {
     const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
 };
 
-enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
-       RUN = TRAIN | TRANSLATE | SCORE,
+enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64, GENERATE = 128,
+       CLASSIFY = 256, TAG = 512,
+       RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG,
        FROM_DATA = 1 << 16 };           /* where it is not given, its value follows from the data */
 
 enum kind {
@@ -226,6 +243,24 @@ void drop_last(struct side *side);
 /* The text of ids, on one line whatever they are; in *text, which grows. NULL: told. */
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
 
+/* Texts of labels, sorted: label i of a model is name[i] (objective.c). */
+struct labels { char **name; int32_t n; size_t capacity; };
+
+int load_labels(const trf_model *model, const char *path, struct labels *labels);
+int32_t label_number(const struct labels *labels, const char *text, size_t bytes);      /* or -1 */
+void free_labels(struct labels *labels);
+int32_t best_of(const trf_real *numbers, int32_t n);    /* the first of the largest */
+
+/* A line of words as tokens, and the first token of each word. */
+struct word_tokens {
+    int32_t *ids, *first, n, n_words;
+    size_t ids_capacity, first_capacity;
+    char why[300];              /* what is wrong with it */
+};
+
+int encode_words(const trf_vocab *vocab, const char *line, struct word_tokens *to);
+void free_word_tokens(struct word_tokens *words);
+
 /* Whether two names mean one file: one that exists, or one that would be made in the same folder. */
 int same_file(const char *a, const char *b);
 int check_written(const struct settings *s, const char *option, const char *path);
@@ -245,6 +280,8 @@ int32_t source_limit(const trf_config *config);     /* tokens that fit beside an
 
 int command_train(struct settings *s, int argc, char **argv);
 int command_translate(struct settings *s, int argc, char **argv);
+int command_generate(struct settings *s, int argc, char **argv);
+int command_classify(struct settings *s, int argc, char **argv);      /* trf tag too */
 int command_score(struct settings *s, int argc, char **argv);
 int command_eval(struct settings *s, int argc, char **argv);
 int command_inspect(struct settings *s, int argc, char **argv);

@@ -10,7 +10,8 @@
 
 enum { CHUNK = 64 };    /* sources translated in one call: between calls a signal is noticed at once */
 
-static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer"};
+static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer", "accuracy",
+                                           "f1"};
 
 const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
@@ -33,11 +34,12 @@ static int mean_loss(struct training *t, struct validation *v)
 {
     const trf_train_options limits = *trf_trainer_options(t->trainer);
     size_t i = 0, source = 0, target = 0;
+    int64_t number = 0;
     double tokens = 0;
     while (i < t->valid[0].count) {
         int64_t tokens_of[2] = {0, 0};
         trf_step_report report;
-        trf_batch batch;
+        trf_batch batch, plain;
         trf_error err;
         trf_status status;
         memset(&batch, 0, sizeof batch);
@@ -52,7 +54,10 @@ static int mean_loss(struct training *t, struct validation *v)
             target += (size_t)t->valid[1].lengths[i];
         }
         batch.target.count = batch.source.count;
-        status = trf_evaluate(t->trainer, &batch, &report, &err);
+        batch.place.batch = number++;
+        plain = batch;
+        status = t->valid_noise ? trf_noise_apply(t->valid_noise, &plain, &batch, &err) : TRF_OK;
+        if (!status) status = trf_evaluate(t->trainer, &batch, &report, &err);
         if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
         v->loss += report.loss * (double)report.target_tokens;
         v->nll += report.nll * (double)report.target_tokens;
@@ -182,10 +187,15 @@ static trf_translator *make_translator(struct training *t)
     return translator;
 }
 
+static int translates(const struct training *t)
+{
+    return metric_of(t) >= METRIC_BLEU && metric_of(t) <= METRIC_CER;
+}
+
 int check_translating(struct training *t)
 {
     trf_translator *translator;
-    if (metric_of(t) == METRIC_LOSS || t->valid[0].count == 0) return DONE;
+    if (!translates(t) || t->valid[0].count == 0) return DONE;
     if (!(translator = make_translator(t))) return FAILED;
     trf_translator_destroy(translator);
     return DONE;
@@ -223,11 +233,77 @@ static int translate_held_out(struct training *t, struct validation *v)
     return status;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>labelling      F1: of each label 2 right / (given + wanted), and the mean of those that occur (macro-averaged)
+// -----------------------------------------------------------------------------------------------
+
+struct counts { int64_t right, given, wanted; };
+
+static double mean_f1(const struct counts *counts, int32_t n)
+{
+    double sum = 0;
+    int32_t i, occur = 0;
+    for (i = 0; i < n; i++) {
+        if (counts[i].given + counts[i].wanted == 0) continue;
+        sum += 2 * (double)counts[i].right / (double)(counts[i].given + counts[i].wanted);
+        occur++;
+    }
+    return occur ? 100 * sum / occur : 0;
+}
+
+/* Adds up what is given to some sequences; rows: one a sequence, or one a token. */
+static trf_status label_some(trf_translator *translator, const trf_sequences *sources, const int32_t *wanted,
+                             int64_t rows, int32_t n_labels, int tags, struct counts *counts, trf_error *err)
+{
+    trf_real *p = zeroed((size_t)(rows * n_labels) + 1, sizeof *p);
+    trf_tensor out = trf_tensor_of(p, 2, rows, n_labels, 0);
+    trf_status status = tags ? trf_tag(translator, sources, &out, err) : trf_classify(translator, sources, &out, err);
+    int64_t i;
+    for (i = 0; i < rows && !status; i++) {
+        int32_t best = best_of(p + i * n_labels, n_labels);
+        if (wanted[i] < 0) continue;
+        counts[best].given++;
+        counts[wanted[i]].wanted++;
+        counts[best].right += best == wanted[i];
+    }
+    free(p);
+    return status;
+}
+
+static int label_held_out(struct training *t, struct validation *v)
+{
+    const struct side *valid = t->valid;
+    int32_t n_labels = t->labels.n;
+    struct counts *counts = zeroed((size_t)n_labels, sizeof *counts);
+    trf_translator *translator = make_translator(t);
+    size_t i, source = 0, target = 0, n;
+    trf_status status = TRF_OK;
+    trf_error err;
+    for (i = 0; translator && i < valid[0].count && !status; i += n) {
+        trf_sequences some = {valid[0].ids + source, valid[0].lengths + i, 0};
+        size_t from = target;
+        n = valid[0].count - i < CHUNK ? valid[0].count - i : CHUNK;
+        for (; some.count < (int32_t)n; some.count++) {
+            source += (size_t)valid[0].lengths[i + (size_t)some.count];
+            target += (size_t)valid[1].lengths[i + (size_t)some.count];
+        }
+        status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from), n_labels,
+                            t->s->objective == OBJECTIVE_TAG, counts, &err);
+        if (stopped()) { v->cancelled = 1; break; }
+    }
+    if (status) v->cancelled = cancelled(status, &err);
+    v->score = mean_f1(counts, n_labels);
+    free(counts);
+    trf_translator_destroy(translator);
+    return translator && (!status || v->cancelled) ? DONE : FAILED;
+}
+
 int validate(struct training *t, struct validation *v)
 {
     int status;
     memset(v, 0, sizeof *v);
     if ((status = mean_loss(t, v)) || v->cancelled) return status;
-    v->score = v->loss;
-    return metric_of(t) == METRIC_LOSS ? DONE : translate_held_out(t, v);
+    v->score = metric_of(t) == METRIC_ACCURACY ? 100 * v->accuracy : v->loss;
+    if (metric_of(t) == METRIC_F1) return label_held_out(t, v);
+    return translates(t) ? translate_held_out(t, v) : DONE;
 }

@@ -1,0 +1,222 @@
+// trf classify: a label for every line. trf tag: a label for every word of every line.
+//
+// As in trf translate, line n of the output belongs to line n of the input: an empty line gives an empty one, and a
+// line that cannot be labelled (too long, not UTF-8) too, with a message and exit status 1 at the end.
+
+#include "trf.h"
+
+#include <unistd.h>
+
+struct labelling {
+    struct settings *s;
+    int tags;                       /* 1: trf tag */
+    trf_model *model;
+    trf_translator *translator;
+    const trf_vocab *vocab;
+    struct labels labels;
+    struct reader in;
+    FILE *out;
+    struct side side;               /* of the batch */
+    struct { char *text; int32_t sequence; } *line;     /* of the batch; sequence -1: it has none */
+    trf_real *p;                    /* (rows, labels) */
+    size_t p_capacity;
+    int32_t limit;                  /* tokens of the longest text */
+    int64_t unusable;
+    int broken;                     /* 1: the input could not be read to its end */
+};
+
+/* Appends the line that was read, unless it is empty. Returns why not, or NULL. */
+static const char *add_line(struct labelling *t, int32_t *n, char why[300])
+{
+    struct word_tokens words;
+    *why = 0;
+    *n = 0;
+    if (t->in.fault) return t->in.fault;
+    if (!t->tags) {
+        if (add_text(&t->side, t->vocab, t->in.line, t->limit, n, why)) return why;
+        if (*n == 0) drop_last(&t->side);
+        return NULL;
+    }
+    memset(&words, 0, sizeof words);
+    if (encode_words(t->vocab, t->in.line, &words)) snprintf(why, 300, "%s", words.why);
+    else if (words.n > t->limit) snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->limit);
+    else if ((*n = words.n) > 0) add_ids(&t->side, words.ids, words.n);
+    free_word_tokens(&words);
+    return *why ? why : NULL;
+}
+
+static int32_t read_batch(struct labelling *t)
+{
+    int32_t lines = 0, n;
+    char why[300];
+    clear_side(&t->side);
+    while (!t->broken && lines < t->s->batch) {
+        int got = next_line(&t->in);
+        const char *fault;
+        t->broken = got < 0;
+        if (got < 1) break;
+        if ((fault = add_line(t, &n, why))) {
+            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
+            t->unusable++;
+        }
+        t->line[lines].sequence = !fault && n ? (int32_t)t->side.count - 1 : -1;
+        t->line[lines++].text = format_text("%s", t->in.line);
+    }
+    return lines;
+}
+
+/* The labels of a text, the most probable first. */
+static void write_label(struct labelling *t, trf_real *p, int64_t number, const char *text)
+{
+    int32_t n = t->labels.n, most = was_given(t->s, "n-best") && t->s->search.n_best < n ? t->s->search.n_best : n, k;
+    if (!t->s->json) {
+        int32_t best = best_of(p, n);
+        if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
+        fprintf(t->out, "%s\n", t->labels.name[best]);
+        return;
+    }
+    fprintf(t->out, "{\"line\":%lld,\"text\":", (long long)number);
+    print_json_text(t->out, text, strlen(text));
+    fputs(",\"labels\":[", t->out);
+    for (k = 0; k < most; k++) {
+        int32_t best = best_of(p, n);
+        fputs(k ? ",{\"label\":" : "{\"label\":", t->out);
+        print_json_text(t->out, t->labels.name[best], strlen(t->labels.name[best]));
+        print_json_field(t->out, "probability", (double)p[best]);
+        fputc('}', t->out);
+        p[best] = -1;
+    }
+    fputs("]}\n", t->out);
+}
+
+/* One label a word; p has a row a token. */
+static void write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text)
+{
+    struct word_tokens words;
+    int32_t i, n = t->labels.n;
+    const char *at = text;
+    memset(&words, 0, sizeof words);
+    encode_words(t->vocab, text, &words);
+    if (t->s->json) fprintf(t->out, "{\"line\":%lld,\"words\":[", (long long)number);
+    for (i = 0; i < words.n_words; i++) {
+        const trf_real *row = p + (int64_t)words.first[i] * n;
+        int32_t best = best_of(row, n);
+        size_t bytes;
+        at += strspn(at, " \t\r\n");
+        bytes = strcspn(at, " \t\r\n");
+        if (t->s->json) {
+            fputs(i ? ",{\"word\":" : "{\"word\":", t->out);
+            print_json_text(t->out, at, bytes);
+            fputs(",\"label\":", t->out);
+            print_json_text(t->out, t->labels.name[best], strlen(t->labels.name[best]));
+            print_json_field(t->out, "probability", (double)row[best]);
+            fputc('}', t->out);
+        } else fprintf(t->out, "%s%s", i ? " " : "", t->labels.name[best]);
+        at += bytes;
+    }
+    fputs(t->s->json ? "]}\n" : "\n", t->out);
+    free_word_tokens(&words);
+}
+
+static void write_nothing(struct labelling *t, int64_t number, const char *text)
+{
+    if (!t->s->json) { fputc('\n', t->out); return; }
+    fprintf(t->out, "{\"line\":%lld", (long long)number);
+    if (!t->tags) {
+        fputs(",\"text\":", t->out);
+        print_json_text(t->out, text, strlen(text));
+    }
+    fprintf(t->out, ",\"%s\":[]}\n", t->tags ? "words" : "labels");
+}
+
+static int label_batch(struct labelling *t, int64_t first, int32_t lines)
+{
+    trf_sequences sources = sequences_of(&t->side);
+    int64_t rows = t->tags ? (int64_t)t->side.used : sources.count;
+    trf_tensor out;
+    trf_real *p;
+    trf_error err;
+    int32_t i;
+    t->p = grow(t->p, &t->p_capacity, (size_t)(rows * t->labels.n) + 1, sizeof *t->p);
+    out = trf_tensor_of(p = t->p, 2, rows, t->labels.n, 0);
+    if (rows && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
+                         : trf_classify(t->translator, &sources, &out, &err))) {
+        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
+        return FAILED;
+    }
+    for (i = 0; i < lines; i++) {
+        int32_t sequence = t->line[i].sequence;
+        if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
+        else if (t->tags) write_tags(t, p, first + i, t->line[i].text);
+        else write_label(t, p, first + i, t->line[i].text);
+        if (sequence >= 0) p += (t->tags ? t->side.lengths[sequence] : 1) * (int64_t)t->labels.n;
+    }
+    return DONE;
+}
+
+static void forget_lines(struct labelling *t)
+{
+    int32_t i;
+    for (i = 0; i < t->s->batch; i++) {
+        free(t->line[i].text);
+        t->line[i].text = NULL;
+    }
+}
+
+static int label_lines(struct labelling *t)
+{
+    int flush = t->s->interactive || isatty(fileno(t->in.file)), status = DONE;
+    int32_t lines;
+    if (flush) t->s->batch = 1;
+    t->line = zeroed((size_t)t->s->batch, sizeof *t->line);
+    while (!status && (lines = read_batch(t)) > 0) {
+        status = label_batch(t, t->in.number - lines + 1, lines);
+        forget_lines(t);
+        if (!status && (flush || ferror(t->out))) status = check_output(t->out, t->s->output);
+    }
+    if (t->unusable) say("%lld of %lld lines could not be labelled", (long long)t->unusable, (long long)t->in.number);
+    return status || t->broken || t->unusable ? FAILED : DONE;
+}
+
+static int check_head(const struct labelling *t)
+{
+    trf_head head = trf_model_config(t->model)->head;
+    if (t->tags ? head == TRF_HEAD_TOKENS : head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST) return DONE;
+    say("%s: this model was not trained with --objective %s", t->s->model, t->tags ? "tag" : "classify");
+    return FAILED;
+}
+
+int command_classify(struct settings *s, int argc, char **argv)
+{
+    const trf_vocab *unused;
+    struct labelling t;
+    trf_error err;
+    int status;
+    (void)argc;
+    (void)argv;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    t.tags = !strcmp(program, "trf tag");
+    status = load_model(s, &t.model, &t.vocab, &unused);
+    if (!status) status = check_head(&t);
+    if (!status) status = load_labels(t.model, s->model, &t.labels);
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
+        say_error("labelling", &err);
+        status = FAILED;
+    }
+    if (!status) status = open_reader(&t.in, s->input);
+    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) {
+        t.limit = source_limit(trf_model_config(t.model));
+        status = label_lines(&t);
+    }
+    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    close_reader(&t.in);
+    free_side(&t.side);
+    free(t.p);
+    free(t.line);
+    free_labels(&t.labels);
+    trf_translator_destroy(t.translator);
+    trf_model_destroy(t.model);
+    return status;
+}

@@ -1,0 +1,172 @@
+// trf generate: goes on with texts, token by token.
+//
+// A beginning (--prompt, or each line of the input) and what is drawn for it are one text, which is decoded as a
+// whole: a blank between the two is the vocabulary's matter. One text alone is written as it grows, several are
+// drawn together and written in their order.
+
+#include "trf.h"
+
+#include <unistd.h>
+
+struct generating {
+    struct settings *s;
+    trf_model *model;
+    trf_generator *generator;
+    const trf_vocab *source_vocab, *vocab;
+    struct reader in;
+    FILE *out;
+    struct side beginnings;         /* of the batch; sources, where there is an encoder */
+    int32_t *ids;                   /* of a beginning and its answer */
+    size_t ids_capacity;
+    char *text;
+    size_t capacity;
+    size_t written;                 /* bytes of the text that grows */
+    int32_t limit;                  /* tokens of a beginning */
+    int64_t drawn, unusable;        /* texts begun, lines that could not be */
+    int failed;
+};
+
+/* Beginning and answer as text; NULL: told. */
+static const char *whole_text(struct generating *t, const int32_t *beginning, int32_t n, const trf_hypothesis *answer)
+{
+    trf_error err;
+    size_t bytes;
+    if (t->source_vocab != t->vocab) n = 0;     /* a source is no part of it */
+    t->ids = grow(t->ids, &t->ids_capacity, (size_t)n + (size_t)answer->n + 1, sizeof *t->ids);
+    if (n) memcpy(t->ids, beginning, (size_t)n * sizeof *t->ids);
+    if (answer->n) memcpy(t->ids + n, answer->ids, (size_t)answer->n * sizeof *t->ids);
+    t->text = grow(t->text, &t->capacity, 256, 1);
+    while (trf_vocab_decode(t->vocab, t->ids, n + answer->n, t->text, t->capacity, &bytes, &err)) {
+        if (err.status != TRF_E_LIMIT || bytes < t->capacity) { say_error("answer", &err); return NULL; }
+        t->text = grow(t->text, &t->capacity, bytes + 1, 1);
+    }
+    return t->text;
+}
+
+/* Writes what the only text has grown by. Bytes of an unfinished character show as U+FFFD: they wait. */
+static void write_growth(struct generating *t, int finished)
+{
+    const trf_hypothesis *answer = trf_generator_at(t->generator, 0);
+    const char *text = whole_text(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
+    size_t bytes = text ? strlen(text) : 0;
+    t->failed |= !text;
+    while (!finished && bytes >= 3 && !memcmp(text + bytes - 3, "\xEF\xBF\xBD", 3)) bytes -= 3;
+    if (bytes <= t->written) return;
+    fwrite(text + t->written, 1, bytes - t->written, t->out);
+    fflush(t->out);
+    t->written = bytes;
+}
+
+static void write_whole(struct generating *t)
+{
+    const int32_t *beginning = t->beginnings.ids;
+    int32_t i;
+    for (i = 0; i < (int32_t)t->beginnings.count; i++) {
+        const trf_hypothesis *answer = trf_generator_at(t->generator, i);
+        const char *text = whole_text(t, beginning, t->beginnings.lengths[i], answer);
+        t->failed |= !text;
+        if (text && t->s->json) {
+            fputs("{\"text\":", t->out);
+            print_json_text(t->out, text, strlen(text));
+            print_json_field(t->out, "log_probability", answer->log_probability);
+            fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"}\n", (int)answer->n,
+                    answer->ended == TRF_ENDED_EOS ? "end" : "length");
+        } else if (text) fprintf(t->out, "%s\n", text);
+        beginning += t->beginnings.lengths[i];
+    }
+}
+
+/* Draws all that has been begun, and writes it. */
+static int draw(struct generating *t)
+{
+    int alone = t->beginnings.count == 1 && !t->s->json;
+    trf_batch batch;
+    trf_error err;
+    int32_t live = 1;
+    if (t->beginnings.count == 0) return DONE;
+    memset(&batch, 0, sizeof batch);
+    if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER) batch.source = sequences_of(&t->beginnings);
+    else batch.target = sequences_of(&t->beginnings);
+    batch.ordinal = t->drawn;
+    t->written = 0;
+    if (trf_generator_begin(t->generator, &batch, &err)) { say_error("beginning", &err); return FAILED; }
+    while (live && !t->failed) {
+        if (trf_generator_step(t->generator, alone ? 1 : INT32_MAX, &live, &err)) {
+            say_error("generating", &err);
+            return FAILED;
+        }
+        if (alone) write_growth(t, !live);
+        if (ferror(t->out)) return check_output(t->out, t->s->output);
+    }
+    if (alone) fputc('\n', t->out);
+    else write_whole(t);
+    t->drawn += (int64_t)t->beginnings.count;
+    clear_side(&t->beginnings);
+    return t->failed ? FAILED : check_output(t->out, t->s->output);
+}
+
+/* One beginning, --count times. */
+static int begin(struct generating *t, const char *text)
+{
+    char why[300];
+    int32_t i, n;
+    int status = DONE;
+    for (i = 0; i < t->s->count && !status; i++) {
+        if (add_text(&t->beginnings, t->source_vocab, text, t->limit, &n, why)) {
+            say("%s: nothing to go on with: %s", t->s->prompt ? "--prompt" : t->in.name, why);
+            t->unusable++;
+            return DONE;
+        }
+        if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
+    }
+    return status;
+}
+
+static int begin_lines(struct generating *t)
+{
+    int status = open_reader(&t->in, t->s->input), got = 0;
+    if (!status && isatty(fileno(t->in.file))) t->s->batch = 1;
+    while (!status && (got = next_line(&t->in)) > 0) {
+        if (!t->in.fault) status = begin(t, t->in.line);
+        else {
+            say("%s:%lld: %s", t->in.name, (long long)t->in.number, t->in.fault);
+            t->unusable++;
+        }
+    }
+    close_reader(&t->in);
+    return status || got < 0 ? FAILED : DONE;
+}
+
+int command_generate(struct settings *s, int argc, char **argv)
+{
+    struct generating t;
+    trf_error err;
+    int status;
+    (void)argc;
+    (void)argv;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    if (s->prompt && s->input) { say("--prompt or --input, not both"); return USAGE; }
+    status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
+    s->sampling.threads = s->threads;
+    s->sampling.seed = s->seed;
+    if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err)) {
+        say_error("sampling", &err);
+        status = FAILED;
+    }
+    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) {
+        const trf_config *config = trf_model_config(t.model);
+        t.limit = config->kind == TRF_DECODER_ONLY ? config->max_length - 1 : source_limit(config);
+        if (config->kind == TRF_ENCODER_DECODER && !s->prompt && !s->input) s->input = "-";
+        status = s->input ? begin_lines(&t) : begin(&t, s->prompt ? s->prompt : "");
+    }
+    if (!status) status = draw(&t);
+    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    free_side(&t.beginnings);
+    free(t.ids);
+    free(t.text);
+    trf_generator_destroy(t.generator);
+    trf_model_destroy(t.model);
+    return status ? status : t.unusable ? FAILED : DONE;
+}

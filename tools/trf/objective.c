@@ -1,0 +1,393 @@
+// trf train: what is learned besides translating. Labels of texts and of words; texts alone.
+//
+//   objective   model             learns from                      target of a sequence
+//   translate   encoder-decoder   pairs of lines                   the other line
+//   causal      decoder-only      text                             the text itself, token by token
+//   classify    encoder-only      text, tab, label                 its label
+//   tag         encoder-only      words and as many labels         a label at the first token of each word
+//   mask        encoder-only      text                             the tokens that are hidden (Devlin et al. 2019)
+//   span        encoder-decoder   text                             the spans that are missing (Raffel et al. 2020)
+
+#include "train.h"
+
+enum { MOST_LABELS = 65536, SENTINELS = 100 };
+
+int learns_from_text(const struct settings *s)
+{
+    return s->objective == OBJECTIVE_CAUSAL || s->objective == OBJECTIVE_MASK || s->objective == OBJECTIVE_SPAN;
+}
+
+int learns_labels(const struct settings *s)
+{
+    return s->objective == OBJECTIVE_CLASSIFY || s->objective == OBJECTIVE_TAG;
+}
+
+/* Whether a side of the data has a vocabulary of its own. */
+int reads_side(const struct settings *s, int side)
+{
+    return s->objective == OBJECTIVE_TRANSLATE || side == (s->objective == OBJECTIVE_CAUSAL);
+}
+
+/* The side that the recipe looks at: what is learned, or, where that is labels, what they belong to. */
+int leading_side(const struct settings *s)
+{
+    return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>labels         their texts, sorted; label i of the model is text i
+// -----------------------------------------------------------------------------------------------
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+void free_labels(struct labels *labels)
+{
+    int32_t i;
+    for (i = 0; i < labels->n; i++) free(labels->name[i]);
+    free(labels->name);
+    memset(labels, 0, sizeof *labels);
+}
+
+static void append_label(struct labels *labels, const char *text, size_t bytes)
+{
+    labels->name = grow(labels->name, &labels->capacity, (size_t)labels->n + 1, sizeof *labels->name);
+    labels->name[labels->n++] = format_text("%.*s", (int)bytes, text);
+}
+
+int32_t label_number(const struct labels *labels, const char *text, size_t bytes)
+{
+    char *key = format_text("%.*s", (int)bytes, text), **found;
+    found = labels->n ? bsearch(&key, labels->name, (size_t)labels->n, sizeof key, by_text) : NULL;
+    free(key);
+    return found ? (int32_t)(found - labels->name) : -1;
+}
+
+/* Sorts, and leaves one of each. */
+static void settle_labels(struct labels *labels)
+{
+    int32_t i, n = 0;
+    qsort(labels->name, (size_t)labels->n, sizeof *labels->name, by_text);
+    for (i = 0; i < labels->n; i++) {
+        if (n && !strcmp(labels->name[n - 1], labels->name[i])) free(labels->name[i]);
+        else labels->name[n++] = labels->name[i];
+    }
+    labels->n = n;
+}
+
+int32_t best_of(const trf_real *numbers, int32_t n)
+{
+    int32_t best = 0, i;
+    for (i = 1; i < n; i++) if (numbers[i] > numbers[best]) best = i;
+    return best;
+}
+
+/* The words of a line: calls each(user, word, bytes) and returns their number. */
+static int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user)
+{
+    int32_t n = 0;
+    for (line += strspn(line, " \t\r\n"); *line; line += strspn(line, " \t\r\n"), n++) {
+        size_t bytes = strcspn(line, " \t\r\n");
+        if (each) each(user, line, bytes);
+        line += bytes;
+    }
+    return n;
+}
+
+static void append_word(void *user, const char *word, size_t bytes)
+{
+    append_label((struct labels *)user, word, bytes);
+}
+
+int learn_labels(struct training *t)
+{
+    struct labels *labels = &t->labels;
+    size_t i;
+    for (i = 0; i < t->text[1].count; i++) {
+        const char *line = line_of(&t->text[1], i);
+        if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
+        else if (*line) append_label(labels, line, strlen(line));
+        if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
+        if (labels->n > MOST_LABELS) break;
+    }
+    settle_labels(labels);
+    if (labels->n > MOST_LABELS) { say("more than %d labels: is this the column of the labels?", MOST_LABELS); return FAILED; }
+    if (labels->n >= 2) return DONE;
+    say("there %s, but two are needed", labels->n ? "is one label" : "are no labels");
+    return FAILED;
+}
+
+/* They travel as a text of the model, a line each. */
+int store_labels(struct training *t)
+{
+    char *text = format_text("%s", "");
+    trf_error err;
+    int32_t i;
+    int status;
+    for (i = 0; i < t->labels.n; i++) {
+        char *longer = format_text("%s%s%s", text, i ? "\n" : "", t->labels.name[i]);
+        free(text);
+        text = longer;
+    }
+    status = t->labels.n && trf_model_set_metadata(t->model, "labels", text, &err) ? FAILED : DONE;
+    if (status) say_error("labels", &err);
+    free(text);
+    return status;
+}
+
+int load_labels(const trf_model *model, const char *path, struct labels *labels)
+{
+    const char *text = trf_model_metadata(model, "labels");
+    int32_t wanted = trf_model_config(model)->n_labels;
+    while (text && *text) {
+        size_t bytes = strcspn(text, "\n");
+        append_label(labels, text, bytes);
+        text += bytes + (text[bytes] == '\n');
+    }
+    if (labels->n == wanted) return DONE;
+    say("%s: %d labels, but the texts of %d", path, (int)wanted, (int)labels->n);
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>words          a line of words, token by token, and where each word begins
+// -----------------------------------------------------------------------------------------------
+
+struct encoding {
+    const trf_vocab *vocab;
+    struct word_tokens *to;
+    char *text;
+    size_t capacity;
+    int failed;
+};
+
+/* Words are encoded one by one, so that a word's first token is known; between characters stands a blank. */
+static void encode_word(void *user, const char *word, size_t bytes)
+{
+    struct encoding *e = (struct encoding *)user;
+    struct word_tokens *to = e->to;
+    int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
+    size_t room = 4 * bytes + 16;
+    int32_t n = 0;
+    trf_error err;
+    e->text = grow(e->text, &e->capacity, bytes + 2, 1);
+    snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
+    to->ids = grow(to->ids, &to->ids_capacity, (size_t)to->n + room, sizeof *to->ids);
+    to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
+    to->first[to->n_words++] = to->n + blank;
+    if (trf_vocab_encode(e->vocab, e->text, to->ids + to->n, (int32_t)room, &n, &err) || n <= blank) {
+        if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words,
+                                 n <= blank ? "it has no token" : err.message);
+        e->failed = 1;
+        return;
+    }
+    to->n += n;
+}
+
+int encode_words(const trf_vocab *vocab, const char *line, struct word_tokens *to)
+{
+    struct encoding e;
+    memset(&e, 0, sizeof e);
+    e.vocab = vocab;
+    e.to = to;
+    to->n = to->n_words = 0;
+    *to->why = 0;
+    for_words(line, encode_word, &e);
+    free(e.text);
+    return e.failed ? FAILED : DONE;
+}
+
+void free_word_tokens(struct word_tokens *words)
+{
+    free(words->ids);
+    free(words->first);
+}
+
+struct labelling { const struct labels *labels; const struct word_tokens *words; int32_t *targets, at; int unknown; };
+
+static void label_word(void *user, const char *word, size_t bytes)
+{
+    struct labelling *l = (struct labelling *)user;
+    int32_t label = label_number(l->labels, word, bytes);
+    if (l->at < l->words->n_words) l->targets[l->words->first[l->at++]] = label;
+    if (label < 0) l->unknown++;
+}
+
+/* One label a word, -1 at all other tokens. Returns why not, or NULL. */
+static const char *add_tagged(struct training *t, const trf_vocab *vocab, const char *line, const char *tags,
+                              struct side ids[2], char why[300])
+{
+    struct word_tokens words;
+    struct labelling labelling = {&t->labels, &words, NULL, 0, 0};
+    size_t capacity = 0;
+    int32_t n_tags = for_words(tags, NULL, NULL), i;
+    memset(&words, 0, sizeof words);
+    *why = 0;
+    if (encode_words(vocab, line, &words)) snprintf(why, 300, "%s", words.why);
+    else if (words.n_words != n_tags) snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
+    else if (words.n > t->s->corpus.max_length)
+        snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
+    else if (words.n) {
+        labelling.targets = grow(NULL, &capacity, (size_t)words.n, sizeof *labelling.targets);
+        for (i = 0; i < words.n; i++) labelling.targets[i] = -1;
+        for_words(tags, label_word, &labelling);
+        if (labelling.unknown) snprintf(why, 300, "%d labels that the training data do not have", labelling.unknown);
+    }
+    if (!*why) {
+        add_ids(&ids[0], words.ids, words.n);
+        add_ids(&ids[1], labelling.targets, words.n);
+    }
+    free(labelling.targets);
+    free_word_tokens(&words);
+    return *why ? why : NULL;
+}
+
+static const char *add_classified(struct training *t, const trf_vocab *vocab, const char *line, const char *label,
+                                  struct side ids[2], char why[300])
+{
+    int32_t number = label_number(&t->labels, label, strlen(label)), n;
+    if (number < 0) {
+        snprintf(why, 300, *label ? "the training data do not have the label '%.200s'" : "no label", label);
+        return why;
+    }
+    if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) return why;
+    if (n) add_ids(&ids[1], &number, 1);
+    else drop_last(&ids[0]);
+    return NULL;
+}
+
+const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
+                         struct side ids[2], char why[300])
+{
+    return t->s->objective == OBJECTIVE_TAG ? add_tagged(t, vocab, line, labels, ids, why)
+                                            : add_classified(t, vocab, line, labels, ids, why);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>documents      text alone, in chunks
+//
+// A line is a document, or all of them are one (--documents file). A chunk has at most --chunk tokens; the rest of a
+// document goes on in the next one. What a language model reads has an end mark behind every document, and none where
+// a chunk is cut. With --pack documents follow one another in a chunk.
+// -----------------------------------------------------------------------------------------------
+
+struct stream { int32_t *ids; size_t n, capacity; };
+
+static void cut_chunks(struct training *t, struct stream *stream, struct side ids[2])
+{
+    int lead = leading_side(t->s);
+    size_t at, chunk = (size_t)t->s->chunk;
+    for (at = 0; at < stream->n; at += chunk) {
+        size_t n = stream->n - at < chunk ? stream->n - at : chunk;
+        add_ids(&ids[lead], stream->ids + at, (int32_t)n);
+        add_ids(&ids[!lead], NULL, 0);
+    }
+    stream->n = 0;
+}
+
+static void end_document(struct training *t, struct stream *stream)
+{
+    if (t->s->objective != OBJECTIVE_CAUSAL || stream->n == 0) return;
+    stream->ids = grow(stream->ids, &stream->capacity, stream->n + 1, sizeof *stream->ids);
+    stream->ids[stream->n++] = t->s->config.eos;
+}
+
+int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
+                  struct side ids[2])
+{
+    struct stream stream = {NULL, 0, 0};
+    const struct settings *s = t->s;
+    trf_error err;
+    size_t i;
+    int status = DONE;
+    for (i = 0; i < text->count && !status; i++) {
+        const char *line = line_of(text, i);
+        size_t room = 4 * strlen(line) + 16;
+        int32_t n = 0;
+        stream.ids = grow(stream.ids, &stream.capacity, stream.n + room, sizeof *stream.ids);
+        if (trf_vocab_encode(vocab, line, stream.ids + stream.n, (int32_t)room, &n, &err))
+            status = skip(t, SKIP_UNREADABLE, file, text->numbers[i], err.message);
+        else stream.n += (size_t)n;
+        if (s->documents == DOCUMENTS_FILE || n == 0) continue;
+        end_document(t, &stream);
+        if (!s->pack) cut_chunks(t, &stream, ids);
+    }
+    if (s->documents == DOCUMENTS_FILE) end_document(t, &stream);
+    cut_chunks(t, &stream, ids);
+    free(stream.ids);
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>noise          what is hidden from the model
+// -----------------------------------------------------------------------------------------------
+
+/* "<extra_id_0>", "<extra_id_1>"...: what stands for a missing span. Subwords were learned with them. */
+int add_sentinels(struct training *t)
+{
+    trf_error err;
+    char token[32];
+    int32_t i;
+    for (i = 0; i < SENTINELS && trf_vocab_kind(t->vocab[0]) != TRF_SENTENCEPIECE; i++) {
+        snprintf(token, sizeof token, "<extra_id_%d>", (int)i);
+        if (trf_vocab_id(t->vocab[0], token) != 3 || !trf_vocab_add(t->vocab[0], token, &err)) continue;
+        say_error("vocabulary", &err);
+        return FAILED;
+    }
+    return DONE;
+}
+
+int32_t n_sentinels(const struct settings *s) { return s->objective == OBJECTIVE_SPAN ? SENTINELS : 0; }
+
+/* The sentinels of a vocabulary: the first one's id, and how many follow it in their order. */
+static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
+{
+    char token[32] = "<extra_id_0>";
+    int32_t n = 0;
+    *first = trf_vocab_id(vocab, token);
+    if (*first == 3) return 0;
+    do snprintf(token, sizeof token, "<extra_id_%d>", (int)++n);
+    while (trf_vocab_id(vocab, token) == *first + n);
+    return n;
+}
+
+int make_noise(struct training *t, const trf_vocab *vocab)
+{
+    trf_noise_options o = t->s->noise;
+    trf_error err;
+    if (t->s->objective != OBJECTIVE_MASK && t->s->objective != OBJECTIVE_SPAN) return DONE;
+    o.kind = t->s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    o.mask = t->s->config.pad;
+    o.vocab = trf_vocab_size(vocab);
+    o.words = vocab;
+    o.seed = t->s->corpus.seed;
+    if (o.kind == TRF_NOISE_SPANS && (o.n_sentinels = find_sentinels(vocab, &o.first_sentinel)) == 0) {
+        say("the subwords have no <extra_id_0>, which stands for the first missing span: learn them with such "
+            "user-defined symbols");
+        return FAILED;
+    }
+    if (!trf_noise_create(&t->noise, &o, &err)) {
+        o.seed = ~o.seed;       /* the same places of what is held out are hidden each time, and other ones */
+        if (!trf_noise_create(&t->valid_noise, &o, &err)) return DONE;
+    }
+    say_error("noise", &err);
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>model          what follows for it
+// -----------------------------------------------------------------------------------------------
+
+void set_kind(struct settings *s)
+{
+    trf_config *c = &s->config;
+    int encoder = reads_side(s, 0), decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
+    c->kind = !encoder ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
+    c->head = s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
+            : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS
+            : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
+    if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents bring their own */
+    if (!encoder && !was_given(s, "encoder-layers")) c->encoder_layers = 0;
+    if (!decoder && !was_given(s, "decoder-layers")) c->decoder_layers = 0;
+    if (c->kind == TRF_ENCODER_DECODER || was_given(s, "tying")) return;
+    c->tying = !decoder ? TRF_UNTIED : c->tying == TRF_TIED_ALL ? TRF_TIED_DECODER : c->tying;
+}
