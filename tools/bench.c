@@ -8,8 +8,9 @@
            build/bench load FILE                                        beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM                translating a file of numbers, one sentence a line
-           SIZE tiny|small|base   ORDER bucketed|random   PRODUCTS auto|cblas|built-in (trf_products)
+           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
+           causal: a decoder-only model of the target side alone, bucketed
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
 
    Training: Adam, label smoothing 0.1, clipping 1.0, dropout 0.1, vocabulary 10,000, target embedding tied to the projection,
@@ -168,7 +169,7 @@ static int32_t line_ids(char *line, int32_t ids[MOST])
     return n;
 }
 
-static void fill_corpus(trf_corpus *corpus, const char *source, const char *target)
+static void fill_corpus(trf_corpus *corpus, const char *source, const char *target, int causal)
 {
     static char line[2][65536];
     int32_t ids[2][MOST], n[2], i, k, s;
@@ -182,7 +183,7 @@ static void fill_corpus(trf_corpus *corpus, const char *source, const char *targ
             n[s] = 5 + rand() % 21;
             for (k = 0; k < n[s]; k++) ids[s][k] = 4 + rand() % (VOCAB - 4);
         }
-        if (n[0] > 0 && n[1] > 0 && n[0] < MOST && n[1] < MOST && trf_corpus_add(corpus, ids[0], n[0], ids[1], n[1], &err)) die(err.message);
+        if (n[0] > 0 && n[1] > 0 && n[0] < MOST && n[1] < MOST && trf_corpus_add(corpus, ids[0], causal ? 0 : n[0], ids[1], n[1], &err)) die(err.message);
     }
     for (s = 0; s < 2; s++) if (f[s]) fclose(f[s]);
 }
@@ -277,9 +278,13 @@ static void bench_training(const char *size, int threads, const char *order, int
     struct rusage used;
     double *times, total = 0, blas, own, middle = 0;
     int64_t real = 0, tokens = 0;
-    int i, n_shapes = 0;
+    int i, n_shapes = 0, causal = strcmp(order, "causal") == 0;
     config.source_vocab = config.target_vocab = VOCAB;
     config.tying = TRF_TIED_DECODER;
+    if (causal) {
+        config.kind = TRF_DECODER_ONLY;
+        config.encoder_layers = 0;
+    }
     training.threads = threads;
     training.source_tokens = training.target_tokens = 2048;
     training.sequences = 400;
@@ -287,7 +292,7 @@ static void bench_training(const char *size, int threads, const char *order, int
     data.padded_budget = 1;
     data.buckets = strcmp(order, "random") != 0;
     if (trf_corpus_create(&corpus, &data, &err)) die(err.message);
-    fill_corpus(corpus, source, target);
+    fill_corpus(corpus, source, target, causal);
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     times = (double *)calloc((size_t)steps, sizeof *times);
     if (!times) die("no memory for the times");

@@ -39,7 +39,9 @@ def torch_training(size, threads, order, compiled, source, target):
     pairs = [(ids(a), ids(b)) for a, b in zip(open(source, encoding="utf-8"), open(target, encoding="utf-8"))]
     pairs = [p for p in pairs if 0 < len(p[0]) < 100 and 0 < len(p[1]) < 100]
     random.shuffle(pairs)
-    if order == "bucketed":
+    causal = order == "causal"                   # a decoder-only model of the target side, bucketed
+    if causal: pairs = [([], t) for _, t in pairs]
+    if order != "random":
         pairs.sort(key=lambda p: (len(p[1]), len(p[0])))
     batches, batch, longest = [], [], 0
     for p in pairs:
@@ -53,7 +55,8 @@ def torch_training(size, threads, order, compiled, source, target):
         def __init__(self):
             super().__init__()
             self.source, self.target = nn.Embedding(V, d), nn.Embedding(V, d)
-            self.transformer = nn.Transformer(d, heads, layers, layers, ff, 0.1, batch_first=True)
+            self.transformer = (nn.TransformerEncoder(nn.TransformerEncoderLayer(d, heads, ff, 0.1, batch_first=True), layers, nn.LayerNorm(d))
+                                if causal else nn.Transformer(d, heads, layers, layers, ff, 0.1, batch_first=True))
             self.generator = nn.Linear(d, V); self.generator.weight = self.target.weight
             position = torch.arange(200)[:, None]; rate = torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
             table = torch.zeros(200, d); table[:, 0::2] = torch.sin(position * rate); table[:, 1::2] = torch.cos(position * rate)
@@ -63,8 +66,10 @@ def torch_training(size, threads, order, compiled, source, target):
             return self.dropout(embedding(x) * math.sqrt(d) + self.table[:x.shape[1]])
 
         def forward(self, source, target):
-            causal = torch.triu(torch.ones(target.shape[1], target.shape[1], dtype=torch.bool), 1)
-            x = self.transformer(self.embed(self.source, source), self.embed(self.target, target), tgt_mask=causal, tgt_is_causal=True,
+            mask = torch.triu(torch.ones(target.shape[1], target.shape[1], dtype=torch.bool), 1)
+            if causal:
+                return self.generator(self.transformer(self.embed(self.target, target), mask, target == 0, is_causal=True))
+            x = self.transformer(self.embed(self.source, source), self.embed(self.target, target), tgt_mask=mask, tgt_is_causal=True,
                                  src_key_padding_mask=source == 0, tgt_key_padding_mask=target == 0, memory_key_padding_mask=source == 0)
             return self.generator(x)
 
@@ -87,7 +92,7 @@ def torch_training(size, threads, order, compiled, source, target):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
         if i >= warm:
             total += time.perf_counter() - start
-            real += sum(len(s) + 1 + len(t) + 1 for s, t in batch)
+            real += sum((0 if causal else len(s) + 1) + len(t) + 1 for s, t in batch)
     return real / total
 
 
@@ -182,7 +187,7 @@ def main():
                 f.write(" ".join(str(generator.randrange(4, 504)) for _ in range(generator.randint(5, 60))) + "\n")
         subprocess.run([bench, "learn", model, "1500", "2"], check=True)
         lines = []
-        for size, order in (("tiny", "bucketed"), ("tiny", "random"), ("small", "bucketed"), ("base", "bucketed")):
+        for size, order in (("tiny", "bucketed"), ("tiny", "random"), ("small", "bucketed"), ("base", "bucketed"), ("tiny", "causal"), ("small", "causal")):
             theirs = [("torch", size, 2, order, compiled, source, target) for compiled in (0, 1)]
             try: alone(*theirs[1])
             except subprocess.CalledProcessError: del theirs[1]                 # it does not compile here
