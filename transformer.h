@@ -4239,7 +4239,10 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //
 // most = 1: the first row (Devlin et al. 2019); beyond all lengths: the mean. A tile is a sequence.
 
-TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most) { return trf__min64(span->n_query, most); }
+TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
+{
+    return span->n_query < most ? span->n_query : most;
+}
 
 TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -10389,7 +10392,7 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.source_rows = run->backend->fill(run, need->source_rows);
     full.target_rows = run->backend->fill(run, need->target_rows);
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
-    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, need->longest));
+    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
     return full.source_rows <= pass->limits.source_rows && full.target_rows <= pass->limits.target_rows &&
            full.sentences <= pass->limits.sentences ? full : *need;
@@ -12442,7 +12445,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
 {
     const trf__pass *pass;
     const trf_config *c;
-    const trf__act *z;
+    trf__act *z;
     trf_batch batch;
     int64_t i, n, at = 0, row = 0;      /* in the caller's tensor, and among the logits */
     TRF__TRY(trf__begin(t, "translator", err));
@@ -12455,12 +12458,12 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     TRF__ZERO(batch);
     batch.source = *sources;
     TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
-    z = (const trf__act *)t->room.memory;
+    z = (trf__act *)t->room.memory;
     for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {      /* EOS's rows stand between */
         n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
-        pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
-                                 trf__act_at(&pass->run, (trf__act *)(uintptr_t)z, row * c->n_labels),
-                                 n * c->n_labels);
+        if (n > 0)
+            pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                                     trf__act_at(&pass->run, z, row * c->n_labels), n * c->n_labels);
         at += n;
         row += n + 1;
     }
