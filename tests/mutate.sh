@@ -104,7 +104,17 @@ log-softmax forgotten @@ ops usage @@ (double)best[i] - lse : -HUGE_VAL; @@ (dou
 a floor too high @@ ops search @@ best[t->n - 1] > *floor) *floor = best[t->n - 1]; @@ best[0] > *floor) *floor = best[0];
 targets do not end with EOS @@ definitions model @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos; @@ l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - 1]) @@ (k == 0 ? trf__start_id(c) : x->ids[at + k - (k < x->lengths[i])])
-sources without EOS @@ definitions golden @@ int32_t i, k, extra = stack->decoder ? 1 : c->source_eos; @@ int32_t i, k, extra = stack->decoder;
+sources without EOS @@ definitions golden @@ int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos; @@ int32_t i, k, extra = stack->decoder ? c->target_eos : 0;
+targets end with EOS in any case @@ targets @@ int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos; @@ int32_t i, k, extra = stack->decoder ? 1 : c->source_eos;
+EOS may not stand where the caller puts it @@ targets @@ if (eos && id == c->eos) continue; @@ (void)eos;
+a forced EOS ends a search @@ targets @@ int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos; @@ int32_t eos = beam->eos;
+spans are cut with other chances @@ noise @@ if (trf__draw_below(draws, left) < cuts) @@ if (trf__draw_below(draws, left + 1) < cuts)
+a word too long is masked all the same @@ noise @@ && (n > 0 || w + 1 < n_words)) continue; @@ && 0) continue;
+no word is masked where all are too long @@ noise @@ && (n > 0 || w + 1 < n_words)) continue; @@ ) continue;
+noise does not know whose turn it is @@ noise @@ (uint64_t)batch.ordinal + (uint64_t)i); @@ (uint64_t)i);
+a batch has the noise of any other @@ noise @@ key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch); @@ key = trf__random64(key, TRF__NOISE_BATCH, 0);
+chunks that were refused stay @@ corpus @@ corpus->n_pairs = before.n_pairs; @@ (void)0;
+a grown vocabulary has a token twice @@ vocab @@ fault = trf__token_fault(vocab, token, strlen(token)); @@ fault = NULL;
 cross attention reads another sentence @@ model definitions @@ span->key = pass->encoder.host.self[i].query; @@ span->key = pass->encoder.host.self[0].query;
 fairseq smoothing divides by V @@ definitions blocks @@ else l->off = e / (n - 1); @@ else l->off = e / n;
 uniform smoothing forgets the target's share @@ definitions blocks @@ { l->on = 1 - e + e / n; @@ { l->on = 1 - e;
@@ -154,8 +164,8 @@ the paper preset with PyTorch's epsilon rule @@ definitions @@ options->epsilon_
 an escape of two bytes @@ files @@ (0xF00 >> (extra + 1) & 0xFF) @@ (0xF00 >> extra & 0xFF)
 stops too early @@ search @@ double best = trf__search_score(search, sum, longest), score; @@ double best = trf__search_score(search, sum, n + 1), score;
 answers in the order they ended @@ search usage @@ if (a->score > b->score) return 1; @@ if (a->score > b->score) return 0;
-sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
-EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
+sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > max_length) @@ if ((int64_t)x->lengths[i] + extra >= max_length)
+EOS may stand in a sequence @@ usage definitions @@ if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)

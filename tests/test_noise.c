@@ -724,6 +724,68 @@ static void out_of_memory(void **state)
     assert_int_equal(k, 3);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   What it is for: models that learn from texts alone, with a vocabulary that has grown by its sentinels. */
+static void learning(void **state)
+{
+    int k, i;
+    (void)state;
+    for (k = 0; k < 3; k++) {
+        trf_config c = trf_config_tiny();
+        trf_train_options to = trf_train_defaults();
+        trf_corpus_options co = trf_corpus_defaults();
+        trf_noise_options o = options_of(kinds[k]);
+        trf_vocab *v;
+        trf_corpus *corpus;
+        trf_model *model;
+        trf_trainer *trainer;
+        trf_noise *noise;
+        trf_batch batch;
+        trf_step_report report;
+        double first = 0;
+        char text[64];
+        OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+        OK(trf_vocab_learn(v, "a b c d e f g h i j", &err));
+        OK(trf_vocab_finish(v, 100, 1, &err));
+        OK(trf_corpus_create(&corpus, &co, &err));
+        for (i = 0; i < 200; i++) {         /* the alphabet, from anywhere on */
+            int n = 4 + i % 9, j;
+            for (j = 0; j < n; j++) { text[2 * j] = (char)('a' + (i + j) % 10); text[2 * j + 1] = ' '; }
+            text[2 * n] = 0;
+            OK(trf_corpus_add_text(corpus, v, text, NULL, NULL, &err));
+        }
+        o.first_sentinel = trf_vocab_size(v);
+        o.n_sentinels = 4;
+        for (i = 0; i < 4; i++) {
+            snprintf(text, sizeof text, "<extra_id_%d>", i);
+            OK(trf_vocab_add(v, text, &err));
+        }
+        o.density = 0.3;
+        o.vocab = trf_vocab_size(v);
+        c.d_model = 32; c.n_heads = 2; c.d_ff = 64;
+        c.source_vocab = c.target_vocab = trf_vocab_size(v);
+        c.encoder_layers = c.decoder_layers = 1;
+        c.device.threads = to.threads = 1;
+        if (o.kind == TRF_NOISE_MASKS) { c.kind = TRF_ENCODER_ONLY; c.head = TRF_HEAD_MASKED; c.decoder_layers = 0; }
+        trf_train_set_dropout(&to, 0);
+        to.label_smoothing = 0;
+        to.schedule = TRF_CONSTANT; to.learning_rate = 0.005; to.warmup = 10;
+        OK(trf_model_create(&model, &c, &err));
+        if (o.kind != TRF_NOISE_MASKS) OK(trf_model_set_vocabs(model, v, v, &err));
+        OK(trf_trainer_create(&trainer, model, &to, &err));
+        noise = open_noise(&o);
+        for (i = 0; i < 80; i++) {
+            OK(trf_corpus_next(corpus, &batch, &err));
+            OK(trf_noise_apply(noise, &batch, &batch, &err));
+            OK(trf_train_step(trainer, &batch, &report, &err));
+            if (i == 0) first = report.loss;
+        }
+        if (!(report.loss < 0.4 * first)) fail_msg("kind %d: from %g to %g", k, first, report.loss);
+        trf_noise_destroy(noise); trf_trainer_destroy(trainer); trf_model_destroy(model);
+        trf_corpus_destroy(corpus); trf_vocab_destroy(v);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -731,6 +793,7 @@ int main(void)
         cmocka_unit_test(spans_and_prefixes_as_foretold), cmocka_unit_test(where_words_begin),
         cmocka_unit_test(whole_words), cmocka_unit_test(same_for_any_split), cmocka_unit_test(corners),
         cmocka_unit_test(options_refused), cmocka_unit_test(batches_refused), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(learning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -560,6 +560,60 @@ static void copying(void **state)
     assert_int_equal(h.blocks, 0);
 }
 
+/* Tokens behind those of a finished vocabulary: found, encoded, stored and read again; copies do not know them. */
+static void growing(void **state)
+{
+    trf_vocab *v, *copy, *read;
+    int32_t ids[8], n, i;
+    char token[24];
+    (void)state;
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(v, "a a b", &err));
+    FAILS(trf_vocab_add(v, "c", &err), TRF_E_STATE, "vocab", -1);
+    OK(trf_vocab_finish(v, 5, 1, &err));                /* max_size is of what is learned */
+    OK(trf_vocab_copy(&copy, v, NULL, &err));
+    FAILS(trf_vocab_add(NULL, "c", &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_add(v, NULL, &err), TRF_E_INVALID_ARG, "token", -1);
+    FAILS(trf_vocab_add(v, "", &err), TRF_E_INVALID_ARG, "token", -1);
+    FAILS(trf_vocab_add(v, "a", &err), TRF_E_INVALID_ARG, "token", -1);
+    FAILS(trf_vocab_add(v, "a b", &err), TRF_E_INVALID_ARG, "token", -1);
+    FAILS(trf_vocab_add(v, "</s>", &err), TRF_E_INVALID_ARG, "token", -1);
+    FAILS(trf_vocab_add(v, "\xC3", &err), TRF_E_INVALID_ARG, "token", -1);
+    TOKENS(v, "a");
+    OK(trf_vocab_add(v, "b", &err));
+    OK(trf_vocab_add(v, "<x>", &err));
+    FAILS(trf_vocab_add(v, "<x>", &err), TRF_E_INVALID_ARG, "token", -1);
+    TOKENS(v, "a", "b", "<x>");
+    TOKENS(copy, "a");
+    OK(trf_vocab_encode(v, "<x> a c b", ids, 8, &n, &err));
+    assert_true(n == 4 && ids[0] == 6 && ids[1] == 4 && ids[2] == 3 && ids[3] == 5);
+    OK(from_bytes(&read, TRF_WORDS, v->bytes, (size_t)v->n_bytes, NULL));
+    TOKENS(read, "a", "b", "<x>");
+    for (i = 0; i < 1000; i++) {
+        snprintf(token, sizeof token, "<extra_id_%d>", (int)i);
+        OK(trf_vocab_add(v, token, &err));
+        assert_int_equal(trf_vocab_id(v, token), 7 + i);
+    }
+    assert_int_equal(trf_vocab_size(v), 1007);
+    trf_vocab_destroy(v); trf_vocab_destroy(copy); trf_vocab_destroy(read);
+
+    OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
+    OK(trf_vocab_finish(v, 100, 1, &err));
+    FAILS(trf_vocab_add(v, "ab", &err), TRF_E_INVALID_ARG, "token", -1);
+    OK(trf_vocab_add(v, "\xEE\x80\x80", &err));        /* U+E000 */
+    OK(trf_vocab_add(v, " ", &err));
+    TOKENS(v, "\xEE\x80\x80", " ");
+    trf_vocab_destroy(v);
+    v = kit_pieces(NULL);
+    FAILS(trf_vocab_add(v, "b", &err), TRF_E_UNSUPPORTED, "vocab", -1);
+    OK(trf_vocab_copy(&copy, v, NULL, &err));
+    assert_int_equal(trf_vocab_size(copy), trf_vocab_size(v));
+    FAILS(trf_vocab_copy(NULL, v, NULL, &err), TRF_E_INVALID_ARG, "copy", -1);
+    FAILS(trf_vocab_copy(&read, NULL, NULL, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    assert_null(read);
+    trf_vocab_destroy(v); trf_vocab_destroy(copy);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Every allocation fails once, alone or with all that follow; the same call again then succeeds. */
 static trf_status retry(kit_memory *h, trf_status status, int *failures)
@@ -613,6 +667,14 @@ static int run_short_of_memory(int64_t fail_at, int for_ever)
         OK(from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks));
     }
     assert_true(same_bytes(read, v->bytes, (size_t)v->n_bytes));
+    for (i = 0; i < 100; i++) {
+        snprintf(line, sizeof line, "new%d", i);
+        if (!retry(&h, trf_vocab_add(read, line, &err), &failures)) continue;
+        assert_int_equal(trf_vocab_size(read), 85 + i);
+        assert_int_equal(trf_vocab_id(read, line), 3);
+        OK(trf_vocab_add(read, line, &err));
+    }
+    assert_int_equal(trf_vocab_id(read, "new99"), 184);
     trf_vocab_destroy(v);
     trf_vocab_destroy(copy);
     trf_vocab_destroy(read);
@@ -640,7 +702,7 @@ int main(void)
         cmocka_unit_test(many_words),
         cmocka_unit_test(there_and_back), cmocka_unit_test(stored_form), cmocka_unit_test(hostile_form),
         cmocka_unit_test(mutants),
-        cmocka_unit_test(copying), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(copying), cmocka_unit_test(growing), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -223,6 +223,8 @@ const struct row rows[] = {
      "first embeddings: normal with deviation 1 / sqrt(d-model) or 1, uniform +-sqrt(6 / (vocabulary + "
      "d-model)) or +-sqrt(3 / d-model)", NULL},
     {TRAIN, SWITCH, "source-eos", AT(config.source_eos), NO_YES, "end every source with an end mark", NULL},
+    {TRAIN, SWITCH, "target-eos", AT(config.target_eos), NO_YES,
+     "end every target with an end mark; without, models do not learn where to end", NULL},
     {TRAIN, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
      "what the decoder reads before its first token; zero: a vector of zeros", NULL},
 
