@@ -5,7 +5,8 @@
 // Sequences in, sequences out: translation, transliteration, pronunciation, normalisation, commands to actions
 // (Vaswani et al. 2017, "Attention is all you need": "the paper" below). The header holds tensors, multi-head
 // attention, feed-forward, layer norm, positions, encoder and decoder stacks, backprop, Adam, warm-up, label
-// smoothing, greedy and beam search, files and checkpoints. Encoder-only and decoder-only models are the same code.
+// smoothing, greedy and beam search, files and checkpoints. Encoder-only models (classifying, tagging, masked tokens)
+// and decoder-only ones are the same code.
 //
 // DO THIS
 //   In exactly one source file:     #define TRF_IMPLEMENTATION
@@ -98,7 +99,7 @@
 // DOES NOT
 //   learn subwords (it reads what SentencePiece has learned); sample; speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
-//   train an encoder-only model as a whole (it has no loss of its own: train it through the blocks).
+//   train an encoder-only model that has no head (trf_head: labels of sequences, of tokens, masked tokens).
 //
 // CONTENTS: search for a mark to go there
 //   >>api-basics       numbers, status, errors, hooks, tensors
@@ -120,11 +121,11 @@
 //                     >>line-up
 //   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
 //                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
-//                     >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
+//                     >>pool  >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
 //   >>cuda             the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
 //                     >>launches  >>products  >>cuda-verbs  >>cuda-dropout  >>cuda-embed  >>cuda-linear
-//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-loss  >>cuda-adam  >>cuda-top
-//                     >>cuda-advance  >>cuda-state
+//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-pool  >>cuda-loss  >>cuda-adam
+//                     >>cuda-top  >>cuda-advance  >>cuda-state
 //   >>column           this file's ops as a table
 //   >>basics           names and tensors
 //   >>backend          which table computes; threads and OpenBLAS
@@ -360,8 +361,8 @@ typedef enum trf_tying {
     TRF_TIED_ALL      = 2   /* source embedding = target embedding = generator weight: one vocabulary */
 } trf_tying;
 
-/* Weights of attention and feed-forward: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at zero,
-   norms at gain 1, bias 0. */
+/* Weights of attention, feed-forward and heads: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at
+   zero, norms at gain 1, bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
     TRF_INIT_XAVIER        = 1  /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
@@ -383,14 +384,15 @@ typedef enum trf_decoder_start {
     TRF_START_ZERO = 3      /* a zero vector: Marian */
 } trf_decoder_start;
 
-/* What an encoder-only model makes of its output, and is trained on: trf_batch, trf_classify, trf_tag, trf_logits. */
+/* What an encoder-only model makes of its output, and is trained on: logits z = x W^T + b, where x is the row of a
+   token or one row for each sequence, and their cross-entropy. Labels: see trf_batch. */
 typedef enum trf_head {
-    TRF_HEAD_NONE   = 0,    /* nothing: it cannot be trained as a whole */
-    TRF_HEAD_MEAN   = 1,    /* one label a sequence, from the mean of its rows */
-    TRF_HEAD_FIRST  = 2,    /* one label a sequence, from its first row: BERT (without its tanh layer) */
-    TRF_HEAD_TOKENS = 3,    /* one label a token: tagging */
-    TRF_HEAD_MASKED = 4     /* the token that stood where pad stands, the mask: BERT's language model; the projection
-                               is the source embedding (without BERT's layer before it), its bias the head's own */
+    TRF_HEAD_NONE   = 0,    /* no logits: the model cannot be trained as a whole */
+    TRF_HEAD_MEAN   = 1,    /* one label a sequence (trf_classify): x is the mean of its rows, EOS's included */
+    TRF_HEAD_FIRST  = 2,    /* one label a sequence (trf_classify): x is its first row (BERT, less its tanh) */
+    TRF_HEAD_TOKENS = 3,    /* one label a token (trf_tag) */
+    TRF_HEAD_MASKED = 4     /* for each token the one that belongs there (trf_logits). pad may stand in sources: it is
+                               the mask (BERT, without its layer before W). W is the source embedding, tied */
 } trf_head;
 
 /* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
@@ -575,7 +577,10 @@ typedef struct trf_place {
     int64_t epoch, batch;
 } trf_place;
 
-/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. */
+/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. For a head
+   (trf_head) target holds labels, 0 to n_labels - 1, or ids where masked tokens are asked for: MEAN and FIRST exactly
+   one a sequence, which may not be empty; TOKENS and MASKED exactly as many as the source has ids (EOS has none). -1:
+   nothing is asked for here, and nothing counts. All else is TRF_E_INVALID_ARG, with its place. */
 typedef struct trf_batch {
     trf_sequences source, target;
     int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before */
@@ -609,7 +614,8 @@ typedef struct trf_corpus_options {
 TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Copies the ids. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next: TRF_E_STATE. */
+/* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next:
+   TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
@@ -820,10 +826,19 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    token t. They forget the results of the last translation.
 
        trf_encode   the encoder's output           (source rows, d_model)
-       trf_logits   before the softmax             (target rows, target_vocab) */
+       trf_logits   before the softmax             (target rows, target_vocab)
+
+   Of a model with a head trf_logits reads the sources alone: (sequences, n_labels) for MEAN and FIRST, (source rows,
+   n_labels) for TOKENS, (source rows, source_vocab) for MASKED. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
                               trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);
+/* The softmax of a head's logits, into the caller's tensor: for sequences, heads MEAN and FIRST, (sequences,
+   n_labels); for their ids, EOS left out, head TOKENS, (ids, n_labels). TRF_E_STATE: the model has another head. */
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                                trf_error *err);
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                           trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
 } trf_attention_kind;
@@ -1012,7 +1027,7 @@ typedef struct trf_train_options {
     int64_t warmup;                     /* updates; >= 1; default 4000 */
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
     double label_smoothing;             /* 0 <= e < 1; default 0.1 */
-    trf_smoothing smoothing_rule;
+    trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
     double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
                                            multiple of 1/65536 below 1); default 0.1 */
     double attention_dropout;           /* on attention weights; default 0.1 */
@@ -1025,7 +1040,8 @@ typedef struct trf_train_options {
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
-       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. */
+       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
+       nothing: its rows are sequences or source tokens. */
     int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads;                    /* as in trf_device */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
@@ -1047,7 +1063,7 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
 
 /* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
-   not know are 0. */
+   not know are 0. The target tokens of a head are its labels without those of -1. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
     double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
@@ -1066,7 +1082,7 @@ typedef struct trf_step_report {
 typedef struct trf_trainer trf_trainer;
 
 /* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
-   encoder-only model is TRF_E_UNSUPPORTED. */
+   encoder-only model without a head is TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
@@ -1930,6 +1946,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
 //   attention_weights the softmax alone, of one head
 //   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
+//   pool              the mean of each sequence's first rows                + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
 //   ancestors         which cached keys belong to a hypothesis, after search has chosen
@@ -2132,6 +2149,20 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
+typedef struct trf__pool {
+    trf__act *y;                        /* (n_spans, d) */
+    const trf__act *x;                  /* the rows of the spans: span s has n_query from row `query` on */
+    const trf__span *spans;
+    int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has fewer */
+} trf__pool;
+
+typedef struct trf__pool_gradient {
+    trf__act *dx;                       /* all rows of the spans */
+    const trf__act *dy;
+    const trf__span *spans;
+    int64_t n_spans, d, most;
+} trf__pool_gradient;
+
 /* Sums over target tokens. */
 typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 
@@ -2251,13 +2282,14 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
-    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(cross_entropy, trf__loss) X(top, trf__top) \
-    X(ancestors, trf__ancestors) X(remember, trf__remember) X(advance, trf__advance) X(pack, trf__pack)
+    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(pool, trf__pool) \
+    X(cross_entropy, trf__loss) X(top, trf__top) X(ancestors, trf__ancestors) X(remember, trf__remember) \
+    X(advance, trf__advance) X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
-    X(norm_gradient, trf__norm_gradient) X(clip, trf__clip) X(adam, trf__adam)
+    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool_gradient) X(clip, trf__clip) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -4181,6 +4213,62 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 {
     if (j->gain) trf__tiles(run, trf__ceil_div(j->d, 16), trf__norm_gain_tile, j);
     trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__norm_gradient_tile, j);
+}
+
+#endif
+
+// >>pool           one row for each sequence
+//
+//   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
+//   dx[r] = dy[s] / n for these rows, 0 for the others
+//
+// most = 1: the first row (Devlin et al. 2019); beyond all lengths: the mean. A tile is a sequence.
+
+TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
+{
+    return span->n_query < most ? span->n_query : most;
+}
+
+TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pool *j = (const trf__pool *)job;
+    const trf__span *span = &j->spans[tile];
+    const trf_real *x = trf__from(j->x) + span->query * j->d;
+    int64_t n = trf__pooled(span, j->most), r, c;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0), sum;
+    (void)run; (void)worker;
+    for (c = 0; c < j->d; c += 16) {
+        sum = trf__set(0);
+        for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
+        trf__store_n(trf__to(j->y) + tile * j->d + c, trf__mul(sum, share), j->d - c);
+    }
+}
+
+TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__tiles(run, j->n_spans, trf__pool_tile, j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pool_gradient *j = (const trf__pool_gradient *)job;
+    const trf__span *span = &j->spans[tile];
+    const trf_real *dy = trf__from(j->dy) + tile * j->d;
+    trf_real *dx = trf__to(j->dx) + span->query * j->d;
+    int64_t n = trf__pooled(span, j->most), r, c;
+    trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
+    (void)run; (void)worker;
+    for (r = 0; r < span->n_query; r++)
+        for (c = 0; c < j->d; c += 16)
+            trf__store_n(dx + r * j->d + c,
+                         r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0), j->d - c);
+}
+
+TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+{
+    trf__tiles(run, j->n_spans, trf__pool_gradient_tile, j);
 }
 
 #endif
@@ -6322,6 +6410,48 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
 
 #endif
 
+// >>cuda-pool      a block a sequence, a thread a column
+
+template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = 0;
+            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.x, (span->query + r) * j.d + c);
+            trf__put<A>(j.y, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool_gradient j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float share = n > 0 ? trf__get<A>(j.dy, s * j.d + c) * (1 / (float)n) : 0;
+            for (int64_t r = 0; r < span->n_query; r++)
+                trf__put<A>(j.dx, (span->query + r) * j.d + c, r < n ? share : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+{
+    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
+}
+
+#endif
+
 // >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
 
 /* A chunk meets the weights' gradient once, which is read and written whole: 8 d rows make that less than a tenth. */
@@ -6800,7 +6930,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 /* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 6
+#define TRF__COLUMN_VERSION 7
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -8729,6 +8859,11 @@ TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER
 /* Whether the head is a projection onto labels; and whether onto one label a sequence. */
 TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
 TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
+/* How many logits a row has. */
+TRF__FN int32_t trf__n_logits(const trf_config *c)
+{
+    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
+}
 
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
 {
@@ -8862,6 +8997,10 @@ enum {
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
     X(generator_b,    target && c->generator_bias, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
+    X(head_w,         trf__has_labels(c), \
+      "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
+    X(head_b,         c->head, \
+      "head.bias",            trf__n_logits(c), 0, TRF__START_ZERO) \
     X(src_positions,  source && learned, \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
     X(tgt_positions,  target && learned, \
@@ -8933,6 +9072,10 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 #undef X
     if (target && c->tying == TRF_TIED_ALL) layout->whole.tgt_embed = layout->whole.src_embed;
     if (target && c->tying != TRF_UNTIED) layout->whole.generator_w = layout->whole.tgt_embed;
+    if (c->head) {          /* the generator of such a model */
+        layout->whole.generator_w = trf__has_labels(c) ? layout->whole.head_w : layout->whole.src_embed;
+        layout->whole.generator_b = layout->whole.head_b;
+    }
     for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
         int decoder = i >= c->encoder_layers, with_cross = decoder && source;
         trf__layer layer;
@@ -9399,6 +9542,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
 // gradients of the two streams.
 //
+// A head (trf_head) stands where the decoder would: that stack has no sublayers then, its rows are the head's, its
+// targets the labels, `out` what is projected, and `embedded` has room for one row a sequence.
+//
 // What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
 // that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only
 // looks forward lets all sublayers of a stack share one set of activations.
@@ -9569,7 +9715,7 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *su
 // >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
-enum { TRF__SOURCE = 1, TRF__TARGET = 2 };      /* sides that a batch may have */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD: rows of the head */
 
 typedef struct trf__sublayer {
     int kind, layer;
@@ -9634,7 +9780,7 @@ typedef struct trf__pass {
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
-    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with */
+    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and labels of -1 */
     trf__now now;                       /* goes in front of the block */
     char *host_block, *device_block; size_t block_bytes;
     int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
@@ -9708,7 +9854,8 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows : pass->limits.source_rows;
     size_t first, most;
     int i;
-    stack->embedded = trf__take_acts(cursor, pass, rows, d);
+    stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0, d);
+    if (!stack->n_sublayers) return;
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
@@ -9745,9 +9892,9 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
     pass->loss_room = NULL;
-    if (trf__has_target(c))
+    if (trf__has_target(c) || (c->head && pass->training))
         pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
-                                                                             c->target_vocab, d, !pass->training));
+                                                                             trf__n_logits(c), d, !pass->training));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
@@ -9889,7 +10036,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.layout = layout;
     pass.limits = *limits;
     pass.training = o != NULL;
-    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0);
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
+                 (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
     pass.decoder = trf__stack_new(c, layout, 1);
     return pass;
@@ -10060,11 +10208,45 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
             if (id < 0 || id >= vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
-            if (id == c->pad || id == c->bos || id == c->eos)
+            if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
                                  side, i, k, id);
         }
+    return TRF_OK;
+}
+
+/* The rows of a head, with `labels` what is asked for there too: their number as in the batch, and of wanted ones. */
+TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels, int64_t *rows,
+                                   int64_t *wanted, trf_error *err)
+{
+    const trf_sequences *x = &batch->target;
+    int32_t i, k, n, count = batch->source.count;
+    int64_t at = 0;
+    *wanted = 0;
+    if (trf__pools(c)) *rows = count;
+    for (i = 0; trf__pools(c) && i < count; i++)
+        if (batch->source.lengths[i] + c->source_eos == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source", "source sequence %d is empty: nothing to label", i);
+    if (!labels) return TRF_OK;
+    if (x->count != count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target labels of %d",
+                         count, x->count);
+    if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
+    for (i = 0; i < count; i++) {
+        n = trf__pools(c) ? 1 : batch->source.lengths[i];
+        if (x->lengths[i] != n)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target", "target sequence %d must have %d labels, got %d",
+                             i, n, x->lengths[i]);
+        if (n > 0 && !x->ids) return trf__fail_null(err, "target");
+        for (k = 0; k < n; k++, at++) {
+            if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d", i, k,
+                                 trf__n_logits(c) - 1, x->ids[at]);
+            *wanted += x->ids[at] >= 0;
+        }
+    }
     return TRF_OK;
 }
 
@@ -10153,6 +10335,19 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     trf__fill_up(pass, stack, row, x->count, longest);
 }
 
+/* What each row of a head is asked for: its labels, and -1 for EOS and rows that fill up. */
+TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
+{
+    const trf__lists *source = &pass->encoder.host;
+    int32_t *targets = pass->decoder.host.targets, i, k, n;
+    int64_t row = 0, at = 0;
+    for (i = 0; i < x->count; i++) {
+        n = trf__pools(pass->config) ? 1 : source->self[i].n_query;
+        for (k = 0; k < n; k++) targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1;
+    }
+    while (row < pass->decoder.rows) targets[row++] = -1;
+}
+
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
    by little do not each move everything. */
 TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need, int64_t max_length)
@@ -10197,7 +10392,8 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.source_rows = run->backend->fill(run, need->source_rows);
     full.target_rows = run->backend->fill(run, need->target_rows);
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
-    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, need->longest));
+    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
+    if (trf__pools(pass->config)) full.target_rows = full.sentences;
     return full.source_rows <= pass->limits.source_rows && full.target_rows <= pass->limits.target_rows &&
            full.sentences <= pass->limits.sentences ? full : *need;
 }
@@ -10208,9 +10404,9 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                                    trf_error *err)
 {
     const trf_config *c = pass->config;
-    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
     trf__limits need = {0, 0, 0, 0, 0}, full;
-    int64_t i;
+    int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
         TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->source_eos, "source",
@@ -10218,6 +10414,11 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, 1, "target",
                                  &need.target_rows, &need.longest, err));
+    wanted = need.target_rows;
+    if (head) {
+        need.target_rows = need.source_rows;
+        TRF__TRY(trf__check_head(c, batch, pass->training, &need.target_rows, &wanted, err));
+    }
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
@@ -10225,7 +10426,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     TRF__TRY(trf__pass_reserve(pass, &need, err));
     full = trf__pass_filled(pass, &need);
     pass->n_sentences = need.sentences;
-    pass->target_rows = need.target_rows;
+    pass->target_rows = wanted;
     pass->now.source_tokens = (double)need.source_rows;
     pass->encoder.rows = full.source_rows;
     pass->decoder.rows = full.target_rows;
@@ -10236,6 +10437,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
+    if (head && pass->training) trf__fill_labels(pass, &batch->target);
     for (i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
@@ -10428,9 +10630,24 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     return TRF_OK;
 }
 
+/* The rows that a head projects: the encoder's, or one for each sequence. */
+TRF__FN void trf__head_forward(trf__pass *pass)
+{
+    trf__pool p;
+    pass->decoder.out = pass->encoder.out;
+    if (!trf__pools(pass->config)) return;
+    p.y = pass->decoder.out = pass->decoder.embedded;
+    p.x = pass->encoder.out;
+    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
+    p.d = pass->config->d_model;
+    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    pass->run.backend->pool(&pass->run, &p);
+}
+
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
 {
     if (pass->sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    if (pass->sides & TRF__HEAD) trf__head_forward(pass);
     return pass->sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -10461,7 +10678,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     const trf_config *c = pass->config;
     trf__loss l;
     TRF__ZERO(l);
-    trf__smooth(&l, smoothing, rule, c->target_vocab, c->pad);
+    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
     l.row_loss = pass->row_loss;
     l.row_nll = pass->row_nll;
     l.sums = pass->sums;
@@ -10549,7 +10766,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL;
+    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
     trf__embed_gradient e;
     e.d = c->d_model;
     e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
@@ -10627,6 +10844,19 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     return TRF_OK;
 }
 
+/* From the gradient of the rows that the head projects, in din, to that of the encoder's result, wherever that is. */
+TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
+{
+    trf__pool_gradient p;
+    if (!trf__pools(pass->config)) return pass->din;
+    p.dx = pass->dencoded; p.dy = pass->din;
+    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
+    p.d = pass->config->d_model;
+    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    pass->run.backend->pool_gradient(&pass->run, &p);
+    return pass->dencoded;
+}
+
 /* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a tied matrix:
    projection, target, source, in this order. */
 TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel, trf_error *err)
@@ -10639,6 +10869,8 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.db = bias >= 0 ? pass->gradients + bias : NULL;
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
+    if (pass->sides & TRF__HEAD)
+        return trf__stack_backward(pass, &pass->encoder, trf__head_backward(pass), may_cancel, err);
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
     if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
     return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
@@ -10755,9 +10987,13 @@ TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
-    if (c->kind == TRF_ENCODER_ONLY)
+    if (c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model has no loss: train it through the blocks, or use trf_encode");
+                         "an encoder-only model without a head has no loss: give it one, or use trf_encode");
+    if (c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
+                         "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, got %d",
+                         (int)o->smoothing_rule);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -10809,7 +11045,7 @@ TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_optio
 {
     trf__limits limits;
     limits.source_rows = trf__has_source(c) ? o->source_tokens : 0;
-    limits.target_rows = o->target_tokens;
+    limits.target_rows = trf__has_target(c) ? o->target_tokens : trf__pools(c) ? o->sequences : o->source_tokens;
     limits.sentences = o->sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
     limits.recompute = o->recompute;
@@ -12415,29 +12651,91 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
+/* The logits of a batch, one after another in the translator's room, for `out` of the caller; with `ids` it has no
+   rows of EOS. */
+TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch, const trf_tensor *out,
+                               const char *name, int ids, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    const trf_config *c = pass->config;
+    int64_t rows, vocab = trf__n_logits(c);
+    trf__forget_answers(translator);
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
+    rows = pass->decoder.rows;
+    TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0), vocab, err));
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
+                           err));
+    TRF__TRY(trf__pass_forward(pass, err));
+    trf__project(&pass->run, (trf__act *)translator->room.memory, pass->decoder.out,
+                 trf__weight(pass, pass->layout->whole.generator_w), trf__generator_bias(pass), rows, vocab,
+                 c->d_model);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
-    const trf_config *c;
-    trf__act *logits;
-    size_t bytes;
-    int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
-    c = pass->config;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(translator, err));
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    rows = pass->decoder.rows;
-    TRF__TRY(trf__shape_check(out, "out", rows, c->target_vocab, err));
-    bytes = trf__bytes(rows, trf__bytes(c->target_vocab, pass->run.element));
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, bytes, err));
-    TRF__TRY(trf__pass_forward(pass, err));
-    logits = (trf__act *)translator->room.memory;
-    trf__project(&pass->run, logits, pass->decoder.out, trf__weight(pass, pass->layout->whole.generator_w),
-                 trf__generator_bias(pass), rows, c->target_vocab, c->d_model);
-    pass->run.backend->fetch(&pass->run, out->data, logits, rows * c->target_vocab);
+    if (!pass->config->head) TRF__TRY(trf__needs_target(translator, err));
+    TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
+    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory, trf_tensor_count(out));
     return pass->run.backend->sync(&pass->run, err);
+}
+
+/* z becomes exp(z - m) / sum of these, m the largest. */
+TRF__FN void trf__softmax(trf_real *z, int64_t n)
+{
+    double most = -HUGE_VAL, sum = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+}
+
+/* The probabilities of a head, of sequences or of ids. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources, trf_tensor *out, int ids,
+                                      trf_error *err)
+{
+    const trf__pass *pass;
+    const trf_config *c;
+    trf__act *z;
+    trf_batch batch;
+    int64_t i, n, at = 0, row = 0;      /* in the caller's tensor, and among the logits */
+    TRF__TRY(trf__begin(t, "translator", err));
+    pass = &t->pass;
+    c = pass->config;
+    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head", "labels of %s need a model with head %s, this one has %d",
+                         ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
+    z = (trf__act *)t->room.memory;
+    for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {      /* EOS's rows stand between */
+        n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
+        if (n > 0)
+            pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                                     trf__act_at(&pass->run, z, row * c->n_labels), n * c->n_labels);
+        at += n;
+        row += n + 1;
+    }
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                                trf_error *err)
+{
+    return trf__probabilities(translator, sources, probabilities, 0, err);
+}
+
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+                           trf_error *err)
+{
+    return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
@@ -13670,8 +13968,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* One side of a new pair: its length, its pointer, and ids that can be ids (special ones are told by the trainer). */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
+/* One side of a new pair: its length, its pointer, and ids that can be ids, or labels, which may be -1 (what is right
+   for a model is told by its trainer). */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
                                           const char *what, const char *n_what, trf_error *err)
 {
     int32_t i;
@@ -13682,9 +13981,9 @@ TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *id
                          "%s of pair %lld must be at most max_length = %d, got %d",
                          n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
     for (i = 0; i < n; i++)
-        if (ids[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "ids must be 0 or more, pair %lld has %d at %d",
-                             (long long)c->n_pairs, (int)ids[i], (int)i);
+        if (ids[i] < least)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "%s must be %d or more, pair %lld has %d at %d",
+                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs, (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -13698,8 +13997,8 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
     if (corpus->n_pairs == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, "source", "n_source", err));
-    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, "target", "n_target", err));
+    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
+    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);

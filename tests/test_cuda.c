@@ -39,6 +39,7 @@ typedef struct kind {
     trf_smoothing smoothing;
     trf_optimizer optimizer;
     double dropout;
+    trf_head head;
 } kind;
 
 static const kind kinds[] = {
@@ -55,6 +56,19 @@ static const kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
+/* Encoders that are trained alone: these do not translate. */
+static const kind heads[] = {
+    { "mean", TRF_ENCODER_ONLY, 32, 2, 64, 40, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU, TRF_UNTIED,
+      TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MEAN },
+    { "first", TRF_ENCODER_ONLY, 20, 5, 37, 41, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_UNTIED,
+      TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2, TRF_HEAD_FIRST },
+    { "tokens", TRF_ENCODER_ONLY, 48, 3, 80, 33, TRF_POST_NORM, TRF_NORM_ANNOTATED, TRF_SILU, TRF_UNTIED,
+      TRF_POSITIONS_HALVES, TRF_SMOOTH_OTHERS_KL, TRF_ADAM, 0.1, TRF_HEAD_TOKENS },
+    { "masked", TRF_ENCODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_UNTIED,
+      TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MASKED },
+};
+enum { N_HEADS = sizeof heads / sizeof *heads };
+
 typedef struct side {
     trf_model *model;
     trf_trainer *trainer;
@@ -65,7 +79,9 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     trf_config c = trf_config_tiny();
     c.kind = k->kind;
     c.encoder_layers = k->kind == TRF_DECODER_ONLY ? 0 : 1;
-    c.decoder_layers = 2;
+    c.decoder_layers = k->kind == TRF_ENCODER_ONLY ? 0 : 2;
+    c.head = k->head;
+    c.n_labels = k->head && k->head != TRF_HEAD_MASKED ? k->vocab : 0;
     c.d_model = k->d; c.n_heads = k->heads; c.d_ff = k->f;
     c.source_vocab = c.target_vocab = k->vocab;
     c.max_length = 64;
@@ -116,6 +132,20 @@ static void near_or_fail(const char *what, int step, double cpu, double gpu, dou
 /* -----------------------------------------------------------------------------------------------
    Training and translating. */
 
+/* A batch for this kind: for a head with labels, a tenth of them -1. */
+static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t shortest, int32_t longest,
+                          uint64_t seed)
+{
+    trf_batch batch = kit_fill(data, count, shortest, longest, k->vocab, seed);
+    int pools = k->head == TRF_HEAD_MEAN || k->head == TRF_HEAD_FIRST;
+    int32_t i, n = 0;
+    if (!k->head) return batch;
+    for (i = 0; i < count; i++) n += data->target_lengths[i] = pools ? 1 : data->source_lengths[i];
+    for (i = 0; i < n; i++)
+        data->target[i] = (int32_t)(trf__random64(seed, 78, (uint64_t)i) % (uint64_t)k->vocab) - (i % 10 == 3);
+    return batch;
+}
+
 /* Losses, norms and hits of so many steps, and the weights after them. */
 static void train_both(const kind *k, int steps, double tolerance)
 {
@@ -124,7 +154,7 @@ static void train_both(const kind *k, int steps, double tolerance)
     int step;
     int32_t i;
     for (step = 1; step <= steps; step++) {
-        trf_batch batch = kit_fill(&data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, k->vocab, (uint64_t)step);
+        trf_batch batch = batch_of(k, &data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, (uint64_t)step);
         trf_step_report a, b;
         OK(trf_train_step(cpu.trainer, &batch, &a, &err));
         OK(trf_train_step(gpu.trainer, &batch, &b, &err));
@@ -160,6 +190,7 @@ static void test_training_equals_the_cpu(void **state)
     int i;
     (void)state;
     for (i = 0; i < KINDS; i++) train_both(&kinds[i], i == 1 ? 50 : 4, 1e-4);
+    for (i = 0; i < N_HEADS; i++) train_both(&heads[i], 8, 1e-4);
 }
 
 static trf_real *random_numbers(int64_t n, uint64_t seed);
@@ -170,22 +201,23 @@ static void test_training_in_16_bits(void **state)
     static kit_pairs data;
     int i, step;
     (void)state;
-    for (i = 0; i < KINDS; i++) {
-        side wide = side_of(&kinds[i], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
-        side narrow = side_of(&kinds[i], TRF_DEVICE_CUDA, TRF_PRECISION_BF16);
+    for (i = 0; i < KINDS + N_HEADS; i++) {
+        const kind *k = i < KINDS ? &kinds[i] : &heads[i - KINDS];
+        side wide = side_of(k, TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
+        side narrow = side_of(k, TRF_DEVICE_CUDA, TRF_PRECISION_BF16);
         trf_step_report a, b;
         double first = 0, sum_wide = 0, sum_narrow = 0;
         for (step = 1; step <= 12; step++) {
-            trf_batch batch = kit_fill(&data, 4, 1, 9, kinds[i].vocab, (uint64_t)(step % 3));
+            trf_batch batch = batch_of(k, &data, 4, 1, 9, (uint64_t)(step % 3));
             OK(trf_train_step(wide.trainer, &batch, &a, &err));
             OK(trf_train_step(narrow.trainer, &batch, &b, &err));
             assert_int_equal(b.skipped, 0);
-            if (step <= 8) near_or_fail(kinds[i].name, step, a.loss, b.loss, 1e-2);
+            if (step <= 8) near_or_fail(k->name, step, a.loss, b.loss, 1e-2);
             if (step == 1) first = b.loss;
             sum_wide += a.loss;
             sum_narrow += b.loss;
         }
-        near_or_fail(kinds[i].name, step, sum_wide, sum_narrow, 1e-2);
+        near_or_fail(k->name, step, sum_wide, sum_narrow, 1e-2);
         assert_true(b.loss < first);
         side_end(&wide);
         side_end(&narrow);

@@ -294,6 +294,38 @@ static void test_activate(void **state)
         }
 }
 
+/* Of the ragged sentences: the first row, a few, all. */
+static void test_pool(void **state)
+{
+    static const int64_t widths[] = { 1, 33, 128, 300 }, most[] = { 1, 20, INT32_MAX };
+    static trf__span spans[SENTENCES];
+    size_t w, m;
+    int64_t row = 0;
+    int32_t s;
+    int r;
+    (void)state;
+    memset(spans, 0, sizeof spans);
+    for (s = 0; s < SENTENCES; s++, row += lengths[s - 1]) { spans[s].query = (int32_t)row; spans[s].n_query = lengths[s]; }
+    for (w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (m = 0; m < sizeof most / sizeof *most; m++) {
+            int64_t d = widths[w];
+            struct thing *x = acts(ROWS * d, 1), *y = acts(SENTENCES * d, 1), *t_spans = bytes_of(spans, sizeof spans);
+            struct thing *dx = acts(ROWS * d, 1), *dy = acts(SENTENCES * d, 1);
+            EVERYWHERE {
+                trf__pool p;
+                trf__pool_gradient g;
+                p.y = ACT(y); p.x = ACT(x); p.spans = (const trf__span *)t_spans->at[r]; p.n_spans = SENTENCES;
+                p.d = d; p.most = most[m];
+                ON->pool(&runs[r], &p);
+                g.dx = ACT(dx); g.dy = ACT(dy); g.spans = p.spans; g.n_spans = SENTENCES; g.d = d; g.most = most[m];
+                ON->pool_gradient(&runs[r], &g);
+            }
+            same("pool", d, most[m], y, SENTENCES * d, 1);
+            same("pool_gradient", d, most[m], dx, ROWS * d, 1);
+            forget();
+        }
+}
+
 /* Both directions, by all rules of who sees whom; the weights alone. */
 static void attention(int heads, int64_t d_head, int causal, double p)
 {
@@ -673,6 +705,7 @@ int main(void)
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_activate),
+        cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_cached_attention),
         cmocka_unit_test(test_norm),

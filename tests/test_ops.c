@@ -1158,6 +1158,56 @@ static void test_positions_without_a_list(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
+   >>pool: spans of several lengths, an empty one, one that ends at the last row; no row but theirs is written */
+
+static uint64_t check_pool(const trf__run *run, int64_t d, int64_t most)
+{
+    static const int32_t lengths[] = {1, 7, 0, 40, 2, 17};
+    enum { SPANS = 6, ROWS = 67 };
+    int mark = plain_used;
+    trf__span spans[SPANS];
+    trf_real *x = plain_random(ROWS * d, 1), *y = plain_empty(SPANS * d);
+    trf_real *dy = plain_random(SPANS * d, 1), *dx = plain_empty(ROWS * d);
+    double *want = plain_zeros(SPANS * d), *want_dx = plain_zeros(ROWS * d);
+    trf__pool p;
+    trf__pool_gradient g;
+    uint64_t hash;
+    int64_t row = 0, c;
+    int32_t s, k;
+    for (s = 0; s < SPANS; s++, row += lengths[s - 1]) {
+        double n = (double)(lengths[s] < most ? lengths[s] : most);
+        TRF__ZERO(spans[s]);
+        spans[s].query = (int32_t)row;
+        spans[s].n_query = lengths[s];
+        for (k = 0; k < (int32_t)n; k++)
+            for (c = 0; c < d; c++) {
+                want[s * d + c] += (double)x[(row + k) * d + c] / n;
+                want_dx[(row + k) * d + c] = (double)dy[s * d + c] / n;
+            }
+    }
+    p.y = act(y); p.x = act(x); p.spans = spans; p.n_spans = SPANS; p.d = d; p.most = most;
+    OP(run, pool, &p);
+    g.dx = act(dx); g.dy = act(dy); g.spans = spans; g.n_spans = SPANS; g.d = d; g.most = most;
+    OP(run, pool_gradient, &g);
+    assert_all_near("pool", y, want, SPANS * d, TIGHT);
+    assert_all_near("pool_gradient", dx, want_dx, ROWS * d, TIGHT);
+    if (most == 1) assert_same("first row", y + d, x + d, d);
+    hash = hash_of(hash_of(HASH_START, y, SPANS * d), dx, ROWS * d);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_pool(void **state)
+{
+    static const int64_t widths[] = {1, 15, 16, 17, 40, 150};
+    trf__run run = run_of(1, 1);
+    size_t i;
+    (void)state;
+    for (i = 0; i < 6; i++) { check_pool(&run, widths[i], 1); check_pool(&run, widths[i], 5); check_pool(&run, widths[i], INT32_MAX); }
+    end_run(&run);
+}
+
+/* -----------------------------------------------------------------------------------------------
    >>activate */
 
 static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width, int kind, double p)
@@ -2546,6 +2596,8 @@ static uint64_t sample_norm_gradient(const trf__run *run)
     t.rule = 1; t.ds_in = 0; t.first = 1;
     return check_add_norm(run, &t);
 }
+static uint64_t sample_pool(const trf__run *run) { return check_pool(run, 50, INT32_MAX); }
+static uint64_t sample_pool_gradient(const trf__run *run) { return check_pool(run, 33, 3); }
 static uint64_t sample_cross_entropy(const trf__run *run) { return check_cross_entropy(run, &shared_loss); }
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
 static uint64_t sample_ancestors(const trf__run *run) { return check_ancestors(run, 40, 30, 20, 7); }  /* no tiles */
@@ -2671,7 +2723,7 @@ int main(void)
         TEST(test_lanes_and_nan), TEST(test_ends_of_rows), TEST(test_sums_follow_one_tree), TEST(test_exp),
         TEST(test_erf), TEST(test_sqrt), TEST(test_ln), TEST(test_products), TEST(test_products_of_weights), TEST(test_whole_products),
         TEST(test_blas_for_many_rows_only), TEST(test_linear), TEST(test_built_in_product_has_one_order),
-        TEST(test_pack), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list),
+        TEST(test_pack), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list), TEST(test_pool),
         TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),
         TEST(test_attention_over_areas), TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
         TEST(test_cross_entropy), TEST(test_cross_entropy_extremes), TEST(test_clip), TEST(test_adam), TEST(test_top),

@@ -1,0 +1,951 @@
+/* Heads of encoder-only models: logits and losses against plain loops over the encoder's output, gradients against
+   finite differences, labels that make no sense, and that training is what it is for other models: any split, any
+   thread, any interruption. Built in float, with TRF_DOUBLE, on a device apart, and on the CUDA column. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+#include "checks.h"
+
+#if defined(TRF_DOUBLE)
+#define GRADIENT 1e-6           /* relative, a tensor against central differences */
+#define CLOSE    1e-11          /* relative, the same sum in another order */
+#define FORMULA  1e-11
+#else
+#define GRADIENT 5e-2
+#define CLOSE    2e-5
+#define FORMULA  1e-5
+#endif
+
+enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 };
+
+/* -----------------------------------------------------------------------------------------------
+   Models and batches. */
+
+static trf_config config_of(trf_head head)
+{
+    trf_config c = trf_config_tiny();
+    c.kind = TRF_ENCODER_ONLY;
+    c.encoder_layers = 2; c.decoder_layers = 0;
+    c.d_model = D; c.n_heads = 2; c.d_ff = 12;
+    c.source_vocab = VOCAB; c.target_vocab = 0;
+    c.max_length = 20;
+    c.seed = 5;
+    c.head = head;
+    c.n_labels = head == TRF_HEAD_NONE || head == TRF_HEAD_MASKED ? 0 : LABELS;
+    c.device.threads = 1;
+    return c;
+}
+
+static trf_train_options options_of(void)
+{
+    trf_train_options o = trf_train_defaults();
+    trf_train_set_dropout(&o, 0);
+    o.source_tokens = o.target_tokens = 128;
+    o.sequences = 16;
+    o.longest = 20;
+    o.warmup = 10;
+    o.threads = 1;
+    return o;
+}
+
+static trf_model *model_of(const trf_config *c)
+{
+    trf_model *model = NULL;
+    OK(trf_model_create(&model, c, &err));
+    return model;
+}
+
+static trf_trainer *trainer_of(trf_model *model, const trf_train_options *o)
+{
+    trf_trainer *trainer = NULL;
+    OK(trf_trainer_create(&trainer, model, o, &err));
+    return trainer;
+}
+
+static trf_translator *translator_of(const trf_model *model)
+{
+    trf_translator *translator = NULL;
+    trf_search search = trf_search_defaults();
+    search.threads = 1;
+    OK(trf_translator_create(&translator, model, &search, &err));
+    return translator;
+}
+
+typedef struct data {
+    int32_t ids[MOST], lengths[64], labels[MOST], n_labels[64];
+    trf_batch batch;
+} data;
+
+static int32_t draw(uint64_t seed, uint64_t *at, int32_t n)
+{
+    return (int32_t)(trf__random64(seed, 5, (*at)++) % (uint64_t)n);
+}
+
+/* Sequences of shortest to longest ids with random labels; one in five is not asked for. Of masked tokens one in
+   three is a mask, and is asked for, with one or two more. */
+static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t shortest, int32_t longest, uint64_t seed)
+{
+    int32_t i, k, n = 0, m = 0;
+    uint64_t at = 0;
+    memset(d, 0, sizeof *d);
+    for (i = 0; i < count; i++) {
+        int32_t length = d->lengths[i] = shortest + draw(seed, &at, longest - shortest + 1);
+        d->n_labels[i] = trf__pools(c) ? 1 : length;
+        for (k = 0; k < length; k++, n++) {
+            d->ids[n] = 4 + draw(seed, &at, VOCAB - 4);
+            if (trf__pools(c)) continue;
+            d->labels[n] = draw(seed, &at, 5) ? draw(seed, &at, trf__n_logits(c)) : -1;
+            if (c->head != TRF_HEAD_MASKED) continue;
+            d->labels[n] = d->ids[n];
+            if (draw(seed, &at, 3) == 0) d->ids[n] = c->pad;
+            else if (draw(seed, &at, 5)) d->labels[n] = -1;
+        }
+        if (trf__pools(c)) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->n_labels) : -1;
+    }
+    d->batch.source.ids = d->ids; d->batch.source.lengths = d->lengths; d->batch.source.count = count;
+    d->batch.target.ids = d->labels; d->batch.target.lengths = d->n_labels; d->batch.target.count = count;
+    return d->batch;
+}
+
+/* Moves every weight a little: biases start at 0, where mistakes can hide. */
+static void shake(trf_model *model)
+{
+    int64_t i, n = model->layout.n_weights;
+    trf_tensor w = kit_open(kit_there(model, model->weights, n));
+    for (i = 0; i < n; i++) w.data[i] += (trf_real)(0.2 * (2 * trf__uniform(99, 5, (uint64_t)i) - 1));
+    kit_close(&w);
+}
+
+static trf_real *parameter(const trf_model *model, const char *name)
+{
+    int32_t index = trf_parameter_index(model, name);
+    assert_true(index >= 0);
+    return kit_numbers(trf_parameter(model, index));
+}
+
+/* The plain loops: logits of all rows of the head, from the encoder's output; into z (rows, vocab). Returns rows. */
+static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z)
+{
+    static trf_real hidden[MOST * D];
+    const trf_config *c = trf_model_config(t->model);
+    trf_real *w = parameter(t->model, c->head == TRF_HEAD_MASKED ? "src_embed.weight" : "head.weight");
+    trf_real *b = parameter(t->model, "head.bias");
+    int64_t rows = trf_source_rows(t->model, x), row = 0, out = 0, vocab = trf__n_logits(c), k, j, v;
+    trf_tensor h = trf_tensor_of(hidden, 2, rows, D, 1);
+    int32_t i;
+    OK(trf_encode(t, x, &h, &err));
+    for (i = 0; i < x->count; i++) {
+        int64_t n = x->lengths[i] + c->source_eos, m = c->head == TRF_HEAD_FIRST ? 1 : n;
+        for (k = 0; k < (trf__pools(c) ? 1 : n); k++, out++)
+            for (v = 0; v < vocab; v++) {
+                double sum = (double)b[v];
+                for (j = 0; j < D; j++) {
+                    double mean = 0;
+                    int64_t r;
+                    if (trf__pools(c)) for (r = 0; r < m; r++) mean += (double)hidden[(row + r) * D + j] / (double)m;
+                    else mean = (double)hidden[(row + k) * D + j];
+                    sum += mean * (double)w[v * D + j];
+                }
+                z[out * vocab + v] = sum;
+            }
+        row += n;
+    }
+    free(w);
+    free(b);
+    return out;
+}
+
+static double log_sum(const double *z, int64_t n)
+{
+    double sum = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) sum += exp(z[i]);
+    return log(sum);
+}
+
+static void near(const char *what, const trf_head head, double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance)) fail_msg("%s of head %d: got %.12g, expected %.12g", what, (int)head, got, want);
+}
+
+#define EVERY_HEAD for (head = TRF_HEAD_MEAN; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1))
+
+/* -----------------------------------------------------------------------------------------------
+   What they compute. */
+
+/* Logits and probabilities, with EOS and without, in both norm places, with empty sequences where there may be. */
+static void test_logits(void **state)
+{
+    static double want[MOST * VOCAB];
+    static trf_real got[MOST * VOCAB];
+    static data d;
+    trf_head head;
+    int eos, pre;
+    (void)state;
+    EVERY_HEAD for (eos = 0; eos < 2; eos++) for (pre = 0; pre < 2; pre++) {
+        trf_config c = config_of(head);
+        trf_model *model;
+        trf_translator *t;
+        trf_batch batch;
+        int64_t vocab = trf__n_logits(&c), rows, i, v, row = 0, at = 0;
+        trf_tensor out;
+        c.source_eos = eos;
+        c.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
+        c.final_norm = pre;
+        model = model_of(&c);
+        shake(model);
+        t = translator_of(model);
+        batch = fill(&d, &c, 9, eos || !trf__pools(&c) ? 0 : 1, 7, 31);
+        rows = plain_logits(t, &batch.source, want);
+        assert_true(rows == (trf__pools(&c) ? 9 : trf_source_rows(model, &batch.source)));
+        batch.target.count = -7;        /* nobody looks at it */
+        batch.target.ids = batch.target.lengths = NULL;
+        out = trf_tensor_of(got, 2, rows, vocab, 1);
+        OK(trf_logits(t, &batch, &out, &err));
+        for (i = 0; i < rows * vocab; i++) near("logit", head, (double)got[i], want[i], 20 * FORMULA);
+        if (head != TRF_HEAD_MASKED) {
+            int64_t n = trf__pools(&c) ? 9 : rows - 9 * eos;
+            out = trf_tensor_of(got, 2, n, vocab, 1);
+            OK((trf__pools(&c) ? trf_classify : trf_tag)(t, &batch.source, &out, &err));
+            for (i = 0; i < 9; i++) {
+                int64_t m = trf__pools(&c) ? 1 : d.lengths[i], k;
+                for (k = 0; k < m; k++, at++, row++)
+                    for (v = 0; v < vocab; v++)
+                        near("probability", head, (double)got[at * vocab + v],
+                             exp(want[row * vocab + v] - log_sum(want + row * vocab, vocab)), 10 * FORMULA);
+                row += !trf__pools(&c) && eos;
+            }
+            assert_true(at == n && row == rows);
+        }
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* trf_evaluate against its formula, for each smoothing rule. */
+static void test_loss(void **state)
+{
+    static double z[MOST * VOCAB];
+    static data d;
+    trf_head head;
+    int rule;
+    (void)state;
+    EVERY_HEAD for (rule = 0; rule < 3; rule++) {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model = model_of(&c);
+        trf_trainer *trainer;
+        trf_translator *t;
+        trf_batch batch = fill(&d, &c, 9, 0, 9, 41);
+        trf_step_report report;
+        int64_t vocab = trf__n_logits(&c), at = 0, row = 0, i, k, v, n = 0;
+        double e = 0.1, loss = 0, nll = 0, hits = 0;
+        o.smoothing_rule = (trf_smoothing)rule;
+        shake(model);
+        trainer = trainer_of(model, &o);
+        t = translator_of(model);
+        plain_logits(t, &batch.source, z);
+        for (i = 0; i < 9; i++) {
+            for (k = 0; k < d.n_labels[i]; k++, at++, row++) {
+                const double *x = z + row * vocab;
+                double all = log_sum(x, vocab), others = 0;
+                int32_t label = d.labels[at];
+                int best = 1;
+                if (label < 0) continue;
+                for (v = 0; v < vocab; v++) {
+                    if (v != label) others -= x[v] - all;
+                    best &= x[v] <= x[label];
+                }
+                n++;
+                nll -= x[label] - all;
+                hits += best;
+                if (rule == TRF_SMOOTH_UNIFORM)
+                    loss += (1 - e + e / (double)vocab) * (all - x[label]) + e / (double)vocab * others;
+                else loss += (1 - e) * (all - x[label]) + e / (double)(vocab - 1) * others;
+                if (rule == TRF_SMOOTH_OTHERS_KL)
+                    loss += (1 - e) * log(1 - e) + e * log(e / (double)(vocab - 1));
+            }
+            row += !trf__pools(&c);
+        }
+        OK(trf_evaluate(trainer, &batch, &report, &err));
+        assert_int_equal(report.target_tokens, n);
+        assert_int_equal(report.source_tokens, trf_source_rows(model, &batch.source));
+        near("loss", head, report.loss, loss / (double)n, 10 * FORMULA);
+        near("nll", head, report.nll, nll / (double)n, 10 * FORMULA);
+        near("accuracy", head, report.accuracy, hits / (double)n, 1e-12);
+        trf_translator_destroy(t);
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
+}
+
+/* The loss of the same step, dropout's masks included: it follows from the step and the seed. */
+static double loss_sum(trf_trainer *t, const trf_batch *batch)
+{
+    trf_step_report report;
+    trf_discard_gradients(t);
+    OK(trf_forward_backward(t, batch, &report, &err));
+    return report.loss * (double)report.target_tokens;
+}
+
+static void test_gradients(void **state)
+{
+    static trf_real gradient[WEIGHTS], moved[WEIGHTS];
+    static data d;
+    trf_head head;
+    int pre;
+    (void)state;
+    EVERY_HEAD for (pre = 0; pre < 2; pre++) {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model;
+        trf_trainer *t;
+        trf_batch batch;
+        int32_t index;
+        c.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
+        c.final_norm = !pre;
+        c.activation = TRF_GELU;
+        c.source_eos = pre;
+        c.positions = pre ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
+        if (pre) trf_train_set_dropout(&o, 0.1);
+        model = model_of(&c);
+        shake(model);
+        t = trainer_of(model, &o);
+        batch = fill(&d, &c, 5, 1, 6, 51);
+        for (index = 0; index < trf_parameter_count(model); index++) {
+            trf_tensor w = trf_trainer_parameter(t, index), g = trf_gradient(t, index);
+            int64_t n = trf_tensor_count(&w), i;
+            trf_real *old = kit_numbers(w);
+            double want = 0, difference = 0, h = 1e-5, slope;
+            assert_true(n <= WEIGHTS);
+            loss_sum(t, &batch);
+            OK(trf_tensor_read(&g, gradient, n, &err));
+            memcpy(moved, old, (size_t)n * sizeof *old);
+#if defined(TRF_DOUBLE)
+            for (i = 0; i < n; i += n > 50 ? 7 : 1) {
+                moved[i] = old[i] + h;
+                OK(trf_tensor_write(&w, moved, n, &err));
+                slope = loss_sum(t, &batch);
+                moved[i] = old[i] - h;
+                OK(trf_tensor_write(&w, moved, n, &err));
+                slope = (slope - loss_sum(t, &batch)) / (2 * h);
+                moved[i] = old[i];
+                want += slope * slope;
+                difference += (slope - gradient[i]) * (slope - gradient[i]);
+            }
+#else
+            {
+                double length = 0;
+                h = 1e-3;
+                for (i = 0; i < n; i++) length += (double)gradient[i] * (double)gradient[i];
+                length = sqrt(length);
+                for (i = 0; i < n; i++) moved[i] = old[i] + (trf_real)(h * (double)gradient[i] / length);
+                OK(trf_tensor_write(&w, moved, n, &err));
+                slope = loss_sum(t, &batch);
+                for (i = 0; i < n; i++) moved[i] = old[i] - (trf_real)(h * (double)gradient[i] / length);
+                OK(trf_tensor_write(&w, moved, n, &err));
+                slope = (slope - loss_sum(t, &batch)) / (2 * h);
+                want = slope * slope;
+                difference = (slope - length) * (slope - length);
+            }
+#endif
+            OK(trf_tensor_write(&w, old, n, &err));
+            free(old);
+            assert_true(want > 1e-9);
+            if (!(sqrt(difference / want) <= GRADIENT))
+                fail_msg("head %d, pre %d: gradient of %s is %.2e off", (int)head, pre, w.name, sqrt(difference / want));
+        }
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Training is what it is elsewhere. */
+
+static trf_batch part_of(const trf_batch *batch, int32_t first, int32_t count)
+{
+    return kit_slice(batch, first, count);
+}
+
+static double norm_distance(const trf_real *a, const trf_real *b, int64_t n)
+{
+    double difference = 0, size = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference / size);
+}
+
+/* The gradients of a step, whole and in parts, are the same sum, dropout included. */
+static void test_parts(void **state)
+{
+    static trf_real whole[WEIGHTS], sum[WEIGHTS];
+    static data d;
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model = model_of(&c);
+        trf_trainer *t;
+        trf_batch batch = fill(&d, &c, 9, 1, 9, 61), part;
+        trf_step_report report;
+        int64_t n = model->layout.n_weights;
+        int32_t first;
+        trf_train_set_dropout(&o, 0.2);
+        t = trainer_of(model, &o);
+        OK(trf_forward_backward(t, &batch, &report, &err));
+        kit_get(model, whole, t->gradients, n);
+        trf_discard_gradients(t);
+        for (first = 0; first < 9; first += 3) {
+            part = part_of(&batch, first, 3);
+            part.ordinal = 0;           /* counted by the trainer */
+            OK(trf_forward_backward(t, &part, NULL, &err));
+        }
+        kit_get(model, sum, t->gradients, n);
+        near("difference of parts", head, norm_distance(sum, whole, n), 0, 10 * CLOSE);
+        OK(trf_optimizer_step(t, &report, &err));
+        assert_int_equal(report.skipped, 0);
+        assert_true(report.target_tokens > 0);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+#if !defined(KIT_ON_CUDA) && !defined(TRF__TEST_BACKEND)
+typedef struct pair { trf_trainer *a, *b; } pair;
+static int add_other(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    const pair *p = (const pair *)user;
+    const trf_real *other = p->b->gradients + (gradients - p->a->gradients);
+    size_t i;
+    (void)stream;
+    for (i = 0; i < count; i++) gradients[i] += other[i];
+    return 0;
+}
+
+/* Two ranks of which one has no label at all, against one trainer that sees everything. */
+static void test_ranks(void **state)
+{
+    static data d;
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *models[3];
+        trf_batch batch = fill(&d, &c, 8, 1, 9, 71), part;
+        trf_step_report reports[2];
+        trf_trainer *alone;
+        pair p;
+        int64_t i, n = 0;
+        for (i = 0; i < 4; i++) n += d.n_labels[i];
+        for (i = 0; i < n; i++) d.labels[i] = -1;
+        for (i = 0; i < 3; i++) models[i] = model_of(&c);
+        alone = trainer_of(models[0], &o);
+        OK(trf_train_step(alone, &batch, &reports[0], &err));
+        o.n_ranks = 2; o.all_reduce = add_other; o.user = &p;
+        p.a = trainer_of(models[1], &o);
+        o.rank = 1;
+        p.b = trainer_of(models[2], &o);
+        part = part_of(&batch, 4, 4);
+        OK(trf_forward_backward(p.b, &part, NULL, &err));
+        part = part_of(&batch, 0, 4);
+        OK(trf_forward_backward(p.a, &part, NULL, &err));
+        OK(trf_optimizer_step(p.a, &reports[1], &err));
+        assert_int_equal(reports[0].target_tokens, reports[1].target_tokens);
+        assert_int_equal(reports[0].source_tokens, reports[1].source_tokens);
+        near("loss of ranks", head, reports[1].loss, reports[0].loss, 10 * CLOSE);
+        near("norm of ranks", head, reports[1].gradient_norm, reports[0].gradient_norm, 10 * CLOSE);
+        near("weights of ranks", head, norm_distance(models[1]->weights, models[0]->weights,
+                                                     models[0]->layout.n_weights), 0, 1e-3);
+        trf_trainer_destroy(alone);
+        trf_trainer_destroy(p.a);
+        trf_trainer_destroy(p.b);
+        for (i = 0; i < 3; i++) trf_model_destroy(models[i]);
+    }
+}
+#endif
+
+/* Batches of several sizes, some beyond the plan, which grows. */
+static KIT_UNUSED uint64_t train(trf_trainer *t, int first, int last)
+{
+    static data d;
+    int step;
+    for (step = first; step < last; step++) {
+        trf_batch batch = fill(&d, trf_model_config(t->model), 2 + 5 * (step % 4), 1, 6 + step % 9, (uint64_t)step);
+        OK(trf_train_step(t, &batch, NULL, &err));
+    }
+    return hash_state(t);
+}
+
+static KIT_UNUSED void test_same_bits(void **state)
+{
+    static const int32_t threads[] = {2, 3, 8};
+    trf_head head;
+    size_t i;
+    (void)state;
+    EVERY_HEAD {
+        uint64_t alone = 0;
+        for (i = 0; i <= 3; i++) {
+            trf_config c = config_of(head);
+            trf_train_options o = options_of();
+            trf_model *model = model_of(&c);
+            trf_trainer *t;
+            uint64_t got;
+            trf_train_set_dropout(&o, 0.1);
+            o.threads = i ? threads[i - 1] : 1;
+            t = trainer_of(model, &o);
+            got = train(t, 1, 5);
+            if (i == 0) alone = got;
+            if (got != alone) fail_msg("head %d: %d threads give other bits", (int)head, (int)o.threads);
+            trf_trainer_destroy(t);
+            trf_model_destroy(model);
+        }
+    }
+}
+
+/* A corpus with labels, -1 among them, within the limits of its batches; a run that is interrupted and goes on from
+   a checkpoint is the same bits. */
+static trf_corpus *corpus_of(const trf_config *c)
+{
+    static data d;
+    trf_corpus_options o = trf_corpus_defaults();
+    trf_corpus *corpus = NULL;
+    int32_t at = 0, label = 0, i;
+    trf_batch batch = fill(&d, c, 40, 1, 9, 81);
+    o.batch_tokens = 40;
+    OK(trf_corpus_create(&corpus, &o, &err));
+    for (i = 0; i < batch.source.count; i++) {
+        OK(trf_corpus_add(corpus, d.ids + at, d.lengths[i], d.labels + label, d.n_labels[i], &err));
+        at += d.lengths[i];
+        label += d.n_labels[i];
+    }
+    return corpus;
+}
+
+static void steps(trf_trainer *t, trf_corpus *corpus, int n)
+{
+    trf_batch batch;
+    for (; n > 0; n--) {
+        int64_t rows;
+        OK(trf_corpus_next(corpus, &batch, &err));
+        rows = trf_source_rows(t->model, &batch.source);
+        assert_true(rows <= 40);
+        OK(trf_train_step(t, &batch, NULL, &err));
+    }
+}
+
+static void test_resume(void **state)
+{
+    char path[64];
+    trf_head head;
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/test_heads_%ld", (long)getpid());
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_load_options load = trf_load_defaults();
+        trf_model *model = model_of(&c), *again = NULL;
+        trf_corpus *corpus = corpus_of(&c), *other = corpus_of(&c);
+        trf_trainer *t, *back = NULL;
+        const trf_config *read;
+        trf_train_set_dropout(&o, 0.1);
+        load.device.threads = 1;
+        t = trainer_of(model, &o);
+        steps(t, corpus, 9);
+        OK(trf_checkpoint_save(t, corpus, path, &err));
+        OK(trf_checkpoint_load(&again, &back, other, path, &o, &load, &err));
+        read = trf_model_config(again);
+        assert_true(read->head == head && read->n_labels == c.n_labels && read->kind == TRF_ENCODER_ONLY);
+        assert_true(hash_state(t) == hash_state(back));
+        steps(t, corpus, 7);
+        steps(back, other, 7);
+        assert_true(hash_state(t) == hash_state(back));
+        trf_trainer_destroy(t);
+        trf_trainer_destroy(back);
+        trf_model_destroy(model);
+        trf_model_destroy(again);
+        trf_corpus_destroy(corpus);
+        trf_corpus_destroy(other);
+    }
+    unlink(path);
+}
+
+static int countdown;
+static int cancel(void *user) { (void)user; return countdown > 0 && --countdown == 0; }
+
+/* A step that is cancelled, wherever it is, has done nothing. */
+static void test_cancel(void **state)
+{
+    static data d;
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model = model_of(&c);
+        trf_batch batch = fill(&d, &c, 5, 1, 9, 91);
+        trf_trainer *t;
+        uint64_t before;
+        int at, cancelled = 0;
+        o.hooks.cancel = cancel;
+        t = trainer_of(model, &o);
+        OK(trf_train_step(t, &batch, NULL, &err));
+        before = hash_state(t);
+        for (at = 1; at < 50; at++) {
+            trf_status status;
+            countdown = at;
+            status = trf_forward_backward(t, &batch, NULL, &err);
+            if (status == TRF_OK) break;
+            assert_int_equal(status, TRF_E_CANCELLED);
+            assert_true(hash_state(t) == before);
+            assert_int_equal(trf_optimizer_step(t, NULL, &err), TRF_E_STATE);
+            cancelled++;
+        }
+        countdown = 0;
+        assert_true(cancelled >= (KIT_ASKS_ONCE ? 1 : 5) && at < 50);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   They learn: whether a sequence has more large ids than small ones, its first id, how large each id is, and which id
+   is missing in a row of successors. */
+
+static KIT_UNUSED void test_learning(void **state)
+{
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        static data d;
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model;
+        trf_trainer *t;
+        trf_step_report report;
+        int step, most = head == TRF_HEAD_MASKED ? 500 : 250;
+        o.schedule = TRF_CONSTANT;
+        o.learning_rate = 0.01;
+        c.d_ff = 32;
+        model = model_of(&c);
+        t = trainer_of(model, &o);
+        for (step = 0; step <= most; step++) {
+            trf_batch batch = fill(&d, &c, 16, 3, 7, (uint64_t)step);
+            int32_t i, k, at = 0, large;
+            for (i = 0; i < 16; i++) {
+                int32_t start = 4 + (int32_t)(trf__random64(7, 7, (uint64_t)(step * 16 + i)) % 9);
+                for (k = large = 0; k < d.lengths[i]; k++, at++) {
+                    if (head == TRF_HEAD_MASKED) {
+                        d.labels[at] = d.ids[at] = 4 + (start - 4 + k) % 9;
+                        if (k == d.lengths[i] / 2) d.ids[at] = c.pad; else d.labels[at] = -1;
+                    } else if (head == TRF_HEAD_TOKENS) d.labels[at] = (d.ids[at] - 4) / 3;
+                    large += d.ids[at] >= 8;
+                }
+                if (head == TRF_HEAD_MEAN) d.labels[i] = 2 * large > d.lengths[i];
+                if (head == TRF_HEAD_FIRST) d.labels[i] = (d.ids[at - d.lengths[i]] - 4) % 4;
+            }
+            if (step < most) OK(trf_train_step(t, &batch, NULL, &err));
+            else OK(trf_evaluate(t, &batch, &report, &err));
+        }
+        if (!(report.accuracy >= 0.9)) fail_msg("head %d: accuracy %g, loss %g", (int)head, report.accuracy, report.loss);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What a caller may do wrong. */
+
+static void test_labels(void **state)
+{
+    static data d;
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model = model_of(&c);
+        trf_trainer *t = trainer_of(model, &o);
+        trf_batch good = fill(&d, &c, 5, 2, 6, 101), bad;
+        const int32_t wrong[] = {-2, INT32_MIN, trf__n_logits(&c), INT32_MAX};
+        int32_t old, at = trf__pools(&c) ? 3 : d.lengths[0] + d.lengths[1] + 1;
+        uint64_t before = hash_state(t);
+        int i;
+        for (i = 0; i < 4; i++) {
+            old = d.labels[at];
+            d.labels[at] = wrong[i];
+            FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", at);
+            assert_true(strstr(err.message, "label") != NULL);
+            FAILS(trf_evaluate(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", at);
+            d.labels[at] = old;
+        }
+        for (i = -3; i < 4; i++) {          /* too few, too many, less than none */
+            if (i == 0) continue;
+            d.n_labels[2] += i;
+            FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
+            d.n_labels[2] -= i;
+        }
+        bad = good; bad.target.count = 4;
+        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        bad = good; bad.target.lengths = NULL;
+        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        bad = good; bad.target.ids = NULL;
+        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        bad = good; bad.target.count = -1;
+        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+        old = d.ids[1];                     /* the mask is a token of masked models alone */
+        d.ids[1] = c.pad;
+        if (head == TRF_HEAD_MASKED) OK(trf_evaluate(t, &good, NULL, &err));
+        else FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
+        d.ids[1] = c.eos;
+        FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_INVALID_ARG, "source", 1);
+        d.ids[1] = old;
+        for (i = 0; i < MOST; i++) d.labels[i] = -1;        /* nothing is asked for */
+        FAILS(trf_train_step(t, &good, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+        bad = good; bad.source.count = bad.target.count = 0;
+        FAILS(trf_train_step(t, &bad, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+        assert_true(hash_state(t) == before);
+        o.smoothing_rule = TRF_SMOOTH_NO_PAD_KL;
+        FAILS(trf_trainer_set_options(t, &o, &err), TRF_E_INVALID_ARG, "smoothing_rule", -1);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* Without EOS an empty sequence has no row: nothing to label; a tagger passes over it. */
+static void test_empty_sequences(void **state)
+{
+    static data d;
+    static trf_real numbers[MOST * VOCAB];
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model;
+        trf_trainer *t;
+        trf_translator *asked;
+        trf_batch batch = fill(&d, &c, 4, 2, 6, 111);
+        trf_sequences none = {NULL, NULL, 0};
+        trf_tensor out;
+        int32_t labels[MOST], n_labels[4], lengths[4], i;
+        c.source_eos = 0;
+        model = model_of(&c);
+        t = trainer_of(model, &o);
+        asked = translator_of(model);
+        memcpy(labels, d.labels, sizeof labels);
+        memcpy(n_labels, d.n_labels, sizeof n_labels);
+        memcpy(lengths, d.lengths, sizeof lengths);
+        lengths[3] = 0;
+        if (!trf__pools(&c)) n_labels[3] = 0;
+        batch.source.lengths = lengths; batch.target.ids = labels; batch.target.lengths = n_labels;
+        labels[0] = 1;
+        out = trf_tensor_of(numbers, 2, trf__pools(&c) ? 4 : lengths[0] + lengths[1] + lengths[2], trf__n_logits(&c), 1);
+        if (trf__pools(&c)) {
+            FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 3);
+            FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_INVALID_ARG, "source", 3);
+        } else {
+            OK(trf_train_step(t, &batch, NULL, &err));
+            if (head == TRF_HEAD_TOKENS) OK(trf_tag(asked, &batch.source, &out, &err));
+            else OK(trf_logits(asked, &batch, &out, &err));
+        }
+        for (i = 0; i < 4; i++) lengths[i] = 0;             /* all of them */
+        if (!trf__pools(&c)) {
+            for (i = 0; i < 4; i++) n_labels[i] = 0;
+            FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+        }
+        out = trf_tensor_of(numbers, 2, 0, trf__n_logits(&c), 1);   /* no sequence at all */
+        if (head != TRF_HEAD_MASKED) OK((trf__pools(&c) ? trf_classify : trf_tag)(asked, &none, &out, &err));
+        trf_translator_destroy(asked);
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+static void test_wrong_heads(void **state)
+{
+    static data d;
+    static trf_real numbers[MOST * VOCAB];
+    int head;
+    (void)state;
+    for (head = 0; head <= TRF_HEAD_MASKED; head++) {
+        trf_config c = config_of((trf_head)head);
+        trf_train_options o = options_of();
+        trf_model *model = model_of(&c);
+        trf_translator *t = translator_of(model);
+        trf_trainer *trainer = NULL;
+        trf_batch batch = fill(&d, &c, 3, 2, 5, 121);
+        trf_tensor out = trf_tensor_of(numbers, 2, 2, 2, 1);
+        int pools = trf__pools(&c), tokens = head == TRF_HEAD_TOKENS;
+        double score[3];
+        FAILS(trf_classify(t, &batch.source, &out, &err), pools ? TRF_E_SHAPE : TRF_E_STATE,
+              pools ? "probabilities" : "head", -1);
+        FAILS(trf_tag(t, &batch.source, &out, &err), tokens ? TRF_E_SHAPE : TRF_E_STATE,
+              tokens ? "probabilities" : "head", -1);
+        FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_SHAPE : TRF_E_STATE, head ? "out" : "kind", -1);
+        FAILS(trf_score(t, &batch, score, &err), TRF_E_STATE, "kind", -1);
+        if (pools) FAILS(trf_classify(t, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
+        if (pools) FAILS(trf_classify(t, &batch.source, NULL, &err), TRF_E_INVALID_ARG, "probabilities", -1);
+        FAILS(trf_classify(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "translator", -1);
+        FAILS(trf_tag(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "translator", -1);
+        d.lengths[1] = 20;                  /* overlong: EOS has no place any more */
+        FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_LIMIT : TRF_E_STATE, head ? "source" : "kind", head ? 1 : -1);
+        dirty();
+        if (!head) check_fails(trf_trainer_create(&trainer, model, &o, &err), TRF_E_UNSUPPORTED, "kind", -1);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+static void note_nothing(trf__text *notes, const void *of) { (void)of; trf__note(notes, "format", "pt"); }
+
+/* Files: the head comes back; one that does not fit is told by the tensor. */
+static void test_files(void **state)
+{
+    char path[64];
+    static const char *const missing[] = {"head.weight", "head.weight", "head.weight", "head.weight", "head.bias"};
+    int head, other;
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/test_heads_%ld", (long)getpid());
+    for (head = 0; head <= TRF_HEAD_MASKED; head++) {
+        trf_config c = config_of((trf_head)head);
+        trf_load_options load = trf_load_defaults();
+        trf_model *model = model_of(&c), *again = NULL;
+        load.device.threads = 1;
+        OK(trf_model_save(model, path, &err));
+        OK(trf_model_load(&again, path, &load, &err));
+        assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
+        assert_true(trf_model_config(again)->head == c.head && trf_model_config(again)->n_labels == c.n_labels);
+        trf_model_destroy(again);
+        DONE(trf__write_model(model, NULL, NULL, note_nothing, NULL, path, &err));    /* somebody else's file */
+        load.config = &c;
+        OK(trf_model_load(&again, path, &load, &err));
+        trf_model_destroy(again);
+        for (other = 0; other <= TRF_HEAD_MASKED; other++) {
+            trf_config wrong = config_of((trf_head)other);
+            if (trf__has_labels(&wrong) == trf__has_labels(&c) && !!wrong.head == !!c.head) continue;
+            load.config = &wrong;
+            dirty();
+            assert_int_equal(trf_model_load(&again, path, &load, &err), TRF_E_SHAPE);
+            assert_string_equal(err.what, wrong.head && !(c.head && !trf__has_labels(&wrong)) ? missing[other]
+                                          : wrong.head ? "head.bias" : trf__has_labels(&c) ? "head.weight" : "head.bias");
+            assert_null(again);
+        }
+        if (trf__has_labels(&c)) {
+            trf_config wrong = c;
+            wrong.n_labels++;
+            load.config = &wrong;
+            dirty();
+            assert_int_equal(trf_model_load(&again, path, &load, &err), TRF_E_SHAPE);
+            assert_string_equal(err.what, "head.weight");
+        }
+        trf_model_destroy(model);
+    }
+    unlink(path);
+}
+
+/* Memory is as told, does not grow within the limits, and 2^24 labels are an error where there is none for them. */
+static void test_memory(void **state)
+{
+    static data d;
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = options_of();
+        trf_model *model;
+        trf_trainer *t;
+        trf_batch batch;
+        int64_t before, told;
+        c.hooks = o.hooks = hooks;
+        memory.limit = 0;
+        model = model_of(&c);
+        before = memory.live + kit_device_bytes();
+        t = trainer_of(model, &o);
+        told = (int64_t)trf_trainer_memory(&c, &o);
+        assert_true(memory.live + kit_device_bytes() - before <= told + 4096 * (kit_device_bytes() > 0));
+        assert_true(memory.live + kit_device_bytes() - before > told * 9 / 10);
+        before = memory.live + kit_device_bytes();
+        batch = fill(&d, &c, 16, 7, 7, 131);            /* 128 rows with EOS */
+        OK(trf_train_step(t, &batch, NULL, &err));
+        if (!kit_device_bytes()) assert_int_equal(memory.live, before);     /* a GPU records a list there */
+        trf_trainer_destroy(t);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+#if !defined(KIT_ON_CUDA)       /* whose memory no hook refuses */
+        if (head == TRF_HEAD_MASKED) continue;
+        c.n_labels = 1 << 24;
+        memory.limit = 2 << 20;
+        model = NULL;
+        assert_true(trf_model_memory(&c) > (size_t)D << 24);
+        dirty();
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_NOMEM);
+        assert_string_equal(err.what, "weights");
+        assert_int_equal(memory.live, 0);
+        c.n_labels = 25000;                             /* the weights have room, what they meet has none */
+        model = model_of(&c);
+        t = NULL;
+        dirty();
+        assert_int_equal(trf_trainer_create(&t, model, &o, &err), TRF_E_NOMEM);
+        assert_null(t);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+#endif
+    }
+}
+
+static void test_corpus(void **state)
+{
+    trf_corpus *corpus = NULL;
+    int32_t ids[3] = {4, 5, 6}, labels[3] = {-1, 0, 1};
+    (void)state;
+    OK(trf_corpus_create(&corpus, NULL, &err));
+    OK(trf_corpus_add(corpus, ids, 3, labels, 3, &err));
+    FAILS(trf_corpus_add(corpus, labels, 3, ids, 3, &err), TRF_E_INVALID_ARG, "source", 0);
+    labels[2] = -2;
+    FAILS(trf_corpus_add(corpus, ids, 3, labels, 3, &err), TRF_E_INVALID_ARG, "target", 2);
+    assert_int_equal(trf_corpus_size(corpus), 1);
+    trf_corpus_destroy(corpus);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_parts),
+#if !defined(KIT_ON_CUDA) && !defined(TRF__TEST_BACKEND)
+        cmocka_unit_test(test_ranks),
+#endif
+#if !defined(KIT_ON_CUDA)       /* threads do not matter there; and it takes long */
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_learning),
+#endif
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_empty_sequences),
+        cmocka_unit_test(test_wrong_heads),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_corpus),
+    };
+    (void)argc;
+    kit_sleep_while_waiting(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
