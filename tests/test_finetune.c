@@ -445,6 +445,41 @@ static void freezing_refused(void **state)
     lab_close(&same);
 }
 
+/* Another rank with the same gradients and as many tokens: the same bits as alone, what is frozen included. */
+static int twice(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    size_t i;
+    (void)user; (void)stream;
+    apart_enter();
+    for (i = 0; i < count; i++) gradients[i] *= 2;
+    apart_leave();
+    return 0;
+}
+
+static void frozen_on_two_ranks(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    uint64_t hash[2];
+    int ranks, i;
+    (void)state;
+    for (ranks = 1; ranks <= 2; ranks++) {
+        trf_step_report report;
+        lab l;
+        o.n_ranks = ranks;
+        o.all_reduce = ranks == 2 ? twice : NULL;
+        l = lab_open(&c, &o);
+        OK(trf_trainer_freeze(l.trainer, "*self_attn*", 1, NULL, &err));
+        OK(trf_trainer_freeze(l.trainer, "decoder.layers.2.*", 1, NULL, &err));
+        for (i = 0; i < 3; i++) report = step(&l, &batch);
+        hash[ranks - 1] = hash_bytes(hash_state(l.trainer), &report.gradient_norm, sizeof report.gradient_norm);
+        lab_close(&l);
+    }
+    assert_true(hash[0] == hash[1]);
+}
+
 /* Options that cut new tiles, a larger batch, checkpoints with and without options of one's own. */
 static void frozen_for_good(void **state)
 {
@@ -643,6 +678,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(frozen_and_skipped),
         cmocka_unit_test(frozen_and_thawed),
         cmocka_unit_test(freezing_refused),
+        cmocka_unit_test(frozen_on_two_ranks),
         cmocka_unit_test(frozen_for_good),
         cmocka_unit_test(frozen_nonsense),
         cmocka_unit_test(weights_of_another),
