@@ -189,6 +189,24 @@ metadata in the order of setting @@ store @@ strcmp(model->metadata[i].key, key)
 a copy without metadata @@ store @@ if (!status) status = trf__metadata_keep(*copy, @@ if (0) status = trf__metadata_keep(*copy,
 more metadata than readers take @@ store @@ if (model->n_metadata > TRF__META_MOST) @@ if (0)
 old dropouts under new options @@ store @@ trf__stack_drops(&pass->encoder, &o); @@ (void)0;
+a layer not made again @@ finetune @@ && i + 1 < stack->n_sublayers) @@ && i + 1 < 0)
+the input of a layer not made again @@ finetune @@ if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, @@ if (0) trf__norm_alone(pass, stack, below->y, NULL,
+layers share what must stay @@ finetune @@ for (i = 2 * stack->per_layer - 1; pass->limits.recompute && @@ for (i = 2 * stack->per_layer - 1; 0 &&
+the last y is shared @@ finetune @@ if (i == stack->n_sublayers - 1) sub->y = @@ if (i < 0) sub->y =
+recomputing takes as much memory @@ finetune @@ (pass->limits.recompute && i % stack->per_layer == 0)) cursor->used = first; @@ 0) cursor->used = first;
+what is frozen moves @@ finetune @@ tile.n = frozen[i] == '1' ? 0 : trf__min64( @@ tile.n = trf__min64(
+only the first star counts @@ finetune @@ else if (star) { pattern = star; name = ++tried; } @@ else if (star) { pattern = star; name = tried + strlen(tried); }
+checkpoints forget what is frozen @@ finetune @@ if (strchr(trainer->frozen, '1')) trf__note( @@ if (0) trf__note(
+a frozen mark that is none @@ finetune @@ strlen(frozen) != n || strspn(frozen, "01") != n @@ strlen(frozen) != n
+too few frozen marks @@ finetune @@ strlen(frozen) != n || strspn(frozen, "01") != n @@ strspn(frozen, "01") + 1 < n
+weights are copied before all is looked at @@ finetune @@ for (at = 0; write && at < size; at += n) { @@ for (at = 0; at < size; at += n) {
+rows that only one model has are copied @@ finetune @@ size = trf__min64(trf__param_size(p), trf__param_size(q)); @@ size = trf__param_size(q);
+an updater keeps its weights to itself @@ updater @@ run->backend->download(run, weights[i].data, updater->model.weights @@ if (i < 0) run->backend->download(run, weights[i].data, updater->model.weights
+an updater's rate stands still @@ updater @@ updater->model.config.d_model, t->step + 1); @@ updater->model.config.d_model, 1);
+vectors decay @@ updater @@ weights[i].rank > 1 ? TRF__START_MATRIX @@ weights[i].rank > 0 ? TRF__START_MATRIX
+names of tensors come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n, "tensor", err); @@ (void)0;
+keys come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err); @@ (void)0;
+shapes below zero are written @@ updater @@ if ((out->shape[k] = t->shape[k]) < 0 || @@ if ((out->shape[k] = t->shape[k]) < -9 ||
 old tiles under new options @@ store @@ if (o.decay_all != trainer->options.decay_all) @@ if (0)
 old recordings under new options @@ cuda @@ pass->options_set++; @@ (void)0;
 the last report with a new learning rate @@ store @@ report->learning_rate = trainer->rate; @@ report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
@@ -242,7 +260,7 @@ a block's guests stay @@ apart @@ for (i = 0; i < c->n_guests; i++) run->backend
 the host makes the position table itself @@ apart @@ pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes); @@ memcpy(pass->table + p * c->d_model, row, bytes);
 the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
 every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
-a saved file never asks whether its numbers came @@ apart @@ else if (n > 0 && tensors->model) status = @@ else if (n < 0 && tensors->model) status =
+a saved file never asks whether its numbers came @@ apart @@ if (tensors[i].home) status = @@ if (!tensors[i].name) status =
 a GPU reads one logit too many @@ cuda_ops @@ target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) { @@ target >= 0 && c <= l.vocab; c += TRF__CUDA_THREADS) {
 shared memory too small @@ cuda_ops cuda @@ TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS); @@ TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
 shared memory behind the end not zero @@ cuda_ops @@ uint4 eight = {0, 0, 0, 0}; @@ uint4 eight; if (row >= n) continue;

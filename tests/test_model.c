@@ -1181,6 +1181,7 @@ typedef struct rank_job {
     double norm;
     int64_t end;                /* where the last slice began */
     int failures, fail_at, calls, in_order;
+    int frozen;                 /* 1: the encoder stays as it is */
 } rank_job;
 
 /* Waits until both are here; the second one to come adds up, in the order of ranks. */
@@ -1221,9 +1222,14 @@ static void *rank_main(void *argument)
     rank_job *j = (rank_job *)argument;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
+    uint64_t first = 0, encoder = 0;
+    int32_t i, matched = 0;
     int step;
     j->failures += trf_model_create(&model, j->c, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
+    if (j->frozen) j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
+    for (i = 0; i < trf_parameter_count(model); i++)
+        if (!strncmp(trf_parameter(model, i).name, "encoder.", 8)) first = hash_tensor(first, trf_parameter(model, i));
     for (step = 0; step < 3 && !j->failures; step++) {
         if (step == 1) {                /* this step in two micro-batches */
             trf_batch part = kit_slice(&j->batch, 0, 1);
@@ -1235,6 +1241,9 @@ static void *rank_main(void *argument)
             j->failures += trf_optimizer_step(trainer, &j->reports[step], NULL) != TRF_OK;
         } else j->failures += trf_train_step(trainer, &j->batch, &j->reports[step], NULL) != TRF_OK;
     }
+    for (i = 0; i < trf_parameter_count(model); i++)
+        if (!strncmp(trf_parameter(model, i).name, "encoder.", 8)) encoder = hash_tensor(encoder, trf_parameter(model, i));
+    j->failures += j->frozen != (first == encoder) || (j->frozen && matched < 20);
     j->hash = j->failures ? 0 : hash_weights(HASH_START, model);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -1283,13 +1292,14 @@ static void test_two_ranks(void **state)
     trf_config c = small_config();
     trf_train_options o = small_options();
     trf_batch batch = kit_fill(&data, PAIRS, 1, 8, VOCAB, 49);
-    uint64_t hash[2];
+    uint64_t hash[3];
     rank_job jobs[2];
     int repetition, step, r;
     lab l;
     (void)state;
     trf_train_set_dropout(&o, 0.2);
-    for (repetition = 0; repetition < 2; repetition++) {
+    for (repetition = 2; repetition >= 0; repetition--) {       /* frozen and recomputing, then twice without */
+        o.recompute = repetition == 2;
         ranks all;
         pthread_t threads[2];
         memset(&all, 0, sizeof all);
@@ -1302,6 +1312,7 @@ static void test_two_ranks(void **state)
             jobs[r].c = &c;
             jobs[r].o = o;
             jobs[r].in_order = 1;
+            jobs[r].frozen = repetition == 2;
             jobs[r].o.rank = r;
             jobs[r].o.n_ranks = 2;
             jobs[r].o.all_reduce = sum_over_two;
@@ -1316,7 +1327,7 @@ static void test_two_ranks(void **state)
         assert_true(jobs[0].hash != 0 && jobs[0].hash == jobs[1].hash);
         hash[repetition] = jobs[0].hash;
     }
-    assert_true(hash[0] == hash[1]);
+    assert_true(hash[0] == hash[1] && hash[0] != hash[2]);
     l = lab_open(&c, &o);
     for (step = 0; step < 3; step++) {
         trf_step_report report;

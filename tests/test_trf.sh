@@ -104,8 +104,9 @@ expect 0 "first half" "done: 20 updates" "$trf" train $files $small --updates 20
 expect 0 "second half" "resumed from update 21" "$trf" train $files $small --updates 40 --model two --resume
 check "resumed = straight" same one two
 check "checkpoints too" same one.checkpoint two.checkpoint
-expect 0 "train from TSV" "" "$trf" train --tsv train.tsv $small --updates 40 --model tsv --checkpoint ''
-check "TSV = two files" same one tsv
+expect 0 "train from TSV, recomputing" "" \
+    "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''
+check "TSV and recomputing = two files" same one tsv
 check "no checkpoint was wanted" test ! -e tsv.checkpoint
 cat train.tsv | "$trf" train --tsv - $short --seed 5 --threads 2 --updates 40 --model pipe 2>err
 check "train from a pipe" test $? -eq 0

@@ -303,6 +303,8 @@ const struct row rows[] = {
      "count tokens as systems with padding do: the longest pair times the pairs", NULL},
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES, "pairs of similar length share a batch", NULL},
+    {TRAIN, SWITCH, "recompute", AT(training.recompute), NO_YES,
+     "keep only the outputs of layers and compute the rest again: less memory, a fifth more time, the same model", NULL},
 
     {TRAIN, HEADING, "Stopping, going on, reporting", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
