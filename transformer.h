@@ -815,8 +815,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-generate   sampling, token by token
 //
 // A generator goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
-// same seed gives the same answers, on the CPU to the last bit, for any threads, any batch that a sequence is in, any
-// budgets, and across a save and a load.
+// same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across a save and a load,
+// and for any batch that a sequence is in (with sources: where products are the built-in ones, see trf_products).
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
@@ -15428,8 +15428,8 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 //
 // Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
 // values of a sequence stand in an area of its own, slot sequence * area + p, as `remember` stores them for attention:
-// nobody has ancestors. Beginnings are read but for their last row, TRF__PACKED_ROWS rows at a time; a step reads the
-// last row of every sequence that lives, brings its logits to the host and draws there (>>draw).
+// nobody has ancestors. Beginnings are read but for their last row, trf__rows_together at a time; a step reads the last
+// row of every sequence that lives, brings its logits to the host and draws there (>>draw).
 //
 // On the CPU a row's bits depend on nothing but its sequence: so few rows never go to CBLAS, and our own product is
 // one chain over k for every element, whatever its neighbours are (>>gemm); softmax and norm are a row's own. So it
@@ -15637,6 +15637,9 @@ TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, doubl
     return TRF_OK;
 }
 
+/* Rows that are read together: so few that no product is CBLAS's. */
+TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
+
 /* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
    the last ones too. Returns the number of sequences; a span notes which. */
 TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int64_t most)
@@ -15683,7 +15686,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
-    while ((n = trf__line_stories(g, &next, last, last ? g->together : TRF__PACKED_ROWS)) > 0) {
+    while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
         trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->area,
                                g->cache.area, g->rows, g->together, stack->rows, pass->limits.target_rows } };
         trf_status status = trf__cancel_status(&run->hooks, err);
@@ -15816,9 +15819,9 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
-    g->together = trf__min64(trf__min64(n, TRF__PACKED_ROWS), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    g->together = trf__min64(trf__min64(n, trf__rows_together(c)), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.longest = trf__max64(need.longest, own);
-    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, TRF__PACKED_ROWS));
+    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, trf__rows_together(c)));
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);

@@ -14,12 +14,14 @@
 
 enum { VOCAB = 23 };
 
+static int32_t width = 32;
+
 static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
 {
     trf_config c = trf_config_tiny();
     trf_model *model = NULL;
     c.kind = kind;
-    c.d_model = 24; c.n_heads = 3; c.d_ff = 40;
+    c.d_model = width; c.n_heads = width / 8; c.d_ff = 40;
     c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : 2;
     c.decoder_layers = kind == TRF_ENCODER_ONLY ? 0 : 2;
     c.source_vocab = kind == TRF_DECODER_ONLY ? 0 : 19;
@@ -416,7 +418,7 @@ static void test_same(void **state)
 }
 
 /* Beginnings of more rows than are read at a time, and more sequences than are drawn at a time. */
-static void test_many(void **state)
+static void many_sequences(void)
 {
     enum { MANY = 520 };
     static int32_t ids[MANY * 4], lengths[MANY];
@@ -425,7 +427,6 @@ static void test_many(void **state)
     trf_batch batch = { { ids, lengths, MANY }, { ids, lengths, MANY }, 0, { 0, 0, 0 } };
     trf_generator *g, *one;
     int32_t i;
-    (void)state;
     for (i = 0; i < MANY * 4; i++) ids[i] = 4 + i * 7 % 19;
     for (i = 0; i < MANY; i++) lengths[i] = 4;
     s.max_tokens = 3;
@@ -440,6 +441,15 @@ static void test_many(void **state)
     trf_generator_destroy(g);
     trf_generator_destroy(one);
     trf_model_destroy(model);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    many_sequences();
+    width = 24;                         /* whose keys' weights are no whole panels */
+    many_sequences();
+    width = 32;
 }
 
 /* Limits: of the answer, of the model; beginnings that leave no room; nothing at all. */
@@ -738,7 +748,7 @@ static void test_cancel(void **state)
             cancelled++;
             live = 1;
         }
-        assert_int_equal(cancelled, 1);
+        assert_int_equal(cancelled, cancel_calls >= at);        /* what is played again asks less often */
         assert_true(hash_stories(HASH_START, g, 0, 5) == want);
     }
     trf_generator_destroy(g);
