@@ -647,7 +647,7 @@ static void write_all(const char *bytes, size_t n)
    length: a status, or a session that can go on. */
 static void test_hostile_sessions(void **state)
 {
-    static const int64_t bad[] = { -1, 0, 1, 3, 40, 63, 64, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX, INT64_MIN };
+    static const int32_t bad[] = { -1, 0, 1, 3, 40, 63, 64, 0x7FF00000, INT32_MAX, INT32_MIN };
     trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = five();
@@ -680,10 +680,10 @@ static void test_hostile_sessions(void **state)
     crc = strstr(bytes + 8, "trf.crc32");
     assert_non_null(crc);
     memcpy(crc, "own.crc32", 9);
-    for (at = begin; at < n; at += 8)
+    for (at = begin; at < n; at += 4)
         for (k = 0; k < sizeof bad / sizeof *bad; k++) {
             memcpy(changed, bytes, n);
-            memcpy(changed + at, &bad[k], 8);
+            memcpy(changed + at, &bad[k], 4);
             write_all(changed, n);
             if (trf_generator_load(g, path, &err) == TRF_OK) {
                 int32_t live = 1;
