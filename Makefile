@@ -19,12 +19,12 @@ COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks model heads golden definitions finetune updater)
-CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search targets heads updater)
+DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater)
+CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets heads updater)
 LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD)/races_test_cuda_ops
-APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks search store targets usage heads finetune updater)
+APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store targets usage heads finetune updater)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf

@@ -915,8 +915,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-generate   sampling, token by token
 //
 // A generator goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
-// same seed gives the same answers, on the CPU to the last bit, for any threads, any batch that a sequence is in, any
-// budgets, and across a save and a load.
+// same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across a save and a load,
+// and for any batch that a sequence is in (with sources: where products are the built-in ones, see trf_products).
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
@@ -16506,8 +16506,8 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 //
 // Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
 // values of a sequence stand in an area of its own, slot sequence * area + p, as `remember` stores them for attention:
-// nobody has ancestors. Beginnings are read but for their last row, TRF__PACKED_ROWS rows at a time; a step reads the
-// last row of every sequence that lives, brings its logits to the host and draws there (>>draw).
+// nobody has ancestors. Beginnings are read but for their last row, trf__rows_together at a time; a step reads the last
+// row of every sequence that lives, brings its logits to the host and draws there (>>draw).
 //
 // On the CPU a row's bits depend on nothing but its sequence: so few rows never go to CBLAS, and our own product is
 // one chain over k for every element, whatever its neighbours are (>>gemm); softmax and norm are a row's own. So it
@@ -16527,7 +16527,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
 
-enum { TRF__DRAW_NUMBERS = 1 << 22, TRF__SESSION = 1, TRF__SESSION_HEAD = 5 };  /* logits at a time; see >>session */
+enum { TRF__DRAW_NUMBERS = 1 << 22, TRF__SESSION = 1 };     /* logits at a time; see >>session */
 
 /* A sequence: beginning, then answer, `limit` ids at most. */
 typedef struct trf__story {
@@ -16715,6 +16715,9 @@ TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, doubl
     return TRF_OK;
 }
 
+/* Rows that are read together: so few that no product is CBLAS's. */
+TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
+
 /* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
    the last ones too. Returns the number of sequences; a span notes which. */
 TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int64_t most)
@@ -16761,7 +16764,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
-    while ((n = trf__line_stories(g, &next, last, last ? g->together : TRF__PACKED_ROWS)) > 0) {
+    while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
         trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->area,
                                g->cache.area, g->rows, g->together, stack->rows, pass->limits.target_rows } };
         trf_status status = trf__cancel_status(&run->hooks, err);
@@ -16894,9 +16897,9 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
-    g->together = trf__min64(trf__min64(n, TRF__PACKED_ROWS), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    g->together = trf__min64(trf__min64(n, trf__rows_together(c)), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.longest = trf__max64(need.longest, own);
-    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, TRF__PACKED_ROWS));
+    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, trf__rows_together(c)));
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
@@ -16995,9 +16998,9 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 
 // >>session        a generator in the middle of its sequences
 //
-//   generator      a tensor (n) I64: of each sequence TRF__SESSION_HEAD numbers (ids of the source; of beginning and
-//                  answer; of the beginning alone; 1 if EOS has ended it; the bits of its log-probability), then the
-//                  ids of both sides
+//   generator      a tensor (words) I32: how many sequences; for all of them ids of the source, ids of beginning and
+//                  answer, ids of the beginning alone, 1 if EOS has ended it; then their log-probabilities' 64 bits,
+//                  the lower half first; the sources' ids; the others
 //   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights, the
 //                  CRC-32 of the model's weights; trf.sampling.FIELD
 
@@ -17033,101 +17036,95 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 #undef X
 }
 
-/* Writes the numbers of all sequences, unless there is no room, and returns how many they are. */
-TRF__FN int64_t trf__session_numbers(const trf_generator *g, int64_t *to)
-{
-    const int32_t *source = g->sources;
-    int64_t n = 0;
-    int32_t i, k;
-    for (i = 0; i < g->count; source += g->source_lengths[i++]) {
-        const trf__story *s = &g->stories[i];
-        if (to) {
-            int64_t *head = to + n, *ids = head + TRF__SESSION_HEAD;
-            head[0] = g->source_lengths[i]; head[1] = s->n; head[2] = s->n_begin;
-            head[3] = s->answer.ended == TRF_ENDED_EOS;
-            memcpy(head + 4, &s->answer.log_probability, sizeof *head);
-            for (k = 0; k < g->source_lengths[i]; k++) *ids++ = source[k];
-            for (k = 0; k < s->n; k++) *ids++ = s->ids[k];
-        }
-        n += TRF__SESSION_HEAD + (int64_t)g->source_lengths[i] + s->n;
-    }
-    return n;
-}
-
 TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err)
 {
+    const trf_generator *g = generator;
     const trf_hooks *hooks;
+    int64_t n, i, count;
     trf__session session;
     trf__out out;
-    int64_t *numbers;
+    int32_t *words, *ids;
     trf_status status;
     trf__clear(err);
-    if (!generator || !path) return trf__fail_null(err, generator ? "path" : "generator");
-    TRF__TRY(trf__has_begun(generator, err));
-    hooks = &generator->sampling.hooks;
+    if (!g || !path) return trf__fail_null(err, g ? "path" : "generator");
+    TRF__TRY(trf__has_begun(g, err));
+    hooks = &g->sampling.hooks;
+    count = g->count;
+    for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++) n += g->stories[i].n;
     TRF__ZERO(out);
     snprintf(out.name, sizeof out.name, "generator");
     out.rank = 1;
-    out.shape[0] = trf__session_numbers(generator, NULL);
-    out.dtype = "I64";
-    out.bytes = trf__bytes(out.shape[0], sizeof *numbers);
-    out.data = numbers = (int64_t *)trf__alloc(hooks, (size_t)out.bytes);
-    if (!numbers) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
-    trf__session_numbers(generator, numbers);
-    session.g = generator;
-    status = trf__weights_sum(generator->model, &session.sum, err);
+    out.shape[0] = n;
+    out.dtype = "I32";
+    out.bytes = trf__bytes(n, sizeof *words);
+    out.data = words = (int32_t *)trf__alloc(hooks, (size_t)out.bytes);
+    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    words[0] = (int32_t)count;
+    ids = words + 1 + 6 * count;
+    if (g->n_source > 0) memcpy(ids, g->sources, (size_t)g->n_source * sizeof *ids);
+    for (ids += g->n_source, i = 0; i < count; ids += g->stories[i++].n) {
+        const trf__story *s = &g->stories[i];
+        uint64_t bits;
+        memcpy(&bits, &s->answer.log_probability, sizeof bits);
+        words[1 + i] = g->source_lengths[i];
+        words[1 + count + i] = s->n;
+        words[1 + 2 * count + i] = s->n_begin;
+        words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS;
+        words[1 + 4 * count + 2 * i] = (int32_t)(uint32_t)bits;
+        words[2 + 4 * count + 2 * i] = (int32_t)(uint32_t)(bits >> 32);
+        memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
+    }
+    session.g = g;
+    status = trf__weights_sum(g->model, &session.sum, err);
     if (status == TRF_OK) status = trf__file_write(hooks, path, &out, 1, trf__note_session, &session, err);
-    trf__free(hooks, numbers, (size_t)out.bytes);
+    trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
 
-/* What n numbers say, which may be hostile, becomes a batch in `room` for 5 n. */
-TRF__FN trf_status trf__session_parse(const trf_sampling *rules, const int64_t *numbers, int64_t n, int32_t *room,
-                                      trf_batch *batch, trf_error *err)
+/* The log-probability of sequence i. */
+TRF__FN double trf__session_sum(const int32_t *words, int64_t i)
 {
-    int32_t *ids[2] = { room + 3 * n, room + 4 * n }, count = 0;
-    int64_t at, i, k;
-    for (at = 0; at < n; at = i, count++) {
-        const int64_t *head = numbers + at;
-        double sum = 1;
-        i = at + TRF__SESSION_HEAD;
-        if (i <= n) memcpy(&sum, head + 4, sizeof sum);
-        if (!(sum <= 0 && trf__is_finite(sum)) || head[0] < 0 || head[0] > n - i || head[1] < 0 ||
-            head[1] > n - i - head[0] || head[2] < 0 || head[2] > head[1] || (head[3] != 0 && head[3] != 1) ||
-            head[1] - head[2] > rules->max_tokens)
-            return trf__fail(err, TRF_E_FORMAT, at, "generator", "sequence %d of the session makes no sense", count);
-        for (k = 0; k < 3; k++) room[k * n + count] = (int32_t)head[k];
-        for (k = 0; k < head[0] + head[1]; k++, i++)
-            *ids[k >= head[0]]++ = numbers[i] == (int32_t)numbers[i] ? (int32_t)numbers[i] : -1;
-    }
-    batch->source.ids = room + 3 * n; batch->source.lengths = room; batch->source.count = count;
-    batch->target.ids = room + 4 * n; batch->target.lengths = room + n; batch->target.count = count;
-    return TRF_OK;
+    const int32_t *half = words + 1 + 4 * (int64_t)words[0] + 2 * i;
+    uint64_t bits = (uint32_t)half[0] | (uint64_t)(uint32_t)half[1] << 32;
+    double sum;
+    memcpy(&sum, &bits, sizeof sum);
+    return sum;
 }
 
-/* Fetches the numbers, and goes on with them under these rules. */
-TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, trf_file *file, uint64_t begin,
-                                      int64_t *numbers, int64_t n, trf_batch *batch, trf_error *err)
+/* Goes on with what n words say, which may be hostile. */
+TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, const int32_t *words, int64_t n,
+                                      int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
-    int32_t *room = (int32_t *)(void *)(numbers + n), i;
+    int64_t count = n > 0 ? words[0] : -1, i, ids[2] = {0, 0};
+    const int32_t *lengths = words + 1;
+    trf_batch batch;
     trf_status status;
-    int64_t at;
-    TRF__TRY(trf__file_fetch(file->fd, file->path, begin, numbers, (size_t)n * sizeof *numbers, err));
-    TRF__TRY(trf__file_check_crc(file, err));
-    for (at = 0; at < n; at++)
-        numbers[at] = (int64_t)trf__from_little((const unsigned char *)(const void *)(numbers + at), 8);
-    TRF__TRY(trf__session_parse(rules, numbers, n, room, batch, err));
-    g->sampling = *rules;
-    status = trf__file_fault(trf__generator_start(g, batch, room + 2 * n, err), err);
-    if (status != TRF_OK) { g->sampling = before; return status; }
-    for (i = 0, at = 0; i < g->count; at += TRF__SESSION_HEAD + numbers[at] + numbers[at + 1], i++) {
-        trf_hypothesis *answer = &g->stories[i].answer;
-        memcpy(&answer->log_probability, &numbers[at + 4], sizeof answer->log_probability);
-        answer->score = answer->log_probability;
-        if (numbers[at + 3]) answer->ended = TRF_ENDED_EOS;
+    for (i = 0; count >= 0 && count <= (n - 1) / 6 && i < count; i++) {
+        const int32_t *l = lengths + i;
+        if (l[0] < 0 || l[2 * count] < 0 || l[count] < l[2 * count] || (l[3 * count] & ~1) ||
+            l[count] - l[2 * count] > rules->max_tokens || !(trf__session_sum(words, i) <= 0)) break;
+        ids[0] += l[0];
+        ids[1] += l[count];
     }
-    return TRF_OK;
+    if (i != count || 1 + 6 * count + ids[0] + ids[1] != n)
+        return trf__fail(err, TRF_E_FORMAT, i, "generator", "sequence %lld of the session makes no sense", (long long)i);
+    TRF__ZERO(batch);
+    batch.source.count = batch.target.count = (int32_t)count;
+    batch.source.lengths = lengths;
+    batch.target.lengths = lengths + count;
+    batch.source.ids = lengths + 6 * count;
+    batch.target.ids = batch.source.ids + ids[0];
+    batch.ordinal = ordinal;
+    g->sampling = *rules;
+    status = trf__generator_start(g, &batch, lengths + 2 * count, err);
+    if (status != TRF_OK) g->sampling = before;
+    for (i = 0; i < g->count; i++) {
+        trf_hypothesis *answer = &g->stories[i].answer;
+        answer->score = answer->log_probability = trf__session_sum(words, i);
+        if (lengths[3 * count + i]) answer->ended = TRF_ENDED_EOS;
+    }
+    return trf__file_fault(status, err);
 }
 
 TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error *err)
@@ -17135,11 +17132,9 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     const char *content = trf_file_metadata(file, "trf.content");
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
-    int64_t format, sum, weights, n;
-    trf_batch batch;
-    void *room;
+    int64_t format, ordinal, sum, weights, n, i;
+    int32_t *words;
     trf_status status;
-    TRF__ZERO(batch);
     if (!content || strcmp(content, "generator"))
         return trf__fail(err, TRF_E_STATE, -1, "trf.content", "the file is no session of a generator");
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
@@ -17150,18 +17145,22 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     TRF__SAMPLING_FIELDS(X)
 #undef X
     TRF__TRY(trf__file_fault(trf__sampling_check(&rules, err), err));
-    TRF__TRY(trf__read_int(file, "trf.ordinal", &batch.ordinal, err));
+    TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
     if (sum != weights)
         return trf__fail(err, TRF_E_STATE, -1, "trf.weights", "the session is another model's, or of other weights");
-    if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I64") || e.rank != 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I64");
+    if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I32");
     n = e.shape[0];
-    room = trf__alloc(&g->sampling.hooks, trf__bytes(n, sizeof(int64_t) + 5 * sizeof(int32_t)));
-    status = room ? trf__session_start(g, &rules, file, e.begin, (int64_t *)room, n, &batch, err)
-                  : trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
-    trf__free(&g->sampling.hooks, room, trf__bytes(n, sizeof(int64_t) + 5 * sizeof(int32_t)));
+    words = (int32_t *)trf__alloc(&g->sampling.hooks, (size_t)e.bytes);
+    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    status = trf__file_fetch(file->fd, file->path, e.begin, words, (size_t)e.bytes, err);
+    if (status == TRF_OK) status = trf__file_check_crc(file, err);
+    for (i = 0; status == TRF_OK && i < n; i++)
+        words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
+    if (status == TRF_OK) status = trf__session_start(g, &rules, words, n, ordinal, err);
+    trf__free(&g->sampling.hooks, words, (size_t)e.bytes);
     return status;
 }
 

@@ -4,6 +4,7 @@
    run     build/bench                                                  everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
            build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS]
+           build/bench generate THREADS [TOKENS]                one sequence, drawn token by token, beside reading its weights
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
            build/bench load FILE                                        beside reading it; FILE is made, a base model
@@ -615,6 +616,85 @@ static void bench_loading(const char *path)
            1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS), 1.024e-3 * (double)used.ru_maxrss);
 }
 
+/* How fast `threads` threads read n numbers that lie in no cache, bytes a second: the best of some passes, each over the
+   next of many copies. */
+static double reading_speed(int threads, int64_t n)
+{
+    enum { COPIES = 8 };
+    float *numbers = (float *)calloc((size_t)n * COPIES, sizeof *numbers), sum = 0;
+    double best = 1e9;
+    int64_t i, pass;
+    if (!numbers) die("no memory to read");
+    for (i = 0; i < n * COPIES; i++) numbers[i] = (float)(i % 7);
+    for (pass = 0; pass < 5 * COPIES; pass++) {
+        const float *from = numbers + pass % COPIES * n;
+        double start = seconds();
+#if defined(_OPENMP)
+#pragma omp parallel for num_threads(threads) reduction(+ : sum)
+#endif
+        for (i = 0; i < n / 256; i++) {
+            trf__v16 part = trf__load(from + 256 * i);
+            int k;
+            for (k = 1; k < 16; k++) part = trf__add(part, trf__load(from + 256 * i + 16 * k));
+            sum += trf__sum(part);
+        }
+        start = seconds() - start;
+        if (start < best) best = start;
+    }
+    if (sum == 0) die("nothing was read");
+    free(numbers);
+    (void)threads;
+    return (double)n * sizeof *numbers / best;
+}
+
+/* Ten million weights (eight layers of 320, 1,000 tokens) read one row a token, and 20 ids to begin with. */
+static void bench_generating(int threads, int tokens)
+{
+    enum { BEGINNING = 20 };
+    trf_config config = trf_config_base();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_model *model;
+    trf_generator *generator;
+    trf_error err;
+    int32_t ids[BEGINNING], length = BEGINNING, i, round, drawn = 0;
+    trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
+    double begin = 1e9, best = 1e9, bare, total = 0;
+    config.kind = TRF_DECODER_ONLY;
+    config.encoder_layers = 0; config.decoder_layers = 8;
+    config.d_model = 320; config.n_heads = 5; config.d_ff = 1280;
+    config.target_vocab = 1000;
+    config.tying = TRF_TIED_DECODER;
+    sampling.threads = config.device.threads = threads;
+    sampling.max_tokens = sampling.min_tokens = tokens;
+    sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
+    for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
+    if (trf_model_create(&model, &config, &err) || trf_generator_create(&generator, model, &sampling, &err)) die(err.message);
+    bare = reading_speed(threads, trf_parameter_total(model));
+    for (round = 0; round < 3; round++) {
+        double start = seconds();
+        timed.n_shapes = 0;
+        if (trf_generator_begin(generator, &batch, &err)) die(err.message);
+        start = seconds() - start;
+        if (start < begin) begin = start;
+        if (round == 2) timed_reset();
+        for (i = 0; i < tokens; i++) {
+            timed.n_shapes = 0;
+            start = seconds();
+            if (trf_generator_step(generator, 1, NULL, &err)) die(err.message);
+            start = seconds() - start;
+            if (round == 2) { total += start; drawn++; }
+            if (start < best) best = start;
+        }
+    }
+    bare = (double)trf_parameter_total(model) * sizeof(trf_real) / bare;
+    printf("generate %d threads: %.1f million weights, a token in %.2f ms at best, %.0f tokens/s on average; %d ids read in %.2f ms; "
+           "bare reading of the weights %.2f ms, %.2f of a token\n", threads, 1e-6 * (double)trf_parameter_total(model), 1e3 * best,
+           drawn / total, BEGINNING, 1e3 * begin, 1e3 * bare, bare / best);
+    print_ops(total, drawn);
+    trf_generator_destroy(generator);
+    trf_model_destroy(model);
+}
+
 static trf_products products_of(const char *name)
 {
     if (strcmp(name, "cblas") == 0) return TRF_PRODUCTS_CBLAS;
@@ -639,6 +719,7 @@ int main(int argc, char **argv)
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
         bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"));
+    else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256);
     else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
@@ -651,6 +732,7 @@ int main(int argc, char **argv)
         bench_training("small", all, "bucketed", 10, TRF_PRODUCTS_AUTO, NULL, NULL);
         bench_training("base", all, "bucketed", 4, TRF_PRODUCTS_AUTO, NULL, NULL);
         for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
+        bench_generating(1, 256);
         for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
     } else die("see the top of tools/bench.c for its arguments");
     return 0;

@@ -1,0 +1,1093 @@
+/* Generating: every rule against a plain program of it and against Hugging Face's own numbers, frequencies against exact
+   probabilities, greedy against the search, the same bits however a session is cut, and what must be refused. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "kit.h"
+#include "golden/sampling.h"
+
+enum { VOCAB = 23 };
+
+static int32_t width = 32;
+
+static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model = NULL;
+    c.kind = kind;
+    c.d_model = width; c.n_heads = width / 8; c.d_ff = 40;
+    c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : 2;
+    c.decoder_layers = kind == TRF_ENCODER_ONLY ? 0 : 2;
+    c.source_vocab = kind == TRF_DECODER_ONLY ? 0 : 19;
+    c.target_vocab = kind == TRF_ENCODER_ONLY ? 0 : vocab;
+    c.max_length = 64;
+    c.device.threads = 2;
+    c.embedding_init = TRF_EMBEDDING_NORMAL_1;          /* logits that differ */
+    if (hooks) c.hooks = *hooks;
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    return model;
+}
+
+/* Five sources and five beginnings, of which one is empty and one long. */
+static const int32_t source_ids[] = { 5, 9, 7, 4, 10, 6, 6, 12, 3, 18, 17, 16, 5, 4 };
+static const int32_t source_lengths[5] = { 3, 1, 0, 4, 6 };
+static const int32_t beginning_ids[] = { 5, 4, 9, 12, 12, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
+static const int32_t beginning_lengths[5] = { 2, 0, 3, 1, 17 };
+static const int32_t no_lengths[5] = { 0, 0, 0, 0, 0 };
+
+static trf_batch five(void)
+{
+    trf_batch batch = { { source_ids, source_lengths, 5 }, { beginning_ids, beginning_lengths, 5 }, 0, { 0, 0, 0 } };
+    return batch;
+}
+
+static trf_sampling quick(void)
+{
+    trf_sampling s = trf_sampling_defaults();
+    s.threads = 1;
+    s.max_tokens = 20;
+    s.temperature = 1.5;
+    s.seed = 7;
+    return s;
+}
+
+static trf_generator *make(const trf_model *model, const trf_sampling *s)
+{
+    trf_generator *g = NULL;
+    trf_error err;
+    if (trf_generator_create(&g, model, s, &err)) fail_msg("%s", err.message);
+    return g;
+}
+
+static uint64_t hash_stories(uint64_t hash, const trf_generator *g, int32_t first, int32_t n)
+{
+    int32_t i;
+    for (i = first; i < first + n; i++) {
+        const trf_hypothesis *h = trf_generator_at(g, i);
+        assert_non_null(h);
+        hash = hash_bytes(hash, &h->n, sizeof h->n);
+        hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+        hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+        hash = hash_bytes(hash, &h->ended, sizeof h->ended);
+    }
+    return hash;
+}
+
+static uint64_t run(trf_generator *g, const trf_batch *batch, int32_t budget)
+{
+    int32_t live = 1, steps = 0;
+    assert_int_equal(trf_generator_begin(g, batch, NULL), TRF_OK);
+    while (live) {
+        assert_int_equal(trf_generator_step(g, budget, &live, NULL), TRF_OK);
+        assert_true(++steps < 1000);
+    }
+    return hash_stories(HASH_START, g, 0, batch->target.count);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The rules, on logits of our own. A plain program of them: everything sorted, as Hugging Face does it. */
+
+/* What the rules make of logits: probabilities, 0 for what they drop. */
+static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_t *ids, int32_t n, int32_t generated,
+                        const trf_real *z, int32_t vocab, double *p)
+{
+    int32_t i, k, order[64];
+    double sum, most, before;
+    for (i = 0; i < vocab; i++) {
+        p[i] = (double)z[i];
+        for (k = 0; k < n && ids[k] != i; k++) { }
+        if (k < n) p[i] = p[i] < 0 ? p[i] * o->repetition_penalty : p[i] / o->repetition_penalty;
+        if (i == c->pad || i == c->bos || (i == c->eos && generated < o->min_tokens)) p[i] = -HUGE_VAL;
+        p[i] /= o->temperature;
+    }
+    for (i = 0; i < vocab; i++) {           /* by insertion: falling, equal ones by rising id */
+        for (k = i; k > 0 && p[order[k - 1]] < p[i]; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    if (o->top_k > 0 && o->top_k < vocab)
+        for (i = o->top_k; i < vocab; i++) if (p[order[i]] < p[order[o->top_k - 1]]) p[order[i]] = -HUGE_VAL;
+    for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++) sum += p[i] = exp(p[i] - most);
+    for (i = 0; i < vocab; i++) p[i] /= sum;
+    for (before = 0, i = 0; o->top_p < 1 && i < vocab; i++) {
+        double own = p[order[i]];
+        if (i > 0 && before >= o->top_p) p[order[i]] = 0;
+        before += own;
+    }
+    for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++) sum += p[i] = p[i] < o->min_p * most ? 0 : p[i];
+    for (i = 0; i < vocab; i++) p[i] /= sum;
+}
+
+/* A story whose answer has `n` ids behind none. */
+static trf__story story_of(int32_t *ids, int32_t n)
+{
+    trf__story s;
+    memset(&s, 0, sizeof s);
+    s.ids = ids;
+    s.n = n;
+    s.answer.n = n;
+    return s;
+}
+
+/* n draws, each as another sequence; counts of ids. */
+static void draw_many(trf_generator *g, trf__story *s, const trf_real *z, int64_t n, int64_t *counts)
+{
+    double lp;
+    int64_t i;
+    g->stories = s;
+    memset(counts, 0, VOCAB * sizeof *counts);
+    for (i = 0; i < n; i++) {
+        int32_t id;
+        g->ordinal = i;
+        id = trf__draw(g, s, z, &lp);
+        assert_true(id >= 0 && id < VOCAB);
+        counts[id]++;
+    }
+    g->stories = NULL;
+    g->ordinal = 0;
+}
+
+/* Memory of one draw, as a beginning would have made. */
+static void draw_room(trf_generator *g)
+{
+    trf_batch batch = five();
+    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+}
+
+static const struct { double temperature; int32_t top_k; double top_p, min_p, penalty; int32_t min_tokens; } cases[] = {
+    { 1, 0, 1, 0, 1, 0 }, { 0.6, 0, 1, 0, 1, 0 }, { 3, 0, 1, 0, 1, 9 }, { 1, 5, 1, 0, 1, 0 }, { 1, 1, 1, 0, 1, 0 },
+    { 1, 0, 0.7, 0, 1, 0 }, { 2, 0, 0.3, 0, 1, 0 }, { 1, 0, 1, 0.1, 1, 0 }, { 1, 0, 1, 0, 1.3, 0 },
+    { 1, 0, 1, 0, 0.7, 9 }, { 0.8, 10, 0.9, 0.05, 1.2, 9 }, { 1.7, 12, 0.6, 0.3, 1.5, 0 }, { 1, 1000, 0.999, 0, 1, 0 },
+    { 1, 0, 0, 0, 1, 0 }, { 1, 0, 1, 1, 1, 0 }, { 1, 22, 0.95, 0.02, 1.1, 0 }
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void set_case(trf_sampling *o, int i)
+{
+    o->temperature = cases[i].temperature; o->top_k = cases[i].top_k; o->top_p = cases[i].top_p;
+    o->min_p = cases[i].min_p; o->repetition_penalty = cases[i].penalty; o->min_tokens = cases[i].min_tokens;
+}
+
+/* Logits of a case: every third number comes twice, so that there are equals. */
+static void set_logits(trf_real *z, int seed)
+{
+    int32_t i;
+    for (i = 0; i < VOCAB; i++)
+        z[i] = i % 3 == 2 ? z[i - 1] : (trf_real)(trf__random64((uint64_t)seed, 5, (uint64_t)i) % 1000) / 150 - 3;
+}
+
+/* Every case: what may be drawn is what the plain program leaves, and as often: chi-squared below mean + 6 deviations. */
+static void test_rules(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_generator *g = make(model, &s);
+    int32_t ids[3] = { 5, 9, 5 };
+    int c, seed;
+    (void)state;
+    draw_room(g);
+    for (c = 0; c < CASES; c++)
+        for (seed = 0; seed < 4; seed++) {
+            trf_real z[VOCAB];
+            int64_t counts[VOCAB], n = seed ? 3000 : 200000, many = 0;
+            double p[VOCAB], chi = 0;
+            trf__story story = story_of(ids, 3);
+            int32_t i;
+            set_case(&g->sampling, c);
+            set_logits(z, 100 * c + seed);
+            plain_rules(&g->sampling, &model->config, ids, 3, 3, z, VOCAB, p);
+            draw_many(g, &story, z, n, counts);
+            for (i = 0; i < VOCAB; i++) {
+                double want = p[i] * (double)n;
+                if (p[i] == 0) assert_int_equal(counts[i], 0);
+                if (want < 10) continue;
+                chi += ((double)counts[i] - want) * ((double)counts[i] - want) / want;
+                many++;
+            }
+            if (!(chi <= (double)many + 6 * sqrt(2.0 * (double)many + 1)))
+                fail_msg("case %d, seed %d: chi-squared %.1f of %d ids", c, seed, chi, (int)many);
+        }
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+/* The whole set that filters leave, weight by weight, against the plain program: 4,000 random rules. */
+static void test_filters(void **state)
+{
+    trf_sampling o = trf_sampling_defaults();
+    trf_config c = trf_config_tiny();
+    int round;
+    (void)state;
+    for (round = 0; round < 4000; round++) {
+        uint64_t r = trf__random64(3, 9, (uint64_t)round);
+        trf_real z[VOCAB];
+        double w[VOCAB], p[VOCAB], mass, most = -HUGE_VAL;
+        int32_t order[VOCAB], i;
+        int64_t m, kept;
+        char left[VOCAB] = { 0 };
+        o.top_k = r & 1 ? (int32_t)(r >> 8 & 31) : 0;
+        o.top_p = r & 2 ? (double)(r >> 16 & 1023) / 1023 : 1;
+        o.min_p = r & 4 ? (double)(r >> 32 & 255) / 512 : 0;
+        o.temperature = 0.3 + (double)(r >> 40 & 15) / 4;
+        set_logits(z, round);
+        z[c.pad] = z[c.bos] = -(trf_real)HUGE_VAL;
+        plain_rules(&o, &c, NULL, 0, 0, z, VOCAB, p);
+        for (i = 0; i < VOCAB; i++) if ((double)z[i] > most) most = (double)z[i];
+        for (i = 0; i < VOCAB; i++) w[i] = exp(((double)z[i] - most) / o.temperature);
+        kept = trf__filter(&o, w, VOCAB, order, &m, &mass);
+        for (i = 0; i < kept; i++) {
+            int32_t id = order[m - 1 - i];
+            left[id] = 1;
+            assert_true(fabs(w[id] / mass - p[id]) < 1e-12);
+            if (i > 0) assert_true(trf__likelier(w, order[m - i], id));
+        }
+        for (i = 0; i < VOCAB; i++) assert_int_equal(left[i], p[i] > 0);
+    }
+}
+
+/* Numbers of Hugging Face's processors (tools/sampling.py). */
+static void test_golden(void **state)
+{
+    trf_config c = trf_config_tiny();
+    size_t k;
+    (void)state;
+    c.pad = c.bos = 22;                 /* theirs forbids none: a place that the goldens give no weight */
+    for (k = 0; k < sizeof golden_sampling / sizeof *golden_sampling; k++) {
+        const golden_sampling_case *want = &golden_sampling[k];
+        trf_sampling o = trf_sampling_defaults();
+        trf_real z[GOLDEN_SAMPLING_VOCAB];
+        double p[GOLDEN_SAMPLING_VOCAB], w[GOLDEN_SAMPLING_VOCAB], most = -HUGE_VAL, mass;
+        int32_t order[GOLDEN_SAMPLING_VOCAB], i;
+        int64_t m, kept;
+        o.temperature = want->temperature; o.top_k = want->top_k; o.top_p = want->top_p; o.min_p = want->min_p;
+        o.repetition_penalty = want->repetition_penalty;
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) z[i] = (trf_real)want->logits[i];
+        plain_rules(&o, &c, want->ids, GOLDEN_SAMPLING_IDS, 9, z, GOLDEN_SAMPLING_VOCAB, p);
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++)
+            if (!(fabs(p[i] - want->probabilities[i]) < 2e-6))
+                fail_msg("case %d, id %d: plain %.9g, Hugging Face %.9g", (int)k, (int)i, p[i], want->probabilities[i]);
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) {   /* and the library's filters, on penalised scores */
+            int32_t t, seen = 0;
+            w[i] = (double)z[i];
+            for (t = 0; t < GOLDEN_SAMPLING_IDS; t++) seen |= want->ids[t] == i;
+            if (seen) w[i] = w[i] < 0 ? w[i] * o.repetition_penalty : w[i] / o.repetition_penalty;
+            if (i == 22) w[i] = -HUGE_VAL;
+            if (w[i] > most) most = w[i];
+        }
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = exp((w[i] - most) / o.temperature);
+        kept = trf__filter(&o, w, GOLDEN_SAMPLING_VOCAB, order, &m, &mass);
+        for (i = 0; i < kept; i++)
+            assert_true(fabs(w[order[m - 1 - i]] / mass - want->probabilities[order[m - 1 - i]]) < 2e-6);
+        for (mass = 0, i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) mass += want->probabilities[i] > 0;
+        assert_int_equal((int64_t)mass, kept);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Whole generations. */
+
+/* Temperature 0 is the search with beam 1: tokens, end and log-probability. */
+static void test_greedy(void **state)
+{
+    int kind, limit;
+    (void)state;
+    for (kind = 0; kind < 2; kind++)
+        for (limit = 5; limit < 64; limit += 29) {
+            trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+            trf_search search = trf_search_defaults();
+            trf_sampling s = quick();
+            trf_translator *t = NULL;
+            trf_generator *g;
+            trf_batch batch = five();
+            int32_t i, k;
+            search.beam = 1; search.threads = 1; search.max_length_a = 0; search.max_length_b = limit;
+            trf_search_set_rule(&search, TRF_SEARCH_RAW);
+            s.temperature = 0; s.max_tokens = limit;
+            if (!kind) batch.target.lengths = no_lengths;
+            g = make(model, &s);
+            assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
+            assert_int_equal(trf_translate_batch(t, kind ? &batch.target : &batch.source, NULL), TRF_OK);
+            run(g, &batch, 3);
+            for (i = 0; i < 5; i++) {
+                const trf_hypothesis *h = trf_generator_at(g, i), *want = trf_hypothesis_at(t, i, 0);
+                assert_int_equal(h->n, want->n);
+                for (k = 0; k < h->n; k++) assert_int_equal(h->ids[k], want->ids[k]);
+                assert_int_equal(h->ended, want->ended);
+                if (!kind) assert_true(fabs(h->log_probability - want->log_probability) < 1e-4);
+            }
+            trf_translator_destroy(t);
+            trf_generator_destroy(g);
+            trf_model_destroy(model);
+        }
+}
+
+/* The log-probability is that of trf_score, EOS included, behind an empty beginning. */
+static void test_log_probability(void **state)
+{
+    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_generator *g;
+    trf_translator *t = NULL;
+    trf_batch batch = five();
+    int32_t ids[5 * 64], lengths[5], i, n = 0, ends = 0;
+    double scores[5];
+    (void)state;
+    s.top_k = 9; s.repetition_penalty = 1.2; s.max_tokens = 60;
+    kit_set(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")), 2, 2);      /* EOS */
+    g = make(model, &s);
+    batch.target.count = 0;                             /* no beginnings at all */
+    batch.target.ids = batch.target.lengths = NULL;
+    run(g, &batch, 100);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *h = trf_generator_at(g, i);
+        memcpy(ids + n, h->ids, (size_t)h->n * sizeof *ids);
+        n += lengths[i] = h->n;
+    }
+    batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = 5;
+    assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_score(t, &batch, scores, NULL), TRF_OK);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *h = trf_generator_at(g, i);
+        if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
+        assert_true(fabs(h->log_probability - scores[i]) < 1e-3);
+        assert_true(h->score == h->log_probability);
+        ends++;
+    }
+    assert_true(ends > 0);
+    trf_translator_destroy(t);
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+/* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an answer. */
+static void test_same(void **state)
+{
+    static const int32_t threads[] = { 2, 5, 256 }, budgets[] = { 1, 2, 7, INT32_MAX };
+    int kind, i, k;
+    (void)state;
+    for (kind = 0; kind < 2; kind++) {
+        trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+        trf_sampling s = quick();
+        trf_batch batch = five();
+        trf_generator *g = make(model, &s);
+        uint64_t want, parts = HASH_START;
+        s.top_p = 0.95;
+        trf_generator_destroy(g);
+        g = make(model, &s);
+        want = run(g, &batch, 1000);
+        for (i = 0; i < 4; i++) assert_true(run(g, &batch, budgets[i]) == want);      /* begun again and again */
+        for (i = 0; KIT_SAME_ROWS && i < 5; i++) {
+            trf_batch part = kit_slice(&batch, i, 1);
+            run(g, &part, 4);
+            parts = hash_stories(parts, g, 0, 1);
+        }
+        if (KIT_SAME_ROWS) assert_true(parts == want);
+        run(g, &batch, 1000);
+        for (i = 0; KIT_SAME_ROWS && i < 5; i++) {      /* a beginning that is longer by some of the answer */
+            const trf_hypothesis *h = trf_generator_at(g, i);
+            int32_t ids[64], n = beginning_lengths[i], more;
+            trf_generator *other;
+            trf_batch one = kit_slice(&batch, i, 1);
+            memcpy(ids, one.target.ids, (size_t)n * sizeof *ids);
+            more = h->n / 2;
+            memcpy(ids + n, h->ids, (size_t)more * sizeof *ids);
+            n += more;
+            one.target.ids = ids; one.target.lengths = &n;
+            s.max_tokens = 20 - more;
+            other = make(model, &s);
+            run(other, &one, 1);
+            assert_int_equal(trf_generator_at(other, 0)->n, h->n - more);
+            for (k = more; k < h->n; k++) assert_int_equal(trf_generator_at(other, 0)->ids[k - more], h->ids[k]);
+            trf_generator_destroy(other);
+            s.max_tokens = 20;
+        }
+        trf_generator_destroy(g);
+        for (i = 0; i < 3; i++) {
+            s.threads = threads[i];
+            g = make(model, &s);
+            assert_true(run(g, &batch, 3) == want);
+            trf_generator_destroy(g);
+        }
+        trf_model_destroy(model);
+    }
+}
+
+/* Beginnings of more rows than are read at a time, and more sequences than are drawn at a time. */
+static void many_sequences(void)
+{
+    enum { MANY = 520 };
+    static int32_t ids[MANY * 4], lengths[MANY];
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = { { ids, lengths, MANY }, { ids, lengths, MANY }, 0, { 0, 0, 0 } };
+    trf_generator *g, *one;
+    int32_t i;
+    for (i = 0; i < MANY * 4; i++) ids[i] = 4 + i * 7 % 19;
+    for (i = 0; i < MANY; i++) lengths[i] = 4;
+    s.max_tokens = 3;
+    g = make(model, &s);
+    one = make(model, &s);
+    run(g, &batch, 2);
+    for (i = 0; KIT_SAME_ROWS && i < MANY; i += 37) {
+        trf_batch part = kit_slice(&batch, i, 1);
+        run(one, &part, 3);
+        assert_true(hash_stories(HASH_START, one, 0, 1) == hash_stories(HASH_START, g, i, 1));
+    }
+    trf_generator_destroy(g);
+    trf_generator_destroy(one);
+    trf_model_destroy(model);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    many_sequences();
+    width = 24;                         /* whose keys' weights are no whole panels */
+    many_sequences();
+    width = 32;
+}
+
+/* Limits: of the answer, of the model; beginnings that leave no room; nothing at all. */
+static void test_limits(void **state)
+{
+    static int32_t ids[63];
+    int32_t length = 63, live = 9, i;
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
+    trf_generator *g;
+    trf_error err;
+    (void)state;
+    for (i = 0; i < 63; i++) ids[i] = 4 + i % 15;
+    s.max_tokens = INT32_MAX;
+    s.min_tokens = INT32_MAX;
+    g = make(model, &s);
+    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_E_STATE);
+    assert_int_equal(live, 0);
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(trf_generator_step(g, 5, &live, &err), TRF_OK);
+    assert_int_equal(live, 0);
+    assert_int_equal(trf_generator_at(g, 0)->n, 0);
+    length = 62;
+    run(g, &batch, 1);
+    assert_int_equal(trf_generator_at(g, 0)->n, 1);
+    length = 0;
+    run(g, &batch, INT32_MAX);
+    assert_int_equal(trf_generator_at(g, 0)->n, 63);
+    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    length = 64;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_E_STATE);       /* what was there is forgotten */
+    assert_null(trf_generator_at(g, 0));
+    batch.target.count = 0;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_OK);
+    assert_int_equal(live, 0);
+    batch.target.count = 1;
+    length = 2;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_generator_step(g, 0, &live, &err), TRF_OK);
+    assert_int_equal(live, 1);
+    assert_int_equal(trf_generator_step(g, -1, &live, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_step(g, 3, NULL, &err), TRF_OK);
+    assert_int_equal(trf_generator_at(g, 0)->n, 3);
+    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_NOT_YET);
+    assert_null(trf_generator_at(g, 1));
+    assert_null(trf_generator_at(g, -1));
+    assert_null(trf_generator_at(NULL, 0));
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+/* Whatever the rules are, ids are allowed ones and the numbers finite: the ends of every range. */
+static void test_extremes(void **state)
+{
+    static const double temperatures[] = { 0, 5e-324, 1e-30, 1e6 }, ps[] = { 0, 1e-30, 1 };
+    int a, b, c, vocab;
+    (void)state;
+    for (vocab = 5; vocab < 24; vocab += 18) {
+        trf_model *model = make_model(TRF_DECODER_ONLY, vocab, NULL);
+        trf_batch batch = five();
+        batch.target.count = 2;
+        batch.target.lengths = no_lengths;
+        for (a = 0; a < 4; a++) for (b = 0; b < 3; b++) for (c = 0; c < 3; c++) {
+            trf_sampling s = quick();
+            trf_generator *g;
+            int32_t i, k;
+            s.temperature = temperatures[a]; s.top_p = ps[b]; s.min_p = ps[c];
+            s.top_k = (a + b + c) % 2 ? 0 : INT32_MAX;
+            s.repetition_penalty = c == 1 ? 1e6 : c == 2 ? 1e-6 : 1;
+            g = make(model, &s);
+            run(g, &batch, 3);
+            for (i = 0; i < 2; i++) {
+                const trf_hypothesis *h = trf_generator_at(g, i);
+                assert_true(trf__is_finite(h->log_probability));
+                for (k = 0; k < h->n; k++) assert_true(h->ids[k] >= 3 && h->ids[k] < vocab);
+            }
+            trf_generator_destroy(g);
+        }
+        trf_model_destroy(model);
+    }
+}
+
+/* Logits that are infinite or no numbers: told with the sequence, and nothing is drawn. */
+static void test_nonfinite(void **state)
+{
+    static const double bad[] = { HUGE_VAL, -HUGE_VAL, 0 };
+    int i;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+        int32_t bias = trf_parameter_index(model, "generator.bias"), k;
+        trf_sampling s = quick();
+        trf_batch batch = five();
+        trf_generator *g;
+        trf_error err;
+        assert_true(bias >= 0);
+        for (k = 0; k < VOCAB; k++)
+            kit_set(trf_model_parameter(model, bias), k, i == 2 ? 0.0 / bad[2] : bad[i]);
+        g = make(model, &s);
+        assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+        assert_int_equal(trf_generator_step(g, 1, NULL, &err), TRF_E_NONFINITE);
+        assert_int_equal(err.where, 0);
+        assert_int_equal(trf_generator_at(g, 0)->n, 0);
+        trf_generator_destroy(g);
+        for (k = 0; k < VOCAB; k++)                     /* some may be: those are never drawn */
+            kit_set(trf_model_parameter(model, bias), k, k % 2 ? 0 : -HUGE_VAL);
+        g = make(model, &s);
+        run(g, &batch, 2);
+        for (k = 0; k < trf_generator_at(g, 4)->n; k++) assert_true(trf_generator_at(g, 4)->ids[k] % 2);
+        trf_generator_destroy(g);
+        trf_model_destroy(model);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Sessions. */
+
+static char path[] = "/tmp/trf_generate_XXXXXX";
+
+/* Saved after every number of steps, loaded into another generator with other rules: it goes on with the same bits. */
+static void test_sessions(void **state)
+{
+    int kind, cut;
+    (void)state;
+    for (kind = 0; kind < 2; kind++) {
+        trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+        trf_sampling s = quick(), plain = trf_sampling_defaults();
+        trf_batch batch = five();
+        trf_generator *g, *other;
+        trf_error err;
+        uint64_t want;
+        s.temperature = 1.25; s.top_k = 15; s.top_p = 0.97; s.min_p = 1e-3; s.repetition_penalty = 1.1;
+        s.seed = (uint64_t)-5; s.min_tokens = 2;
+        batch.ordinal = 77;
+        plain.threads = 2;
+        g = make(model, &s);
+        other = make(model, &plain);
+        assert_int_equal(trf_generator_save(g, path, &err), TRF_E_STATE);
+        want = run(g, &batch, 100);
+        for (cut = 0; cut <= 20; cut += 4) {
+            int32_t live = 1;
+            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+            assert_int_equal(trf_generator_step(g, cut, NULL, NULL), TRF_OK);
+            if (trf_generator_save(g, path, &err)) fail_msg("%s", err.message);
+            if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+            assert_true(hash_stories(HASH_START, g, 0, 5) == hash_stories(HASH_START, other, 0, 5));
+            assert_true(other->sampling.seed == s.seed && other->sampling.threads == 2 && other->ordinal == 77);
+            while (live) assert_int_equal(trf_generator_step(other, 3, &live, NULL), TRF_OK);
+            if (KIT_SAME_ROWS) assert_true(hash_stories(HASH_START, other, 0, 5) == want);
+        }
+        {
+            trf_model *stranger;
+            trf_generator *third;
+            trf_config c = model->config;
+            c.seed = 99;
+            assert_int_equal(trf_model_create(&stranger, &c, NULL), TRF_OK);
+            third = make(stranger, NULL);
+            assert_int_equal(trf_generator_load(third, path, &err), TRF_E_STATE);
+            assert_string_equal(err.what, "trf.weights");
+            trf_generator_destroy(third);
+            trf_model_destroy(stranger);
+        }
+        assert_int_equal(trf_generator_load(other, "/nonexistent", &err), TRF_E_IO);
+        assert_int_equal(trf_generator_save(g, "/nonexistent/x", &err), TRF_E_IO);
+        assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
+        assert_int_equal(trf_generator_load(other, path, &err), TRF_E_STATE);
+        trf_generator_destroy(g);
+        trf_generator_destroy(other);
+        trf_model_destroy(model);
+    }
+}
+
+static char *read_all(size_t *n)
+{
+    FILE *file = fopen(path, "rb");
+    char *bytes = (char *)malloc(1 << 20);
+    assert_non_null(file);
+    *n = fread(bytes, 1, 1 << 20, file);
+    fclose(file);
+    return bytes;
+}
+static void write_all(const char *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_true(fwrite(bytes, 1, n, file) == n);
+    fclose(file);
+}
+
+/* Every number of a session replaced by hostile ones, without a checksum that would tell; every byte changed; every
+   length: a status, or a session that can go on. */
+static void test_hostile_sessions(void **state)
+{
+    static const int32_t bad[] = { -1, 0, 1, 3, 40, 63, 64, 0x7FF00000, INT32_MAX, INT32_MIN };
+    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g;
+    trf_error err;
+    size_t n, at, begin;
+    char *bytes, *changed, *crc;
+    int refused = 0, taken = 0;
+    uint64_t k;
+    (void)state;
+    s.max_tokens = 6;
+    g = make(model, &s);
+    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_generator_step(g, 3, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
+    bytes = read_all(&n);
+    changed = (char *)malloc(n);
+    for (at = 0; at < n; at += at < 900 ? 1 : 3) {      /* any byte, the checksum as it was */
+        memcpy(changed, bytes, n);
+        changed[at] = (char)(changed[at] ^ (1 << at % 8));
+        write_all(changed, n);
+        if (trf_generator_load(g, path, &err) == TRF_OK) assert_int_equal(trf_generator_step(g, 1, NULL, NULL), TRF_OK);
+    }
+    for (at = 0; at < n; at += 7) {
+        write_all(bytes, at);
+        assert_int_not_equal(trf_generator_load(g, path, &err), TRF_OK);
+    }
+    memcpy(&k, bytes, 8);
+    begin = 8 + (size_t)k;
+    crc = strstr(bytes + 8, "trf.crc32");
+    assert_non_null(crc);
+    memcpy(crc, "own.crc32", 9);
+    for (at = begin; at < n; at += 4)
+        for (k = 0; k < sizeof bad / sizeof *bad; k++) {
+            memcpy(changed, bytes, n);
+            memcpy(changed + at, &bad[k], 4);
+            write_all(changed, n);
+            if (trf_generator_load(g, path, &err) == TRF_OK) {
+                int32_t live = 1;
+                while (live) assert_int_equal(trf_generator_step(g, 5, &live, NULL), TRF_OK);
+                taken++;
+            } else {
+                assert_true(err.status == TRF_E_FORMAT || err.status == TRF_E_LIMIT || err.status == TRF_E_SHAPE);
+                refused++;
+            }
+        }
+    assert_true(refused > 100 && taken > 10);
+    write_all(bytes, n);
+    assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
+    assert_int_equal(trf_generator_load(NULL, path, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_load(g, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_save(g, NULL, &err), TRF_E_INVALID_ARG);
+    free(bytes);
+    free(changed);
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Hooks: cancelling anywhere, every allocation failing. */
+
+static int64_t cancel_at, cancel_calls;
+static int cancel(void *user) { (void)user; return ++cancel_calls == cancel_at; }
+
+static void test_cancel(void **state)
+{
+    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g;
+    trf_error err;
+    uint64_t want;
+    int64_t all, at;
+    (void)state;
+    s.max_tokens = 6;
+    s.hooks.cancel = cancel;
+    g = make(model, &s);
+    cancel_at = cancel_calls = 0;
+    want = run(g, &batch, 100);
+    all = cancel_calls;
+    assert_true(all > 6);
+    for (at = 1; at <= all; at += at < 30 ? 1 : 5) {
+        int32_t live = 1, cancelled = 0;
+        trf_status status;
+        cancel_calls = 0;
+        cancel_at = at;
+        status = trf_generator_begin(g, &batch, &err);
+        if (status != TRF_OK) {
+            assert_int_equal(status, TRF_E_CANCELLED);
+            assert_int_equal(trf_generator_step(g, 1, &live, NULL), TRF_E_STATE);
+            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+            cancelled++;
+        }
+        for (live = 1; live || (cancelled == 0 && status == TRF_E_CANCELLED); ) {
+            status = trf_generator_step(g, 2, &live, &err);
+            if (status == TRF_OK) continue;
+            assert_int_equal(status, TRF_E_CANCELLED);
+            cancelled++;
+            live = 1;
+        }
+        assert_int_equal(cancelled, cancel_calls >= at);        /* what is played again asks less often */
+        assert_true(hash_stories(HASH_START, g, 0, 5) == want);
+    }
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+static void say(void *user, int32_t sequence, int32_t id, const char *text);
+
+static void test_memory(void **state)
+{
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    trf_vocab *target = NULL, *source = NULL;
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g = NULL;
+    trf_status status = TRF_E_NOMEM;
+    trf_error err;
+    int64_t k, failures = 0;
+    (void)state;
+    s.hooks = hooks;
+    s.token = say;
+    s.max_tokens = 3;
+    assert_int_equal(trf_vocab_create(&target, TRF_CHARACTERS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(target, "abcdefghijklmnopqrs", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_finish(target, VOCAB, 1, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_create(&source, TRF_CHARACTERS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(source, "abcdefghijklmno", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_finish(source, 19, 1, NULL), TRF_OK);
+    assert_int_equal(trf_model_set_vocabs(model, source, target, &err), TRF_OK);
+    s.user = NULL;
+    for (k = 1; status == TRF_E_NOMEM; k++) {
+        int32_t live = 1;
+        memory.fail_at = memory.calls + k;
+        status = trf_generator_create(&g, model, &s, &err);
+        if (status != TRF_OK) assert_null(g);
+        if (status == TRF_OK) status = trf_generator_begin(g, &batch, &err);
+        if (status == TRF_OK) status = trf_generator_save(g, path, &err);
+        if (status == TRF_OK) status = trf_generator_load(g, path, &err);
+        while (status == TRF_OK && live) status = trf_generator_step(g, 1, &live, &err);
+        if (status == TRF_E_NOMEM) failures++;
+        trf_generator_destroy(g);
+        g = NULL;
+        assert_int_equal(memory.blocks, 0);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_int_equal(status, TRF_OK);
+    assert_true(failures > 10);
+    trf_vocab_destroy(target);
+    trf_vocab_destroy(source);
+    trf_model_destroy(model);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Options and arguments. */
+
+static void test_options(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL), *encoder = make_model(TRF_ENCODER_ONLY, VOCAB, NULL);
+    trf_model *both = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    trf_generator *g = NULL;
+    trf_sampling good = quick(), s;
+    trf_batch batch = five();
+    int32_t special = 2, one = 1;
+    trf_error err;
+    (void)state;
+#define REFUSED(field, value) \
+    s = good; s.field = value; \
+    assert_int_equal(trf_generator_create(&g, model, &s, &err), TRF_E_INVALID_ARG); \
+    assert_string_equal(err.what, #field); \
+    assert_null(g)
+    REFUSED(temperature, -1e-9); REFUSED(temperature, 1.1e6); REFUSED(temperature, (double)NAN);
+    REFUSED(temperature, HUGE_VAL);
+    REFUSED(top_k, -1); REFUSED(top_p, -0.1); REFUSED(top_p, 1.01); REFUSED(top_p, (double)NAN);
+    REFUSED(min_p, -0.1); REFUSED(min_p, 1.01); REFUSED(min_p, (double)NAN);
+    REFUSED(repetition_penalty, 0); REFUSED(repetition_penalty, -1); REFUSED(repetition_penalty, (double)NAN);
+    REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, 0);
+    REFUSED(threads, 4097);
+    s = good;
+    s.hooks.alloc = kit_alloc;
+    assert_int_equal(trf_generator_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_create(NULL, model, &good, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_create(&g, NULL, &good, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_create(&g, encoder, &good, &err), TRF_E_STATE);
+    assert_null(g);
+    g = make(both, NULL);
+    assert_int_equal(trf_generator_begin(g, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_begin(NULL, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_generator_step(NULL, 1, NULL, &err), TRF_E_INVALID_ARG);
+    batch.target.count = 4;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    batch.target.count = -1;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    batch = five();
+    batch.source.count = -1;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    batch = five();
+    batch.target.ids = &special; batch.target.lengths = &one; batch.target.count = 1;
+    batch.source.count = 1;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    special = VOCAB;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    special = 5;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    trf_generator_destroy(g);
+    trf_generator_destroy(NULL);
+    trf_model_destroy(model);
+    trf_model_destroy(encoder);
+    trf_model_destroy(both);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Text as it comes: pieces of it add up to what decoding all ids gives, and each is whole characters. */
+
+typedef struct said { char text[4096]; int32_t tokens, ends; } said;
+static void say(void *user, int32_t sequence, int32_t id, const char *text)
+{
+    said *to = (said *)user;
+    size_t i = 0, n = strlen(text);
+    if (!to) return;
+    to += sequence;
+    while (i < n) {
+        int bytes = trf__utf8_at(text + i, n - i);
+        assert_true(bytes > 0);
+        i += (size_t)bytes;
+    }
+    strcat(to->text, text);
+    to->tokens++;
+    to->ends += id == 2;
+}
+
+/* <unk>, U+2581, "a", U+2581 "b", "\u00E9" and all bytes. */
+static trf_vocab *byte_pieces(void)
+{
+    static char model[8192];
+    size_t n = 0;
+    trf_vocab *vocab = NULL;
+    trf_error err;
+    int i;
+    const struct { const char *text; int type; } first[] = { { "<unk>", 2 }, { "\xE2\x96\x81", 1 }, { "a", 1 },
+        { "\xE2\x96\x81" "b", 1 }, { "\xC3\xA9", 1 }, { "\xE2\x96\x81\xE2\x96\x81", 1 } };
+    for (i = 0; i < 6 + 256; i++) {
+        char text[16];
+        size_t length;
+        snprintf(text, sizeof text, "<0x%02X>", i - 6);
+        if (i < 6) snprintf(text, sizeof text, "%s", first[i].text);
+        length = strlen(text);
+        model[n++] = 0x0A; model[n++] = (char)(length + 9);
+        model[n++] = 0x0A; model[n++] = (char)length; memcpy(model + n, text, length); n += length;
+        model[n++] = 0x15; memset(model + n, 0, 4); n += 4;
+        model[n++] = 0x18; model[n++] = (char)(i < 6 ? first[i].type : 6);
+    }
+    memcpy(model + n, "\x12\x05\x18\x01\x98\x02\x01", 7); n += 7;    /* unigram, byte_fallback (field 35) */
+    memcpy(model + n, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); n += 8;
+    if (trf_vocab_from_sentencepiece(&vocab, model, n, NULL, &err)) fail_msg("%s", err.message);
+    return vocab;
+}
+
+/* Random ids, told one by one, of any vocabulary; sometimes from a session that was loaded in between. */
+static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int rounds)
+{
+    static said heard[1];
+    int32_t size = trf_vocab_size(vocab), ids[40], i, round;
+    trf_model *model = make_model(TRF_DECODER_ONLY, size, NULL);
+    trf_sampling s = quick();
+    trf_generator *g;
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    s.token = say;
+    s.user = heard;
+    g = make(model, &s);
+    for (round = 0; round < rounds; round++) {
+        trf__story story = story_of(ids, 0);
+        int32_t n = 1 + (int32_t)(trf__random64(2, 6, (uint64_t)round) % 30);
+        char want[4096];
+        memset(heard, 0, sizeof heard);
+        story.limit = 1000;
+        story.answer.ids = ids;
+        g->stories = &story;
+        for (i = 0; i < n; i++) {
+            uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
+            int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count) : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
+            if (trf_vocab_token(vocab, id)[0] == '<' && !strcmp(trf_vocab_token(vocab, id), "<0x00>")) id = 3;   /* would end a text */
+            if (r % 11 == 0) {          /* as a session that is loaded finds it */
+                story.told = trf__whole_ids(vocab, ids, 0, story.n);
+                story.from = 0;
+            }
+            assert_int_equal(trf__go_on(g, &story, id, 0, NULL), TRF_OK);
+        }
+        assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
+        assert_int_equal(heard->tokens, n + 1);
+        assert_int_equal(heard->ends, 1);
+        assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, NULL, NULL), TRF_OK);
+        if (strcmp(want, heard->text)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
+        g->stories = NULL;
+    }
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
+static void test_text(void **state)
+{
+    trf_vocab *words = NULL, *characters = NULL;
+    (void)state;
+    assert_int_equal(trf_vocab_create(&words, TRF_WORDS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(words, "the \xC3\xA9t\xC3\xA9 is \xE2\x82\xAC long", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_finish(words, 100, 1, NULL), TRF_OK);
+    check_text(words, 4, 3, 300);
+    assert_int_equal(trf_vocab_create(&characters, TRF_CHARACTERS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(characters, "a\xC3\xA9 \xE2\x82\xAC\xF0\x9F\x98\x80", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_finish(characters, 100, 1, NULL), TRF_OK);
+    check_text(characters, 4, 3, 300);
+    check_text(kit_pieces(NULL), 4, 2, 300);
+    {
+        trf_vocab *bytes = byte_pieces();
+        int32_t euro = trf_vocab_id(bytes, "<0x00>") + 0xE2;
+        assert_int_equal(trf_vocab_size(bytes), 4 + 5 + 256);
+        check_text(bytes, 4, 5, 2000);
+        check_text(byte_pieces(), euro, 1, 500);
+        check_text(byte_pieces(), euro - 0xE2 + 0x80, 32, 3000);
+    }
+}
+
+/* A character of four bytes is told when its last one is there, or, cut off, at the end. */
+static void test_bytes_wait(void **state)
+{
+    static const unsigned char face[] = { 0xF0, 0x9F, 0x98, 0x80 };
+    static said heard[1];
+    trf_vocab *vocab = byte_pieces();
+    int32_t zero = trf_vocab_id(vocab, "<0x00>"), ids[8], i;
+    trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
+    trf_sampling s = quick();
+    trf_generator *g;
+    trf__story story = story_of(ids, 0);
+    (void)state;
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    memset(heard, 0, sizeof heard);
+    s.token = say;
+    s.user = heard;
+    g = make(model, &s);
+    story.limit = 1000;
+    story.answer.ids = ids;
+    g->stories = &story;
+    for (i = 0; i < 4; i++) {
+        assert_string_equal(heard->text, "");
+        assert_int_equal(trf__go_on(g, &story, zero + face[i], 0, NULL), TRF_OK);
+    }
+    assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
+    for (i = 0; i < 2; i++) assert_int_equal(trf__go_on(g, &story, zero + face[i], 0, NULL), TRF_OK);
+    assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
+    assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
+    assert_string_equal(heard->text, "\xF0\x9F\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD");
+    g->stories = NULL;
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
+/* Through the model, with a callback for each of several sequences. */
+static void test_callback(void **state)
+{
+    static said heard[5];
+    trf_vocab *vocab = NULL;
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g;
+    int32_t i;
+    (void)state;
+    assert_int_equal(trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(vocab, "abcdefghi\xC3\xA9\xE2\x82\xACklmnopqr", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_finish(vocab, VOCAB, 1, NULL), TRF_OK);
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    memset(heard, 0, sizeof heard);
+    s.token = say;
+    s.user = heard;
+    g = make(model, &s);
+    run(g, &batch, 3);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *h = trf_generator_at(g, i);
+        char want[4096];
+        assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
+        assert_string_equal(heard[i].text, want);
+        assert_int_equal(heard[i].tokens, h->n + (h->ended == TRF_ENDED_EOS));
+        assert_int_equal(heard[i].ends, h->ended == TRF_ENDED_EOS);
+    }
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Two generators of one model in two threads. */
+
+typedef struct worker { const trf_model *model; uint64_t hash; } worker;
+static void *work(void *argument)
+{
+    worker *w = (worker *)argument;
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g = make(w->model, &s);
+    int i;
+    for (i = 0; i < 5; i++) w->hash = run(g, &batch, 2);
+    trf_generator_destroy(g);
+    return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+    trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
+    worker workers[2] = { { model, 1 }, { model, 2 } };
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, work, &workers[1]), 0);
+    work(&workers[0]);
+    pthread_join(thread, NULL);
+    assert_true(workers[0].hash == workers[1].hash);
+    trf_model_destroy(model);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules), cmocka_unit_test(test_filters), cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same),
+        cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
+        cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_callback),
+        cmocka_unit_test(test_two_threads)
+    };
+    int failed, file;
+    (void)argc;
+    kit_sleep_while_waiting(argv);
+    file = mkstemp(path);
+    if (file < 0) return 1;
+    close(file);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}

@@ -1,0 +1,45 @@
+"""Makes tests/golden/sampling.h: what Hugging Face's processors, in the order of its generate(), make of logits.
+
+    python3 tools/sampling.py            needs torch and transformers; seconds
+"""
+import inspect, pathlib, torch, transformers
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
+
+VOCAB, FREE = 23, 22                # id 22 has no weight: the library never draws pad and bos, which the test puts there
+CASES = [dict(), dict(temperature=0.5), dict(top_k=4), dict(top_p=0.6), dict(min_p=0.2), dict(repetition_penalty=1.5),
+         dict(temperature=2.0, top_k=9, top_p=0.8), dict(temperature=0.7, top_p=0.5, min_p=0.3),
+         dict(temperature=1.4, top_k=12, top_p=0.9, min_p=0.1, repetition_penalty=0.6),
+         dict(temperature=0.9, top_k=15, top_p=0.85, min_p=0.02, repetition_penalty=1.3)]
+DEFAULTS = dict(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0)
+
+model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=8, n_layer=1, n_head=1))
+torch.manual_seed(1)
+lines = []
+for case in CASES:
+    rules = DEFAULTS | case
+    ids = torch.randint(3, VOCAB - 1, (3,)).tolist()
+    z = torch.round(torch.randn(1, VOCAB) * 2 * 1000) / 1000
+    z[0, FREE] = -1e30
+    config = GenerationConfig(do_sample=True, pad_token_id=None, eos_token_id=None, **rules)
+    prepared = model._prepare_generation_config(config)
+    prepared = prepared[0] if isinstance(prepared, tuple) else prepared
+    processors = model._get_logits_processor(prepared, input_ids_seq_length=3)
+    p = torch.softmax(processors(torch.tensor([ids]), z.clone()).double(), -1)[0]
+    p[FREE] = 0
+    numbers = lambda x: ", ".join("%.9g" % v for v in x)
+    lines.append("    { %.9g, %.9g, %.9g, %.9g, %d, { %s },\n      { %s },\n      { %s } }" % (
+        rules["temperature"], rules["top_p"], rules["min_p"], rules["repetition_penalty"], rules["top_k"],
+        ", ".join(map(str, ids)), numbers(z[0].tolist()), numbers(p.tolist())))
+    print([type(x).__name__ for x in processors], rules)
+text = """/* Made by tools/sampling.py with transformers %s: logits, ids before them, and the probabilities of its rules. */
+enum { GOLDEN_SAMPLING_VOCAB = %d, GOLDEN_SAMPLING_IDS = 3 };
+typedef struct golden_sampling_case {
+    double temperature, top_p, min_p, repetition_penalty;
+    int32_t top_k, ids[GOLDEN_SAMPLING_IDS];
+    double logits[GOLDEN_SAMPLING_VOCAB], probabilities[GOLDEN_SAMPLING_VOCAB];
+} golden_sampling_case;
+static const golden_sampling_case golden_sampling[] = {
+%s
+};
+""" % (transformers.__version__, VOCAB, ",\n".join(lines))
+(pathlib.Path(__file__).resolve().parent.parent / "tests/golden/sampling.h").write_text(text)
