@@ -451,14 +451,13 @@ static int become_mean(struct training *t, int *count)
 /* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
 static trf_status one_update(struct training *t, struct progress *p, trf_step_report *report, trf_error *err)
 {
-    trf_batch batch, plain;
+    trf_batch batch;
     trf_status status;
     int32_t i;
     for (i = 0; i < t->s->accumulate; i++) {
         status = trf_corpus_next(t->corpus, &batch, err);
         if (status == TRF_E_END && i > 0) break;
-        plain = batch;
-        if (!status && t->noise) status = trf_noise_apply(t->noise, &plain, &batch, err);
+        if (!status && t->noise) status = trf_noise_apply(t->noise, &batch, &batch, err);
         if (status) return status;
         if ((status = trf_forward_backward(t->trainer, &batch, report, err))) return status;
         p->passes += (double)batch.target.count / (double)trf_corpus_size(t->corpus);

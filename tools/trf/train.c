@@ -301,7 +301,12 @@ static int extend_vocabulary(struct training *t, int side, trf_vocab *vocab)
     trf_vocab *seen = NULL;
     trf_error err;
     int32_t i, added = 0;
-    trf_status status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
+    trf_status status;
+    if (trf_vocab_kind(vocab) == TRF_SENTENCEPIECE) {
+        say("--extend-vocabulary: a vocabulary of subwords cannot grow");
+        return FAILED;
+    }
+    status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
     if (!status && learn_side(t, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
     if (!status) status = trf_vocab_finish(seen, t->s->target_vocab_size ? t->s->target_vocab_size : 32000,
                                            t->s->min_count, &err);
@@ -321,20 +326,9 @@ static int inherit_vocabulary(struct training *t, int side)
 {
     const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
     trf_error err;
-    trf_status status;
-    int32_t i;
     if (!old) return DONE;
-    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE) {
-        if (t->s->extend_vocabulary) { say("a vocabulary of subwords cannot be extended"); return FAILED; }
-        if (stored_subwords(t, side, t->s->init_from)) return FAILED;
-        status = trf_vocab_from_sentencepiece(&t->vocab[side], t->pieces[side], t->pieces_bytes[side], NULL, &err);
-    } else {
-        status = trf_vocab_create(&t->vocab[side], trf_vocab_kind(old), NULL, &err);
-        if (!status) status = trf_vocab_finish(t->vocab[side], 5, 1, &err);
-        for (i = 4; !status && i < trf_vocab_size(old); i++)
-            status = trf_vocab_add(t->vocab[side], trf_vocab_token(old, i), &err);
-    }
-    if (status) { say_error("vocabulary", &err); return FAILED; }
+    if (trf_vocab_copy(&t->vocab[side], old, NULL, &err)) { say_error("vocabulary", &err); return FAILED; }
+    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && stored_subwords(t, side, t->s->init_from)) return FAILED;
     return t->s->extend_vocabulary ? extend_vocabulary(t, side, t->vocab[side]) : DONE;
 }
 

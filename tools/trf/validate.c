@@ -39,7 +39,7 @@ static int mean_loss(struct training *t, struct validation *v)
     while (i < t->valid[0].count) {
         int64_t tokens_of[2] = {0, 0};
         trf_step_report report;
-        trf_batch batch, plain;
+        trf_batch batch;
         trf_error err;
         trf_status status;
         memset(&batch, 0, sizeof batch);
@@ -55,8 +55,7 @@ static int mean_loss(struct training *t, struct validation *v)
         }
         batch.target.count = batch.source.count;
         batch.place.batch = number++;
-        plain = batch;
-        status = t->valid_noise ? trf_noise_apply(t->valid_noise, &plain, &batch, &err) : TRF_OK;
+        status = t->valid_noise ? trf_noise_apply(t->valid_noise, &batch, &batch, &err) : TRF_OK;
         if (!status) status = trf_evaluate(t->trainer, &batch, &report, &err);
         if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
         v->loss += report.loss * (double)report.target_tokens;
