@@ -164,7 +164,7 @@ pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), 
 rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
 the projection's gradient of a tied embedding is lost @@ heads @@ c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED; @@ c->tying == TRF_TIED_ALL;
 EOS has a label @@ heads @@ targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1; @@ targets[row++] = x->ids[k < x->lengths[i] ? at++ : at];
-rows that fill up have a label @@ heads @@ while (row < pass->decoder.rows) targets[row++] = -1; @@ while (row < pass->decoder.rows) targets[row++] = 0;
+rows that fill up have a label @@ cuda @@ while (row < pass->decoder.rows) targets[row++] = -1; @@ while (row < pass->decoder.rows) targets[row++] = 0;
 a label beyond the last @@ heads @@ x->ids[at] >= trf__n_logits(c)) @@ x->ids[at] > trf__n_logits(c))
 a mask in every model @@ heads @@ (id == c->pad && c->head != TRF_HEAD_MASKED) @@ 0
 labels that nobody asks for count @@ heads @@ *wanted += x->ids[at] >= 0; @@ *wanted += 1;
