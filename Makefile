@@ -49,7 +49,7 @@ SOME     = -O1
 $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
-SLOW     = $(BUILD)/reverse $(BUILD)/double_test_golden $(CUDAS)
+SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/double_test_golden $(CUDAS)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD)
 

@@ -12721,7 +12721,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
         at += n;
         row += n + 1;
     }
-    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    TRF__TRY(t->pass.run.backend->sync(&t->pass.run, err));
     for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }

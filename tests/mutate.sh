@@ -155,10 +155,20 @@ an escape of two bytes @@ files @@ (0xF00 >> (extra + 1) & 0xFF) @@ (0xF00 >> ex
 stops too early @@ search @@ double best = trf__search_score(search, sum, longest), score; @@ double best = trf__search_score(search, sum, n + 1), score;
 answers in the order they ended @@ search usage @@ if (a->score > b->score) return 1; @@ if (a->score > b->score) return 0;
 sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x->lengths[i] + extra > c->max_length) @@ if ((int64_t)x->lengths[i] + extra >= c->max_length)
-EOS may stand in a sequence @@ usage definitions @@ if (id == c->pad || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
+EOS may stand in a sequence @@ usage definitions @@ id == c->bos || id == c->eos) @@ id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
+a sequence's row is a sum @@ ops heads @@ trf__to(j->y) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->y) + tile * j->d + c, sum
+pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0) @@ trf__load_n(dy + c, j->d - c) : trf__set(0)
+rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
+the projection's gradient of a tied embedding is lost @@ heads @@ c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED; @@ c->tying == TRF_TIED_ALL;
+EOS has a label @@ heads @@ targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1; @@ targets[row++] = x->ids[k < x->lengths[i] ? at++ : at];
+rows that fill up have a label @@ cuda @@ while (row < pass->decoder.rows) targets[row++] = -1; @@ while (row < pass->decoder.rows) targets[row++] = 0;
+a label beyond the last @@ heads @@ x->ids[at] >= trf__n_logits(c)) @@ x->ids[at] > trf__n_logits(c))
+a mask in every model @@ heads @@ (id == c->pad && c->head != TRF_HEAD_MASKED) @@ 0
+labels that nobody asks for count @@ heads @@ *wanted += x->ids[at] >= 0; @@ *wanted += 1;
+tags of EOS @@ heads @@ row += n + 1; @@ row += n;
 files of format 2 are not read @@ store @@ TRF__FORMAT_READ = 2, @@ TRF__FORMAT_READ = 3,
 files of another format are read @@ store @@ if (format < TRF__FORMAT_READ || format > TRF__FORMAT) @@ if (format > TRF__FORMAT)
 a part of a tensor is its beginning @@ files store @@ at = entry->begin + (uint64_t)(first * dtype->bytes); @@ at = entry->begin;

@@ -2,7 +2,7 @@
 # Every test: sh tests/run.sh BUILD [builds]
 #
 # BUILD holds the test programs (test_*, double_test_*, apart_test_*, cuda_test_*), the examples and trf. With `builds`,
-# what takes long too: copy, reverse, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
+# what takes long too: copy, reverse, fill, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
 # done, and all it has said if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds]}
@@ -80,6 +80,8 @@ mkdir "$work/copy" "$work/embed"
 mkdir "$work/translate"
 job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"
 job "example ranks" status "'$build/ranks' 3"
+job "example classify" status "'$build/classify'"
+[ -z "$builds" ] || job "example fill" status "'$build/fill'"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}

@@ -59,6 +59,10 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "generator_bias")) s->config.generator_bias = n;
         else if (!strcmp(field, "positions")) s->config.positions = (trf_positions)n;
         else if (!strcmp(field, "final_norm")) s->config.final_norm = n;
+        else if (!strcmp(field, "kind")) s->config.kind = (trf_kind)n;
+        else if (!strcmp(field, "head")) s->config.head = (trf_head)n;
+        else if (!strcmp(field, "n_labels")) s->config.n_labels = n;
+        else if (!strcmp(field, "source_eos")) s->config.source_eos = n;
         else if (!strcmp(field, "decoder_start")) s->config.decoder_start = (trf_decoder_start)n;
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
         else if (!strcmp(field, "threads")) s->config.device.threads = s->training.threads = s->search.threads = n;
@@ -100,15 +104,17 @@ static int print_logits(const trf_model *model, batch_reader *reader, trf_error 
 {
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
+    const trf_config *c = trf_model_config(model);
     trf_batch batch;
     trf_tensor out;
     trf_status status = TRF_OK;
     int64_t rows, i, n;
     trf_real *logits;
     if (!next_batch(reader, &batch)) return 1;
-    search.threads = trf_model_config(model)->device.threads;
-    rows = trf_target_rows(model, &batch.target);
-    out = trf_tensor_of(NULL, 2, rows, trf_model_config(model)->target_vocab, 1);
+    search.threads = c->device.threads;
+    rows = !c->head ? trf_target_rows(model, &batch.target)
+         : c->head >= TRF_HEAD_TOKENS ? trf_source_rows(model, &batch.source) : batch.source.count;
+    out = trf_tensor_of(NULL, 2, rows, !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
     n = trf_tensor_count(&out);
     out.data = logits = (trf_real *)malloc((size_t)n * sizeof *logits);
     if (!logits) return 1;

@@ -4,6 +4,7 @@ the programs they are named after?
     cc -O2 -march=native -fopenmp -I. tools/parity.c -o build/parity -lopenblas -lm
     python3 tools/parity.py FOLDER [build/parity]       needs torch and safetensors; a few minutes on one core
     python3 tools/parity.py search [build/parity]       and ctranslate2 and transformers; a few minutes on one core
+    python3 tools/parity.py heads [build/parity]        needs torch and safetensors; a minute
     python3 tools/parity.py toy                         the table of CTranslate2's answers in tests/test_search.c
 
 1. Ten random models (width, heads, depth, norm, activation, tying). PyTorch's state_dict, saved by safetensors, is
@@ -13,6 +14,9 @@ the programs they are named after?
    (words between blanks, ids by frequency): nn.Transformer, CrossEntropyLoss(label_smoothing=0.1), clip_grad_norm_
    1.0, Adam (0.9, 0.98, 1e-9) with the paper's schedule. Every loss agrees to 1e-4.
    Beside it, for scale: how far both are from PyTorch in double.
+heads: nn.TransformerEncoder with each head (the mean or the first row, or every row, through nn.Linear; masked tokens
+   through the embedding and a bias), two random models each, post-norm and pre-norm, with EOS and without: the logits
+   agree to 1e-5 of the largest one, every loss of fifty updates, with ignored labels, to 1e-4.
 search: random models, sources, beams of 1 to 5, n-best, exponents, minimum lengths and forced prefixes, at least 500
    answers for each rule. Every text is the same, and every score to 1e-5. CTranslate2 and Hugging Face's generate run
    themselves; tensor2tensor, fairseq and Marian are plain loops here, after their sources (beam_search.py,
@@ -195,6 +199,96 @@ def train_both(data, folder, number):
           f"(from double: PyTorch {largest(from_double[0]):.0e}, C {largest(from_double[1]):.0e})", flush=True)
     return largest(apart)
 
+
+
+MEAN, FIRST, TOKENS, MASKED = range(1, 5)
+
+
+class Encoder(nn.Module):
+    """nn.TransformerEncoder, its final norm, and a head."""
+    def __init__(self, c):
+        super().__init__()
+        d, self.c = c["d_model"], c
+        layer = nn.TransformerEncoderLayer(d, c["n_heads"], c["d_ff"], 0.0, ["relu", "gelu", F.silu][c["activation"]],
+                                           c["norm_epsilon"], batch_first=True, norm_first=bool(c["norm_place"]))
+        self.encoder = nn.TransformerEncoder(layer, c["encoder_layers"], nn.LayerNorm(d, c["norm_epsilon"]))
+        self.src_embed = nn.Embedding(c["source_vocab"], d)
+        self.head = nn.Linear(d, c["n_labels"] or c["source_vocab"])
+        nn.init.normal_(self.src_embed.weight, 0, d ** -0.5)
+        if c["head"] == MASKED: self.head.weight = self.src_embed.weight
+        for p in self.encoder.parameters():
+            if p.dim() == 1: nn.init.normal_(p, 0.5, 0.5)
+        p, w = torch.arange(64.0)[:, None], 10000.0 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+        self.table = torch.stack([torch.sin(p * w), torch.cos(p * w)], -1).reshape(64, d)
+
+    def logits(self, b):
+        """Of the head's rows, sequence after sequence; filling is -1."""
+        real = b["src"] >= 0
+        x = self.src_embed(b["src"].clamp(min=0)) * math.sqrt(self.c["d_model"])
+        x = self.encoder(x + self.table[:x.shape[1]].to(x.dtype), src_key_padding_mask=~real)
+        if self.c["head"] == MEAN: x = (x * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        elif self.c["head"] == FIRST: x = x[:, 0]
+        else: x = x[real]
+        return self.head(x)
+
+
+def head_batch(c, pairs):
+    rows = [s + [EOS] * c["source_eos"] for s, _ in pairs]
+    n = max(map(len, rows))
+    pools = c["head"] in (MEAN, FIRST)
+    return {"src": torch.tensor([r + [-1] * (n - len(r)) for r in rows]),
+            "out": torch.tensor([i for _, t in pairs for i in t + [-1] * (0 if pools else c["source_eos"])])}
+
+
+def head_pairs(r, c):
+    pairs = []
+    for _ in range(16):
+        source = [r.randrange(4, c["source_vocab"]) for _ in range(r.randrange(1, 20))]
+        if c["head"] == MASKED:
+            target = [i if r.random() < 0.3 else -1 for i in source]
+            source = [PAD if i >= 0 and r.random() < 0.8 else s for s, i in zip(source, target)]
+        elif c["head"] == TOKENS: target = [i % c["n_labels"] if r.random() < 0.9 else -1 for i in source]
+        else: target = [source[0] % c["n_labels"] if r.random() < 0.9 else -1]
+        pairs.append((source, target))
+    return pairs
+
+
+def head_case(folder, head, number):
+    r = random.Random(10 * head + number)
+    torch.manual_seed(10 * head + number)
+    heads = r.choice([1, 2, 4])
+    c = dict(kind=1, head=head, n_labels=0 if head == MASKED else r.randrange(2, 9), source_eos=number % 2, tying=0,
+             d_model=heads * r.choice([6, 10, 16]), n_heads=heads, d_ff=r.randrange(8, 100),
+             encoder_layers=r.randrange(1, 4), decoder_layers=0, source_vocab=r.randrange(20, 200), target_vocab=0,
+             activation=r.randrange(3), norm_place=number % 2, norm_epsilon=1e-5, threads=1, warmup=40,
+             learning_rate=0.3)
+    net = Encoder(c).train()
+    batches = [head_pairs(r, c) for _ in range(STEPS)]
+    write_config(folder / "config", c)
+    write_batches(folder / "batches", batches)
+    state = {k: v.clone() for k, v in net.state_dict().items() if head != MASKED or k != "head.weight"}
+    save_file(state, folder / "start.safetensors")
+    with torch.no_grad(): want = net.logits(head_batch(c, batches[0]))
+    got = torch.tensor(run_c("logits", folder / "config", folder / "start.safetensors", folder / "batches"))
+    logits = relative(got.reshape(want.shape), want)
+    optimizer = torch.optim.Adam(net.parameters(), 1.0, (0.9, 0.98), 1e-9)
+    losses = run_c("train", folder / "config", folder / "start.safetensors", folder / "batches")
+    apart, first = 0.0, None
+    for step, pairs in enumerate(batches, 1):
+        batch = head_batch(c, pairs)
+        for g in optimizer.param_groups:
+            g["lr"] = 0.3 * c["d_model"] ** -0.5 * min(step ** -0.5, step * c["warmup"] ** -1.5)
+        loss = F.cross_entropy(net.logits(batch), batch["out"], ignore_index=-1, label_smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        apart = max(apart, abs(losses[step - 1][0] - loss.item()) / loss.item())
+        first = first or loss.item()
+    print(f"head {['mean', 'first', 'tokens', 'masked'][head - 1]:6} {['post', 'pre '][c['norm_place']]} "
+          f"eos {c['source_eos']}   logits {logits:.1e}   loss {first:.4f} to {loss.item():.4f}, apart {apart:.1e}",
+          flush=True)
+    return logits <= LOGITS_TOLERANCE and len(losses) == STEPS and apart <= LOSS_TOLERANCE
 
 
 def search_case(r, number, rule):
@@ -482,6 +576,8 @@ def main():
         folder = pathlib.Path(name)
         if sys.argv[1] == "toy": return toy_goldens(folder)
         if sys.argv[1] == "search": return 0 if all([search_rule(folder, rule) for rule in SEARCHES]) else 1
+        if sys.argv[1] == "heads":
+            return 0 if all([head_case(folder, head, i) for head in (MEAN, FIRST, TOKENS, MASKED) for i in (0, 1)]) else 1
         data = pathlib.Path(sys.argv[1])
         logits = max(logits_both_ways(i, folder) for i in range(10))
         losses = max(train_both(data, folder, i) for i in range(10))
