@@ -16006,8 +16006,8 @@ TRF_API trf_status trf_generator_save(const trf_generator *generator, const char
 /* The log-probability of sequence i. */
 TRF__FN double trf__session_sum(const int32_t *words, int64_t i)
 {
-    const int32_t *half = words + 1 + 4 * (int64_t)words[0] + 2 * i;
-    uint64_t bits = (uint32_t)half[0] | (uint64_t)(uint32_t)half[1] << 32;
+    const int32_t *low = words + 1 + 4 * (int64_t)words[0] + 2 * i;
+    uint64_t bits = (uint32_t)low[0] | (uint64_t)(uint32_t)low[1] << 32;
     double sum;
     memcpy(&sum, &bits, sizeof sum);
     return sum;

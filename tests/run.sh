@@ -80,6 +80,7 @@ mkdir "$work/copy" "$work/embed"
 mkdir "$work/translate"
 job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"
 job "example ranks" status "'$build/ranks' 3"
+job "example generate" status "'$build/generate' README.md 'The ' 20"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
