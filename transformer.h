@@ -915,8 +915,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-generate   sampling, token by token
 //
 // A generator goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
-// same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across a save and a load,
-// and for any batch that a sequence is in (with sources: where products are the built-in ones, see trf_products).
+// same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across saving and
+// loading, and for any batch that a sequence is in (with sources: where no product is CBLAS's, see trf_products).
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
@@ -932,8 +932,8 @@ typedef struct trf_sampling {
                                    0..1, default 0: all */
     double repetition_penalty;  /* logits of ids in the beginning or the answer are divided by it, negative ones
                                    multiplied (Keskar et al. 2019); 1e-6..1e6, default 1: none */
-    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256; beginning and answer never
-                                   have more than config.max_length - 1 ids, and memory is taken for as many */
+    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256; beginning and answer have
+                                   config.max_length - 1 ids at most, and memory is taken for as many */
     int32_t min_tokens;         /* before EOS may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
     int32_t threads;            /* as in trf_device */
@@ -966,7 +966,8 @@ TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, 
 TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence);
 /* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
    for a generator of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
-   callback and hooks; keys and values are made again from the ids. */
+   callback and hooks; keys and values are made again from the ids. A file that is refused changes nothing, but for
+   ids that do not fit the model, memory and cancelling: then the generator has no sequences. */
 TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err);
 TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err);
 
@@ -16505,14 +16506,13 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 // >>generate       one token at a time, drawn on the host
 //
 // Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
-// values of a sequence stand in an area of its own, slot sequence * area + p, as `remember` stores them for attention:
-// nobody has ancestors. Beginnings are read but for their last row, trf__rows_together at a time; a step reads the last
-// row of every sequence that lives, brings its logits to the host and draws there (>>draw).
+// values of a sequence stand in an area of its own, as `remember` stores them for attention: nobody has ancestors.
+// Beginnings are read but for their last row, many rows at a time; a step reads the last row of every sequence that
+// lives, brings its logits to the host and draws there (>>draw).
 //
-// On the CPU a row's bits depend on nothing but its sequence: so few rows never go to CBLAS, and our own product is
-// one chain over k for every element, whatever its neighbours are (>>gemm); softmax and norm are a row's own. So it
-// does not matter either whether keys and values were made one by one or together, and a file needs only ids
-// (>>session).
+// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own product is one chain
+// over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
+// whether keys and values were made one by one or together, and a file needs only ids (>>session).
 // -----------------------------------------------------------------------------------------------
 
 /* As in >>config; files keep the rules. */
@@ -16527,7 +16527,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
 
-enum { TRF__DRAW_NUMBERS = 1 << 22, TRF__SESSION = 1 };     /* logits at a time; see >>session */
+enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
 
 /* A sequence: beginning, then answer, `limit` ids at most. */
 typedef struct trf__story {
@@ -16543,7 +16543,7 @@ struct trf_generator {
     trf_sampling sampling;
     trf__pass pass;
     size_t copy_bytes, bytes, device_bytes;
-    int32_t begun, count;
+    int32_t count;
     int64_t ordinal, area, n_source;            /* rows of a sequence's area; ids of all sources */
     int64_t rows, together;                     /* of the lists; that are drawn together */
     char *arena, *device_arena, *text;
@@ -16577,14 +16577,14 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 // >>draw           a token from its logits z
 //
-//   s = z, of ids that stood there before z / penalty (z > 0) or z * penalty        w = exp((s - max s) / temperature)
+//   s = z, of ids that stand there already z / penalty (z > 0) or z * penalty      w = exp((s - max s) / temperature)
 //
-// All filters keep a prefix of the ids by falling w, equal ones by rising id. So the best are taken from a heap one by
-// one, until the filters have had enough: the vocabulary is never sorted. Without filters there is no heap.
+// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken from a heap one by
+// one until the filters have had enough. The vocabulary is never sorted; without filters there is no heap.
 
 TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b) { return w[a] > w[b] || (w[a] == w[b] && a < b); }
 
-/* Makes a heap of n ids, whose root is the best, of what is one but for entry i. */
+/* A heap of n ids, whose root is the best, of what is one but for entry i. */
 TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
 {
     int32_t id = heap[i];
@@ -16651,8 +16651,8 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
     if (id >= 0 && o->temperature > 0) {
         for (i = 0; i < vocab; i++) mass += w[i] = exp((w[i] - best) / o->temperature);
         if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
-        u = (double)(trf__random64(o->seed, 0x80000000u | (uint32_t)s->n, (uint64_t)number) >> 11) / 9007199254740992.0;
-        for (u *= mass, mass = 0, i = 0; i < kept && mass <= u; i++) {
+        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, (uint64_t)number) * mass;
+        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
             int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
             if (w[next] > 0) { mass += w[next]; id = next; }
         }
@@ -16663,7 +16663,7 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
 
 // >>spoken         the text of an answer that grows
 //
-// It is decoded from a few ids before what is new: from a run that has text even as the first, where a blank would go.
+// It is decoded from a few ids before what is new: a run that has text even as the first, where a blank would go.
 
 /* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
@@ -16788,7 +16788,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
             int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
             if (id < 0)
                 return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
-                                 "answer: no logit of what may be drawn is finite, or one is infinite or not a number",
+                                 "answer: a logit is infinite or not a number, or no token may be drawn",
                                  (long long)(s - g->stories), (int)s->answer.n);
             if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
             s->read = g->here.self[i].n_key;
@@ -16802,7 +16802,7 @@ TRF__FN void trf__generator_free(trf_generator *g)
     if (g->pass.run.backend) g->pass.run.backend->free(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
-    g->begun = g->count = 0;
+    g->count = 0;
 }
 
 /* Lays both arenas out, and sets their sizes. */
@@ -16871,16 +16871,15 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
 }
 
 /* Checks a batch and makes room for it, forgetting what was there. begins: how many ids of each target are its
-   beginning; NULL: all. Sources, if there are none NULL; targets may be none, which are empty then. */
+   beginning; NULL: all. */
 TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t own = 1, most;
+    int64_t own = 1, most, together = trf__rows_together(c);
     int32_t i, n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
-    trf__generator_free(g);
     if (source)
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
@@ -16897,9 +16896,9 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
-    g->together = trf__min64(trf__min64(n, trf__rows_together(c)), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    g->together = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.longest = trf__max64(need.longest, own);
-    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, trf__rows_together(c)));
+    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, together));
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
@@ -16909,46 +16908,39 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
     if (!g->arena || !g->device_arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache", "no memory for the %llu bytes that %d sequences of up to %lld "
-                         "tokens need", (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
-                         (long long)most);
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
+                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
     trf__generator_layout(g);
     return TRF_OK;
 }
 
-/* Writes the batch down, and reads it. */
-TRF__FN trf_status trf__stories_begin(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
-                                      const int32_t *begins, trf_error *err)
+/* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
+TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
+                                   const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
-    const trf__run *run = &g->pass.run;
-    int64_t at = 0, row = 0, k;
+    const int32_t *ids = target->ids;
+    int64_t row = 0, k;
     int32_t i;
-    TRF__TRY(trf__stories_reserve(g, source, target, begins, err));
-    for (i = 0; i < g->count; i++) {
+    for (i = 0; i < g->count; ids += trf__length_of(target, i++)) {
         trf__story *s = &g->stories[i];
         TRF__ZERO(*s);
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = (int32_t)trf__min64((int64_t)c->max_length - 1, (int64_t)s->n_begin + g->sampling.max_tokens);
         s->ids = g->ids + i * g->area;
-        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
-        at += s->n;
+        if (s->n > 0) memcpy(s->ids, ids, (size_t)s->n * sizeof *ids);
         s->answer.ids = s->ids + s->n_begin;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
         s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
-        g->source_lengths[i] = source ? source->lengths[i] : 0;
+        g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + c->source_eos : 0;
         for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
-    if (source) {
-        run->backend->upload(run, g->there.slots, g->here.slots, (size_t)row * sizeof(int32_t));
-        TRF__TRY(trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err));
-    }
-    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
-    return trf__read_stories(g, 0, err);
+    return row;
 }
 
 /* The whole of begin and load. */
@@ -16956,10 +16948,19 @@ TRF__FN trf_status trf__generator_start(trf_generator *g, const trf_batch *batch
                                         trf_error *err)
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
-    trf_status status = trf__stories_begin(g, source, &batch->target, begins, err);
+    trf_status status;
+    trf__generator_free(g);
     g->ordinal = batch->ordinal;
-    g->begun = status == TRF_OK;
-    if (!g->begun) trf__generator_free(g);
+    status = trf__stories_reserve(g, source, &batch->target, begins, err);
+    if (status == TRF_OK) {
+        int64_t rows = trf__stories_write(g, source, &batch->target, begins);
+        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots, (size_t)rows * sizeof(int32_t));
+    }
+    if (status == TRF_OK && source)
+        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
+    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    if (status == TRF_OK) status = trf__read_stories(g, 0, err);
+    if (status != TRF_OK) trf__generator_free(g);
     return status;
 }
 
@@ -16972,7 +16973,7 @@ TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch
 
 TRF__FN trf_status trf__has_begun(const trf_generator *g, trf_error *err)
 {
-    return g->begun ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "generator", "nothing has begun: trf_generator_begin");
+    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "generator", "nothing has begun: trf_generator_begin");
 }
 
 TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err)
@@ -17001,8 +17002,8 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 //   generator      a tensor (words) I32: how many sequences; for all of them ids of the source, ids of beginning and
 //                  answer, ids of the beginning alone, 1 if EOS has ended it; then their log-probabilities' 64 bits,
 //                  the lower half first; the sources' ids; the others
-//   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights, the
-//                  CRC-32 of the model's weights; trf.sampling.FIELD
+//   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights,
+//                  the CRC-32 of the model's weights; trf.sampling.FIELD
 
 /* Other weights would not go on with the same bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
@@ -17026,7 +17027,7 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
     trf__note(notes, "trf.content", "generator");
-    trf__note_int(notes, "trf.generator", TRF__SESSION);
+    trf__note_int(notes, "trf.generator", 1);
     trf__note(notes, "trf.version", TRF_VERSION);
     trf__note_int(notes, "trf.ordinal", session->g->ordinal);
     trf__note_int(notes, "trf.weights", session->sum);
@@ -17084,8 +17085,8 @@ TRF_API trf_status trf_generator_save(const trf_generator *generator, const char
 /* The log-probability of sequence i. */
 TRF__FN double trf__session_sum(const int32_t *words, int64_t i)
 {
-    const int32_t *half = words + 1 + 4 * (int64_t)words[0] + 2 * i;
-    uint64_t bits = (uint32_t)half[0] | (uint64_t)(uint32_t)half[1] << 32;
+    const int32_t *low = words + 1 + 4 * (int64_t)words[0] + 2 * i;
+    uint64_t bits = (uint32_t)low[0] | (uint64_t)(uint32_t)low[1] << 32;
     double sum;
     memcpy(&sum, &bits, sizeof sum);
     return sum;
@@ -17108,7 +17109,8 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
         ids[1] += l[count];
     }
     if (i != count || 1 + 6 * count + ids[0] + ids[1] != n)
-        return trf__fail(err, TRF_E_FORMAT, i, "generator", "sequence %lld of the session makes no sense", (long long)i);
+        return trf__fail(err, TRF_E_FORMAT, i, "generator", "sequence %lld of the session makes no sense",
+                         (long long)i);
     TRF__ZERO(batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
@@ -17129,18 +17131,15 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
 
 TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error *err)
 {
-    const char *content = trf_file_metadata(file, "trf.content");
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
     int64_t format, ordinal, sum, weights, n, i;
     int32_t *words;
     trf_status status;
-    if (!content || strcmp(content, "generator"))
-        return trf__fail(err, TRF_E_STATE, -1, "trf.content", "the file is no session of a generator");
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
-    if (format != TRF__SESSION)
-        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator", "expected a session of format %d, got %lld",
-                         (int)TRF__SESSION, (long long)format);
+    if (format != 1)
+        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator", "expected a session of format 1, got %lld",
+                         (long long)format);
 #define X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(X)
 #undef X

@@ -82,6 +82,7 @@ job "example translate" status "cd '$work/translate' && '$build/translate' --qui
 job "example ranks" status "'$build/ranks' 3"
 job "example classify" status "'$build/classify'"
 [ -z "$builds" ] || job "example fill" status "'$build/fill'"
+job "example generate" status "'$build/generate' README.md 'The ' 20"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
