@@ -16884,7 +16884,8 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__check_side(c, target, c->target_vocab, !c->target_eos, 1, "target", &need.target_rows, &need.longest, err));
+    TRF__TRY(trf__check_side(c, target, c->target_vocab, !c->target_eos, 1, "target", &need.target_rows,
+                             &need.longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
                          (int)target->count);

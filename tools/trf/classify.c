@@ -132,14 +132,14 @@ static void write_nothing(struct labelling *t, int64_t number, const char *text)
 static int label_batch(struct labelling *t, int64_t first, int32_t lines)
 {
     trf_sequences sources = sequences_of(&t->side);
-    int64_t rows = t->tags ? (int64_t)t->side.used : sources.count;
+    int64_t n = t->tags ? (int64_t)t->side.used : sources.count;
     trf_tensor out;
     trf_real *p;
     trf_error err;
     int32_t i;
-    t->p = grow(t->p, &t->p_capacity, (size_t)(rows * t->labels.n) + 1, sizeof *t->p);
-    out = trf_tensor_of(p = t->p, 2, rows, t->labels.n, 0);
-    if (rows && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
+    t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->labels.n) + 1, sizeof *t->p);
+    out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
+    if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
                          : trf_classify(t->translator, &sources, &out, &err))) {
         say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
         return FAILED;

@@ -250,15 +250,15 @@ static double mean_f1(const struct counts *counts, int32_t n)
     return occur ? 100 * sum / occur : 0;
 }
 
-/* Adds up what is given to some sequences; rows: one a sequence, or one a token. */
+/* Adds up what is given to some sequences; n: their number, or that of their tokens. */
 static trf_status label_some(trf_translator *translator, const trf_sequences *sources, const int32_t *wanted,
-                             int64_t rows, int32_t n_labels, int tags, struct counts *counts, trf_error *err)
+                             int64_t n, int32_t n_labels, int tags, struct counts *counts, trf_error *err)
 {
-    trf_real *p = zeroed((size_t)(rows * n_labels) + 1, sizeof *p);
-    trf_tensor out = trf_tensor_of(p, 2, rows, n_labels, 0);
+    trf_real *p = zeroed((size_t)(n * n_labels) + 1, sizeof *p);
+    trf_tensor out = trf_tensor_of(p, 2, n, n_labels, 0);
     trf_status status = tags ? trf_tag(translator, sources, &out, err) : trf_classify(translator, sources, &out, err);
     int64_t i;
-    for (i = 0; i < rows && !status; i++) {
+    for (i = 0; i < n && !status; i++) {
         int32_t best = best_of(p + i * n_labels, n_labels);
         if (wanted[i] < 0) continue;
         counts[best].given++;
