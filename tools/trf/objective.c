@@ -10,6 +10,8 @@
 
 #include "train.h"
 
+#include <math.h>
+
 enum { MOST_LABELS = 65536, SENTINELS = 100 };
 
 int learns_from_text(const struct settings *s)
@@ -152,6 +154,19 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
 // >>words          a line of words, token by token, and where each word begins
 // -----------------------------------------------------------------------------------------------
 
+/* All tokens of a text, behind the first `at` ids. */
+static trf_status encode_behind(const trf_vocab *vocab, const char *text, int32_t **ids, size_t *capacity, size_t at,
+                                int32_t *n, trf_error *err)
+{
+    int32_t room = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
+    trf_status status;
+    *ids = grow(*ids, capacity, at + (size_t)room, sizeof **ids);
+    status = trf_vocab_encode(vocab, text, *ids + at, room, n, err);
+    if (status != TRF_E_LIMIT || *n <= room) return status;
+    *ids = grow(*ids, capacity, at + (size_t)*n, sizeof **ids);     /* normalising has made it longer */
+    return trf_vocab_encode(vocab, text, *ids + at, *n, n, err);
+}
+
 struct encoding {
     const trf_vocab *vocab;
     struct word_tokens *to;
@@ -166,17 +181,17 @@ static void encode_word(void *user, const char *word, size_t bytes)
     struct encoding *e = (struct encoding *)user;
     struct word_tokens *to = e->to;
     int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
-    size_t room = 4 * bytes + 16;
     int32_t n = 0;
+    trf_status status;
     trf_error err;
     e->text = grow(e->text, &e->capacity, bytes + 2, 1);
     snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
-    to->ids = grow(to->ids, &to->ids_capacity, (size_t)to->n + room, sizeof *to->ids);
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
     to->first[to->n_words++] = to->n + blank;
-    if (trf_vocab_encode(e->vocab, e->text, to->ids + to->n, (int32_t)room, &n, &err) || n <= blank) {
+    status = encode_behind(e->vocab, e->text, &to->ids, &to->ids_capacity, (size_t)to->n, &n, &err);
+    if (status || n <= blank) {
         if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words,
-                                 n <= blank ? "it has no token" : err.message);
+                                 status ? err.message : "it has no token");
         e->failed = 1;
         return;
     }
@@ -300,11 +315,8 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
     size_t i;
     int status = DONE;
     for (i = 0; i < text->count && !status; i++) {
-        const char *line = line_of(text, i);
-        size_t room = 4 * strlen(line) + 16;
         int32_t n = 0;
-        stream.ids = grow(stream.ids, &stream.capacity, stream.n + room, sizeof *stream.ids);
-        if (trf_vocab_encode(vocab, line, stream.ids + stream.n, (int32_t)room, &n, &err))
+        if (encode_behind(vocab, line_of(text, i), &stream.ids, &stream.capacity, stream.n, &n, &err))
             status = skip(t, SKIP_UNREADABLE, file, text->numbers[i], err.message);
         else stream.n += (size_t)n;
         if (s->documents == DOCUMENTS_FILE || n == 0) continue;
