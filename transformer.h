@@ -561,10 +561,10 @@ TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
 /* To begin from what another model has learned: parameters of one name (a tied matrix has one name) become those of
    `from`; where that has more rows or fewer, as with a vocabulary or max_length that has grown, the rows that both
-   have. The rest, parameters that only one of them has, and head.bias, where it is one's of labels and the other's of
-   masked tokens, stay as they are. *copied (may be NULL) is the number of parameters that were written. Other columns
-   under one name: TRF_E_SHAPE, nothing was copied. The model may have no trainer and no translator; the two may differ
-   in everything else, their devices included. */
+   have. The rest, parameters that only one of them has, and head.bias, where one is of labels, the other of tokens,
+   stay as they are. *copied (may be NULL) is the number of parameters that were written. Other columns under
+   one name: TRF_E_SHAPE, nothing was copied. The model may have no trainer and no translator; the two may differ in
+   everything else, their devices included. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
@@ -16888,7 +16888,8 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__check_side(c, target, c->target_vocab, !c->target_eos, 1, "target", &need.target_rows, &need.longest, err));
+    TRF__TRY(trf__check_side(c, target, c->target_vocab, !c->target_eos, 1, "target", &need.target_rows,
+                             &need.longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
                          (int)target->count);
