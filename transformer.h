@@ -561,9 +561,10 @@ TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
 /* To begin from what another model has learned: parameters of one name (a tied matrix has one name) become those of
    `from`; where that has more rows or fewer, as with a vocabulary or max_length that has grown, the rows that both
-   have. The rest, and parameters that only one of them has, stay as they are. *copied (may be NULL) is the number of
-   parameters that were written. Other columns under one name: TRF_E_SHAPE, nothing was copied. The model may have no
-   trainer and no translator; the two may differ in everything else, their devices included. */
+   have. The rest, parameters that only one of them has, and head.bias, where one is of labels, the other of tokens,
+   stay as they are. *copied (may be NULL) is the number of parameters that were written. Other columns under
+   one name: TRF_E_SHAPE, nothing was copied. The model may have no trainer and no translator; the two may differ in
+   everything else, their devices included. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
@@ -1274,7 +1275,7 @@ typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
                                       const trf_train_options *options, const trf_device *device, trf_error *err);
 TRF_API void trf_updater_destroy(trf_updater *updater);
-/* One update: the gradients, divided by `divisor` (their tokens, say: 0..1e30, summed over the ranks as they are, and
+/* One update: the gradients, divided by `divisor` (their tokens, say: 0..1e12, summed over the ranks as they are, and
    then above 0, or TRF_E_STATE), are clipped and move the weights. The report has no losses. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err);
@@ -9656,6 +9657,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
             if ((k = trf_parameter_index(from, p->name)) < 0) continue;
+            if (p->offset == model->layout.whole.head_b &&      /* a token's is no label's */
+                trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
             if (q->shape[1] != p->shape[1])
                 return trf__fail(err, TRF_E_SHAPE, -1, p->name, "%s has %lld columns, but %lld in the other model",
@@ -11782,7 +11785,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     trf__report_clear(report);
     TRF__TRY(trf__begin(updater, "updater", err));
     if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
-    TRF__TRY(trf__check_range("divisor", divisor, 0, 1e30, err));
+    TRF__TRY(trf__check_range("divisor", divisor, 0, 1e12, err));
     t = &updater->trainer;
     run = &t->pass.run;
     p = updater->model.layout.params;
@@ -16633,7 +16636,8 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
 {
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
-    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab, number = g->ordinal + (s - g->stories);
+    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
+    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->stories);
     double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
     int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
     for (i = 0; i < vocab; i++) {
@@ -16651,7 +16655,7 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
     if (id >= 0 && o->temperature > 0) {
         for (i = 0; i < vocab; i++) mass += w[i] = exp((w[i] - best) / o->temperature);
         if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
-        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, (uint64_t)number) * mass;
+        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
         for (mass = 0, i = 0; i < kept && mass <= u; i++) {
             int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
             if (w[next] > 0) { mass += w[next]; id = next; }

@@ -628,6 +628,41 @@ static void weights_of_another(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* From hidden words to labels: a word's bias is no label's, though both are head.bias; labels' go on to labels. */
+static void weights_of_another_head(void **state)
+{
+    trf_config c = small_config();
+    trf_model *masked, *mean, *tokens;
+    trf_tensor bias;
+    int32_t n, at;
+    (void)state;
+    c.kind = TRF_ENCODER_ONLY;
+    c.decoder_layers = c.target_vocab = 0;
+    c.head = TRF_HEAD_MASKED;
+    OK(trf_model_create(&masked, &c, &err));
+    c.head = TRF_HEAD_MEAN;
+    c.n_labels = 5;
+    OK(trf_model_create(&mean, &c, &err));
+    c.head = TRF_HEAD_TOKENS;
+    c.n_labels = 3;
+    OK(trf_model_create(&tokens, &c, &err));
+    at = trf_parameter_index(mean, "head.bias");
+    bias = trf_model_parameter(masked, trf_parameter_index(masked, "head.bias"));
+    bias.data[1] = 9;
+    OK(trf_model_copy_weights(mean, masked, &n, &err));
+    assert_int_equal(n, trf_parameter_count(mean) - 2);
+    bias = trf_model_parameter(mean, at);
+    assert_true(bias.data[1] == 0);
+    bias.data[1] = 7;
+    OK(trf_model_copy_weights(masked, mean, &n, &err));
+    assert_int_equal(n, trf_parameter_count(masked) - 1);
+    OK(trf_model_copy_weights(tokens, mean, &n, &err));
+    assert_int_equal(n, trf_parameter_count(tokens));
+    assert_true(trf_parameter(tokens, at).data[1] == 7);
+    trf_model_destroy(masked); trf_model_destroy(mean); trf_model_destroy(tokens);
+    assert_int_equal(memory.live, 0);
+}
+
 /* Another width is an error before anything is copied, also where the first tensors fit: here only d_ff differs. */
 static void weights_refused(void **state)
 {
@@ -682,6 +717,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(frozen_for_good),
         cmocka_unit_test(frozen_nonsense),
         cmocka_unit_test(weights_of_another),
+        cmocka_unit_test(weights_of_another_head),
         cmocka_unit_test(weights_refused),
     };
     int failed;

@@ -354,6 +354,10 @@ static void updaters_refused(void **state)
     FAILS(trf_updater_step(u, weights, NULL, 1, &report, &err), TRF_E_INVALID_ARG, "gradients", -1);
     FAILS(trf_updater_step(u, weights, gradients, -1, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
     FAILS(trf_updater_step(u, weights, gradients, NAN, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, 1e13, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
+    OK(trf_updater_step(u, weights, gradients, 1e12, &report, &err));
+    assert_int_equal(report.target_tokens, (int64_t)1e12);
+    OK(trf_updater_set_steps(u, 0, 0, &err));
     FAILS(trf_updater_step(u, weights, gradients, 0, &report, &err), TRF_E_STATE, "tokens", 0);
     memcpy(bad, gradients, sizeof bad);
     bad[0] = gradients[1];
