@@ -34,6 +34,37 @@ int leading_side(const struct settings *s)
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
 }
 
+/* Options that only some objectives know: one that did nothing would be taken for one that works. */
+int check_effects(const struct settings *s)
+{
+    enum { TRANSLATES = 1 << OBJECTIVE_TRANSLATE, GOES_ON = 1 << OBJECTIVE_CAUSAL,
+           CLASSIFIES = 1 << OBJECTIVE_CLASSIFY, TAGS = 1 << OBJECTIVE_TAG,
+           MASKS = 1 << OBJECTIVE_MASK, SPANS = 1 << OBJECTIVE_SPAN,
+           TEXTS_ALONE = GOES_ON | MASKS | SPANS, ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
+           DECODES = TRANSLATES | GOES_ON | SPANS };
+    static const struct { const char *option; int objectives; } of[] = {
+        {"documents", TEXTS_ALONE}, {"pack", TEXTS_ALONE}, {"chunk", TEXTS_ALONE}, {"keep-empty", TRANSLATES},
+        {"source-tokens", ENCODES}, {"source-sentencepiece", ENCODES}, {"source-vocab-size", ENCODES},
+        {"target-tokens", TRANSLATES | GOES_ON}, {"target-sentencepiece", TRANSLATES | GOES_ON},
+        {"target-vocab-size", TRANSLATES | GOES_ON}, {"joint-vocabulary", TRANSLATES},
+        {"subword-samples", TRANSLATES}, {"subword-alpha", TRANSLATES}, {"valid-beam", TRANSLATES},
+        {"tying", DECODES}, {"source-eos", ENCODES}, {"target-eos", TRANSLATES | SPANS}, {"pooling", CLASSIFIES},
+        {"noise-density", MASKS | SPANS}, {"masked-share", MASKS}, {"random-share", MASKS}, {"whole-words", MASKS},
+        {"mean-span", SPANS}
+    };
+    static const char *const names[] = {"translate", "causal", "classify", "tag", "mask", "span"};
+    size_t i;
+    for (i = 0; i < sizeof of / sizeof *of; i++) {
+        if (!was_given(s, of[i].option) || of[i].objectives >> s->objective & 1) continue;
+        say("--%s has no effect on --objective %s", of[i].option, names[s->objective]);
+        return USAGE;
+    }
+    if (s->extend_vocabulary && !s->init_from) { say("--extend-vocabulary is for --init-from"); return USAGE; }
+    if (!s->init_from || !was_given(s, "size")) return DONE;
+    say("--size is not for --init-from: the sizes are those of that model");
+    return USAGE;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>labels         their texts, sorted; label i of the model is text i
 // -----------------------------------------------------------------------------------------------
@@ -104,6 +135,7 @@ int learn_labels(struct training *t)
     size_t i;
     for (i = 0; i < t->text[1].count; i++) {
         const char *line = line_of(&t->text[1], i);
+        if (!is_utf8(line)) continue;       /* met again when it becomes numbers */
         if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
         else if (*line) append_label(labels, line, strlen(line));
         if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
@@ -119,14 +151,16 @@ int learn_labels(struct training *t)
 /* They travel as a text of the model, a line each. */
 int store_labels(struct training *t)
 {
-    char *text = format_text("%s", "");
+    size_t capacity = 0, used = 0;
+    char *text = grow(NULL, &capacity, 1, 1);
     trf_error err;
     int32_t i;
     int status;
+    *text = 0;
     for (i = 0; i < t->labels.n; i++) {
-        char *longer = format_text("%s%s%s", text, i ? "\n" : "", t->labels.name[i]);
-        free(text);
-        text = longer;
+        size_t bytes = strlen(t->labels.name[i]);
+        text = grow(text, &capacity, used + bytes + 2, 1);
+        used += (size_t)snprintf(text + used, bytes + 2, "%s%s", i ? "\n" : "", t->labels.name[i]);
     }
     status = t->labels.n && trf_model_set_metadata(t->model, "labels", text, &err) ? FAILED : DONE;
     if (status) say_error("labels", &err);
@@ -152,6 +186,23 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
 // >>words          a line of words, token by token, and where each word begins
 // -----------------------------------------------------------------------------------------------
 
+/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
+static int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity,
+                        int32_t *added, trf_error *err)
+{
+    size_t room = strlen(text) + 16;
+    trf_status status;
+    *added = 0;
+    do {
+        *ids = grow(*ids, capacity, n + room, sizeof **ids);
+        status = trf_vocab_encode(vocab, text, *ids + n, (int32_t)room, added, err);
+        if (status != TRF_E_LIMIT || (size_t)*added <= room) break;
+        room = (size_t)*added;
+    } while (1);
+    if (status) *added = 0;
+    return status ? FAILED : DONE;
+}
+
 struct encoding {
     const trf_vocab *vocab;
     struct word_tokens *to;
@@ -166,17 +217,17 @@ static void encode_word(void *user, const char *word, size_t bytes)
     struct encoding *e = (struct encoding *)user;
     struct word_tokens *to = e->to;
     int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
-    size_t room = 4 * bytes + 16;
     int32_t n = 0;
     trf_error err;
+    int fault;
     e->text = grow(e->text, &e->capacity, bytes + 2, 1);
     snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
-    to->ids = grow(to->ids, &to->ids_capacity, (size_t)to->n + room, sizeof *to->ids);
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
     to->first[to->n_words++] = to->n + blank;
-    if (trf_vocab_encode(e->vocab, e->text, to->ids + to->n, (int32_t)room, &n, &err) || n <= blank) {
+    fault = encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err);
+    if (fault || n <= blank) {
         if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words,
-                                 n <= blank ? "it has no token" : err.message);
+                                 fault ? err.message : "it has no token");
         e->failed = 1;
         return;
     }
@@ -223,6 +274,7 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
     memset(&words, 0, sizeof words);
     *why = 0;
     if (encode_words(vocab, line, &words)) snprintf(why, 300, "%s", words.why);
+    else if (!is_utf8(tags)) snprintf(why, 300, "the labels are not UTF-8");
     else if (words.n_words != n_tags) snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
     else if (words.n > t->s->corpus.max_length)
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
@@ -246,7 +298,9 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
 {
     int32_t number = label_number(&t->labels, label, strlen(label)), n;
     if (number < 0) {
-        snprintf(why, 300, *label ? "the training data do not have the label '%.200s'" : "no label", label);
+        if (!*label) snprintf(why, 300, "no label");
+        else if (!is_utf8(label)) snprintf(why, 300, "the label is not UTF-8");
+        else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
         return why;
     }
     if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) return why;
@@ -301,10 +355,8 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
     int status = DONE;
     for (i = 0; i < text->count && !status; i++) {
         const char *line = line_of(text, i);
-        size_t room = 4 * strlen(line) + 16;
-        int32_t n = 0;
-        stream.ids = grow(stream.ids, &stream.capacity, stream.n + room, sizeof *stream.ids);
-        if (trf_vocab_encode(vocab, line, stream.ids + stream.n, (int32_t)room, &n, &err))
+        int32_t n;
+        if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
             status = skip(t, SKIP_UNREADABLE, file, text->numbers[i], err.message);
         else stream.n += (size_t)n;
         if (s->documents == DOCUMENTS_FILE || n == 0) continue;
