@@ -633,6 +633,94 @@ expect 2 "pairs for a text" "give --text FILE" "$trf" train --objective causal -
 expect 2 "a metric for others" "--metric bleu does not go with" "$trf" train --objective causal --text counting --metric bleu --model m
 expect 2 "chunks of nothing" "--chunk takes 2 to" "$trf" train --objective causal --text counting --chunk 1 --model m
 
+# what would be lost, or would do nothing
+cp counting text
+expect 1 "a model over its text" "--model 'text' is the file that --text reads" "$trf" train --objective causal \
+    --text text $quick --updates 1 --model text
+expect 1 "a log over the text to validate on" "--log 'text' is the file that --valid-text reads" "$trf" train \
+    --objective causal --text counting \
+    --valid-text text $quick --updates 1 --model m --log text
+cp masked other
+expect 1 "a model over the one it begins with" "--model 'other' is the file that --init-from reads" "$trf" train \
+    --objective mask --text counting \
+    --init-from other --threads 1 --updates 1 --model other
+check "all is still there" eval 'same text counting && same other masked'
+expect 2 "labels have no spans" "--mean-span has no effect on --objective tag" "$trf" train --objective tag \
+    --tsv parity.tsv --mean-span 2 $quick --updates 1 --model m
+expect 2 "pairs have no chunks" "--chunk has no effect on --objective translate" "$trf" train --tsv train.tsv \
+    --chunk 20 $quick --updates 1 --model m
+expect 2 "documents have ends" "--target-eos has no effect on --objective causal" "$trf" train --objective causal \
+    --text counting --target-eos yes $quick --updates 1 --model m
+expect 2 "nothing to extend" "--extend-vocabulary is for --init-from" "$trf" train --tsv train.tsv \
+    --extend-vocabulary $quick --updates 1 --model m
+expect 2 "a size of its own" "the sizes are those of that model" "$trf" train --tsv train.tsv --init-from good \
+    --size base --updates 1 --model m
+expect 1 "tokens of its own" "good was made with other --source-tokens" "$trf" train --tsv train.tsv \
+    --init-from good --tokens characters --updates 1 --model m
+expect 1 "two vocabularies are not one" "needs one vocabulary for both sides, but good has two" "$trf" train \
+    --tsv train.tsv --init-from good \
+    --tying all --threads 1 --updates 1 --model m
+expect 2 "numbers of labels" "--n-best is for --json" "$trf" classify --model counts --input four --n-best 2
+expect 1 "another pooling" "of another --objective or --pooling" "$trf" train --objective classify --tsv counts.tsv \
+    $fast --model counts --pooling first --resume
+
+# beginning with other kinds
+awk -F '\t' '{ print $1 "\t" $2 " indeed" }' train.tsv >indeed.tsv
+expect 0 "one vocabulary" "done: " "$trf" train --tsv train.tsv --tying all $quick --updates 20 --model joint
+expect 0 "grows by both sides" "both sides: 1 tokens are new" "$trf" train --tsv indeed.tsv --init-from joint \
+    --extend-vocabulary --threads 1 \
+    --updates 200 --model m
+expect 0 "and is used" "^[a-z ]* indeed$" "$trf" translate --model m --input four
+expect 0 "a decoder for a translator" "51 of 126 parameters are those of counter" "$trf" train --tsv train.tsv \
+    --init-from counter --threads 1 \
+    --updates 20 --model m
+expect 0 "which knows ends" "target-eos yes" "$trf" inspect m
+expect 0 "an encoder for one" "parameters are those of masked" "$trf" train --tsv train.tsv --init-from masked \
+    --threads 1 --updates 2 --model m
+expect 1 "nothing in common" "nothing of masked fits" "$trf" train --objective causal --text counting \
+    --init-from masked --threads 1 --updates 2 --model m
+if "$trf" train --tsv train.tsv --tying all --tokens sentencepiece $quick --updates 1 --model pieces 2>err; then
+    expect 0 "one vocabulary of subwords, cut at random" "^1[01][0-9][0-9] pairs" "$trf" train --tsv train.tsv \
+        --init-from pieces --subword-samples 2 \
+        --threads 1 --updates 2 --model m
+    yes 'ص ل ى ا ه ع ي و س م' | head -n 300 >letters.arabic
+    awk 'BEGIN { s = "\357\267\272"; for (i = 0; i < 100; i++) print s s s s s "\t" (i % 2 ? "A" : "B") }' \
+        >ligatures.tsv
+    expect 0 "letters" "done: " "$trf" train --objective mask --text letters.arabic --tokens sentencepiece \
+        --vocab-size 16 $quick --updates 2 --model m
+    expect 0 "a character that becomes eighteen" "^95 texts" "$trf" train --objective tag --tsv ligatures.tsv \
+        --init-from m --threads 1 --updates 2 --model pieces
+    cut -f 1 ligatures.tsv >ligatures
+    expect 0 "in a text too" "^95 chunks" "$trf" train --objective mask --text ligatures --init-from m --threads 1 \
+        --updates 2 --model pieces
+fi
+
+# labels, lines and models that will not do
+{ head -n 300 counts.tsv; printf '1 2\tb\377d\n'; } >broken.tsv
+expect 0 "a label that is not UTF-8" "broken.tsv:301: the label is not UTF-8" "$trf" train --objective classify \
+    --tsv broken.tsv $quick --updates 2 \
+    --valid-size 0 --model m
+check "is no label" grep -q " 5 labels" err
+{ head -n 300 parity.tsv; printf '1 2\tb\377d odd\n'; } >broken.tsv
+expect 0 "one of them is not UTF-8" "broken.tsv:301: the labels are not UTF-8" "$trf" train --objective tag \
+    --tsv broken.tsv $quick --updates 2 \
+    --valid-size 0 --model m
+sed 's/odd/zzz/g' parity.tsv >renamed.tsv
+expect 0 "other labels" "done: " "$trf" train --objective tag --tsv renamed.tsv $quick --updates 2 --model m
+expect 1 "have no mean" "have different labels" "$trf" average parity m --output mean
+expect 0 "labels are shown" "^2 labels: even | odd$" "$trf" inspect parity
+expect 0 "in an object too" '"labels":\["even","odd"\]' "$trf" inspect parity --json
+for command in translate generate "score --source train.digits --target train.names"; do
+    expect 1 "${command%% *} of labels" "parity: an encoder-only model has no decoder" "$trf" $command --model parity
+done
+printf '3 \377 1\n' >broken
+expect 1 "a word that is not UTF-8" "word 2: expected UTF-8" "$trf" tag --model parity --input broken
+printf 'two\n\377\nthree\n' >broken
+expect 1 "a line that is not UTF-8" "broken:2: nothing to go on with" "$trf" generate --model counter \
+    --input broken --temperature 0
+check "keeps its place" eval 'lines_are 3 out && [ -z "$(sed -n 2p out)" ]'
+expect 1 "in objects too" '"ended":"unusable"' "$trf" generate --model counter --input broken --json
+
 # --- figures -----------------------------------------------------------------------------------------------
 # The numbers beside these figures are sacreBLEU's and jiwer's: tests/test_metrics.c has more of them.
 printf 'The cat sat on the mat.\nIt is 1,5 m long.\n\nFINE\n' >references

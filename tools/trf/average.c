@@ -4,14 +4,11 @@
 
 #include "trf.h"
 
-/* Means of weights are nothing where the ids mean other tokens. */
-static int same_tokens(const trf_vocab *a, const trf_vocab *b)
+/* Means of weights are nothing where they belong to other labels. */
+static int same_labels(const trf_model *a, const trf_model *b)
 {
-    int32_t id;
-    if (!a || !b) return a == b;
-    if (trf_vocab_size(a) != trf_vocab_size(b) || trf_vocab_kind(a) != trf_vocab_kind(b)) return 0;
-    for (id = 0; id < trf_vocab_size(a); id++) if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
-    return 1;
+    const char *x = trf_model_metadata(a, "labels"), *y = trf_model_metadata(b, "labels");
+    return x && y ? !strcmp(x, y) : !x == !y;
 }
 
 int command_average(struct settings *s, int argc, char **argv)
@@ -27,12 +24,16 @@ int command_average(struct settings *s, int argc, char **argv)
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
         if (trf_model_load(&models[n], argv[i], &load, &err)) { say_error(NULL, &err); status = FAILED; } else n++;
-    for (i = 1; i < n && !status; i++)
+    for (i = 1; i < n && !status; i++) {        /* nor where ids mean other tokens */
         if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {
             say("%s and %s have different vocabularies", argv[0], argv[i]);
             status = FAILED;
+        } else if (!same_labels(models[0], models[i])) {
+            say("%s and %s have different labels", argv[0], argv[i]);
+            status = FAILED;
         }
+    }
     if (!status && trf_model_average(models[0], models, n, &err)) {
         say_error(err.where >= 0 && err.where < n ? argv[err.where] : NULL, &err);
         status = FAILED;

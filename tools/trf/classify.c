@@ -68,7 +68,7 @@ static int32_t read_batch(struct labelling *t)
 /* The labels of a text, the most probable first. */
 static void write_label(struct labelling *t, trf_real *p, int64_t number, const char *text)
 {
-    int32_t n = t->labels.n, most = was_given(t->s, "n-best") && t->s->search.n_best < n ? t->s->search.n_best : n, k;
+    int32_t n = t->labels.n, most = t->s->labels_told < n ? (int32_t)t->s->labels_told : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
         if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
@@ -197,6 +197,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
+    if (!s->json && was_given(s, "n-best")) { say("--n-best is for --json"); return USAGE; }
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
     if (!status) status = load_labels(t.model, s->model, &t.labels);

@@ -28,6 +28,13 @@ static size_t character_bytes(const unsigned char *text, size_t left)
     return n;
 }
 
+int is_utf8(const char *text)
+{
+    size_t left = strlen(text), n = 0;
+    for (; left && (n = character_bytes((const unsigned char *)text, left)); left -= n) text += n;
+    return left == 0;
+}
+
 void print_clean(FILE *file, const char *text, size_t most)
 {
     size_t length = strlen(text), i = 0;
@@ -400,7 +407,8 @@ int check_written(const struct settings *s, const char *option, const char *path
 {
     const struct { const char *option, *path; } read[] = {
         {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"valid-source", s->valid_source},
-        {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv}, {"input", s->input}, {"model", s->model},
+        {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv}, {"text", s->text},
+        {"valid-text", s->valid_text}, {"init-from", s->init_from}, {"input", s->input}, {"model", s->model},
         {"prefixes", s->prefixes}, {"sentencepiece", s->sentencepiece},
         {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece}
     };
@@ -513,6 +521,23 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
     if (*source && *target) return DONE;
     say("%s: holds no vocabularies, so it cannot work with text", s->model);
     return FAILED;
+}
+
+int check_decoder(const struct settings *s, const trf_model *model)
+{
+    if (trf_model_config(model)->kind != TRF_ENCODER_ONLY) return DONE;
+    say("%s: an encoder-only model has no decoder, so no text comes from it: trf classify and trf tag are for labels",
+        s->model);
+    return FAILED;
+}
+
+int same_tokens(const trf_vocab *a, const trf_vocab *b)
+{
+    int32_t id;
+    if (!a || !b) return a == b;
+    if (trf_vocab_size(a) != trf_vocab_size(b) || trf_vocab_kind(a) != trf_vocab_kind(b)) return 0;
+    for (id = 0; id < trf_vocab_size(a); id++) if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
+    return 1;
 }
 
 int32_t source_limit(const trf_config *config)

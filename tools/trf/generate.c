@@ -105,6 +105,21 @@ static int draw(struct generating *t)
     return t->failed ? FAILED : check_output(t->out, t->s->output);
 }
 
+/* A line that nothing can be drawn for has empty texts, so that the others keep their places. */
+static int leave_out(struct generating *t, const char *fault)
+{
+    int32_t i;
+    if (!t->in.file) say("--prompt: nothing to go on with: %s", fault);
+    else say("%s:%lld: nothing to go on with: %s", t->in.name, (long long)t->in.number, fault);
+    t->unusable++;
+    if (draw(t)) return FAILED;
+    for (i = 0; t->in.file && i < t->s->count; i++) {
+        if (t->s->json) fputs("{\"text\":\"\",\"log_probability\":null,\"tokens\":0,\"ended\":\"unusable\"}", t->out);
+        fputc('\n', t->out);
+    }
+    return DONE;
+}
+
 /* One beginning, --count times. */
 static int begin(struct generating *t, const char *text)
 {
@@ -112,11 +127,7 @@ static int begin(struct generating *t, const char *text)
     int32_t i, n;
     int status = DONE;
     for (i = 0; i < t->s->count && !status; i++) {
-        if (add_text(&t->beginnings, t->source_vocab, text, t->limit, &n, why)) {
-            say("%s: nothing to go on with: %s", t->s->prompt ? "--prompt" : t->in.name, why);
-            t->unusable++;
-            return DONE;
-        }
+        if (add_text(&t->beginnings, t->source_vocab, text, t->limit, &n, why)) return leave_out(t, why);
         if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
     }
     return status;
@@ -127,11 +138,7 @@ static int begin_lines(struct generating *t)
     int status = open_reader(&t->in, t->s->input), got = 0;
     if (!status && isatty(fileno(t->in.file))) t->s->batch = 1;
     while (!status && (got = next_line(&t->in)) > 0) {
-        if (!t->in.fault) status = begin(t, t->in.line);
-        else {
-            say("%s:%lld: %s", t->in.name, (long long)t->in.number, t->in.fault);
-            t->unusable++;
-        }
+        status = t->in.fault ? leave_out(t, t->in.fault) : begin(t, t->in.line);
     }
     close_reader(&t->in);
     return status || got < 0 ? FAILED : DONE;
@@ -148,6 +155,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     t.s = s;
     if (s->prompt && s->input) { say("--prompt or --input, not both"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
+    if (!status) status = check_decoder(s, t.model);
     s->sampling.threads = s->threads;
     s->sampling.seed = s->seed;
     if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err)) {

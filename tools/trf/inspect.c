@@ -176,6 +176,24 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
     printf(json ? "]}" : "%s\n", trf_vocab_size(vocab) > 12 ? " ..." : "");
 }
 
+/* Of a model that tells labels. */
+static void print_labels(const trf_model *model, int json)
+{
+    const char *text = trf_model_metadata(model, "labels");
+    int32_t n = trf_model_config(model)->n_labels, i;
+    if (!text || n == 0) return;
+    printf(json ? ",\"labels\":[" : "%d labels:", (int)n);
+    for (i = 0; *text && (json || i < 8); i++) {
+        char *label = format_text("%.*s", (int)strcspn(text, "\n"), text);
+        fputs(i == 0 ? json ? "" : " " : json ? "," : " | ", stdout);
+        if (json) print_json_text(stdout, label, strlen(label)); else print_clean(stdout, label, 40);
+        text += strlen(label);
+        text += *text == '\n';
+        free(label);
+    }
+    printf(json ? "]" : "%s\n", *text ? " | ..." : "");
+}
+
 static void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes)
 {
     if (!s->json) { print_options(stdout, s, member, bytes); return; }
@@ -202,6 +220,7 @@ static int print_ours(struct report *r, int checkpoint)
     print_settings(s, "config", AT(config), sizeof s->config);
     print_vocabulary("source", trf_model_source_vocab(model), s->json);
     print_vocabulary("target", trf_model_target_vocab(model), s->json);
+    print_labels(model, s->json);
     print_parts(model, s->json);
     trf_model_destroy(model);
     if (!checkpoint) return DONE;
@@ -224,7 +243,7 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) printf(",\"metadata\":{");
     for (i = 0; i < trf_file_metadata_count(r->file); i++) {
         trf_file_metadata_at(r->file, i, &key, &value);
-        if (ours && !strncmp(key, "trf.", 4)) continue;         /* shown below, by its meaning */
+        if (ours && (!strncmp(key, "trf.", 4) || !strcmp(key, "labels"))) continue;     /* shown below */
         if (r->s->json) {
             if (!first) putchar(',');
             print_json_text(stdout, key, strlen(key));

@@ -55,7 +55,8 @@ static const struct command commands[] = {
     {GENERATE, "generate", "go on with a text", "trf generate --model FILE [options]",
      "Writes what a language model (trf train --objective causal) makes of a beginning, token by token\n"
      "as it comes: of --prompt, of each line of --input, or of nothing. Tokens are drawn at random;\n"
-     "the same --seed gives the same text on any number of threads.\n"
+     "the same --seed gives the same text on any number of threads. A line that nothing can be drawn\n"
+     "for (not UTF-8, too long) gives an empty text, a message, and exit status 1 at the end.\n"
      "\n"
      "    trf generate --model shakespeare.safetensors --prompt 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
@@ -115,7 +116,7 @@ enum { N_COMMANDS = (int)(sizeof commands / sizeof *commands) };
 static void print_overview(FILE *file)
 {
     int i;
-    fprintf(file, "trf %s: trains and runs encoder-decoder transformers on lines of text\n\n", TRF_VERSION);
+    fprintf(file, "trf %s: trains and runs transformers on lines of text\n\n", TRF_VERSION);
     fprintf(file, "usage: trf COMMAND [options]\n\n");
     for (i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fprintf(file, "\n  trf COMMAND --help   all options of a command, with their defaults\n"

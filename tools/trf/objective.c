@@ -36,6 +36,37 @@ int leading_side(const struct settings *s)
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
 }
 
+/* Options that only some objectives know: one that did nothing would be taken for one that works. */
+int check_effects(const struct settings *s)
+{
+    enum { TRANSLATES = 1 << OBJECTIVE_TRANSLATE, GOES_ON = 1 << OBJECTIVE_CAUSAL,
+           CLASSIFIES = 1 << OBJECTIVE_CLASSIFY, TAGS = 1 << OBJECTIVE_TAG,
+           MASKS = 1 << OBJECTIVE_MASK, SPANS = 1 << OBJECTIVE_SPAN,
+           TEXTS_ALONE = GOES_ON | MASKS | SPANS, ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
+           DECODES = TRANSLATES | GOES_ON | SPANS };
+    static const struct { const char *option; int objectives; } of[] = {
+        {"documents", TEXTS_ALONE}, {"pack", TEXTS_ALONE}, {"chunk", TEXTS_ALONE}, {"keep-empty", TRANSLATES},
+        {"source-tokens", ENCODES}, {"source-sentencepiece", ENCODES}, {"source-vocab-size", ENCODES},
+        {"target-tokens", TRANSLATES | GOES_ON}, {"target-sentencepiece", TRANSLATES | GOES_ON},
+        {"target-vocab-size", TRANSLATES | GOES_ON}, {"joint-vocabulary", TRANSLATES},
+        {"subword-samples", TRANSLATES}, {"subword-alpha", TRANSLATES}, {"valid-beam", TRANSLATES},
+        {"tying", DECODES}, {"source-eos", ENCODES}, {"target-eos", TRANSLATES | SPANS}, {"pooling", CLASSIFIES},
+        {"noise-density", MASKS | SPANS}, {"masked-share", MASKS}, {"random-share", MASKS}, {"whole-words", MASKS},
+        {"mean-span", SPANS}
+    };
+    static const char *const names[] = {"translate", "causal", "classify", "tag", "mask", "span"};
+    size_t i;
+    for (i = 0; i < sizeof of / sizeof *of; i++) {
+        if (!was_given(s, of[i].option) || of[i].objectives >> s->objective & 1) continue;
+        say("--%s has no effect on --objective %s", of[i].option, names[s->objective]);
+        return USAGE;
+    }
+    if (s->extend_vocabulary && !s->init_from) { say("--extend-vocabulary is for --init-from"); return USAGE; }
+    if (!s->init_from || !was_given(s, "size")) return DONE;
+    say("--size is not for --init-from: the sizes are those of that model");
+    return USAGE;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>labels         their texts, sorted; label i of the model is text i
 // -----------------------------------------------------------------------------------------------
@@ -106,6 +137,7 @@ int learn_labels(struct training *t)
     size_t i;
     for (i = 0; i < t->text[1].count; i++) {
         const char *line = line_of(&t->text[1], i);
+        if (!is_utf8(line)) continue;       /* met again when it becomes numbers */
         if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
         else if (*line) append_label(labels, line, strlen(line));
         if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
@@ -121,14 +153,16 @@ int learn_labels(struct training *t)
 /* They travel as a text of the model, a line each. */
 int store_labels(struct training *t)
 {
-    char *text = format_text("%s", "");
+    size_t capacity = 0, used = 0;
+    char *text = grow(NULL, &capacity, 1, 1);
     trf_error err;
     int32_t i;
     int status;
+    *text = 0;
     for (i = 0; i < t->labels.n; i++) {
-        char *longer = format_text("%s%s%s", text, i ? "\n" : "", t->labels.name[i]);
-        free(text);
-        text = longer;
+        size_t bytes = strlen(t->labels.name[i]);
+        text = grow(text, &capacity, used + bytes + 2, 1);
+        used += (size_t)snprintf(text + used, bytes + 2, "%s%s", i ? "\n" : "", t->labels.name[i]);
     }
     status = t->labels.n && trf_model_set_metadata(t->model, "labels", text, &err) ? FAILED : DONE;
     if (status) say_error("labels", &err);
@@ -154,17 +188,20 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
 // >>words          a line of words, token by token, and where each word begins
 // -----------------------------------------------------------------------------------------------
 
-/* All tokens of a text, behind the first `at` ids. */
-static trf_status encode_behind(const trf_vocab *vocab, const char *text, int32_t **ids, size_t *capacity, size_t at,
-                                int32_t *n, trf_error *err)
+/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
+static int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity,
+                        int32_t *added, trf_error *err)
 {
     int32_t room = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
     trf_status status;
-    *ids = grow(*ids, capacity, at + (size_t)room, sizeof **ids);
-    status = trf_vocab_encode(vocab, text, *ids + at, room, n, err);
-    if (status != TRF_E_LIMIT || *n <= room) return status;
-    *ids = grow(*ids, capacity, at + (size_t)*n, sizeof **ids);     /* normalising has made it longer */
-    return trf_vocab_encode(vocab, text, *ids + at, *n, n, err);
+    *ids = grow(*ids, capacity, n + (size_t)room, sizeof **ids);
+    status = trf_vocab_encode(vocab, text, *ids + n, room, added, err);
+    if (status == TRF_E_LIMIT && *added > room) {
+        *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
+        status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
+    }
+    if (status) *added = 0;
+    return status ? FAILED : DONE;
 }
 
 struct encoding {
@@ -182,16 +219,16 @@ static void encode_word(void *user, const char *word, size_t bytes)
     struct word_tokens *to = e->to;
     int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
     int32_t n = 0;
-    trf_status status;
     trf_error err;
+    int fault;
     e->text = grow(e->text, &e->capacity, bytes + 2, 1);
     snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
     to->first[to->n_words++] = to->n + blank;
-    status = encode_behind(e->vocab, e->text, &to->ids, &to->ids_capacity, (size_t)to->n, &n, &err);
-    if (status || n <= blank) {
+    fault = encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err);
+    if (fault || n <= blank) {
         if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words,
-                                 status ? err.message : "it has no token");
+                                 fault ? err.message : "it has no token");
         e->failed = 1;
         return;
     }
@@ -238,6 +275,7 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
     memset(&words, 0, sizeof words);
     *why = 0;
     if (encode_words(vocab, line, &words)) snprintf(why, 300, "%s", words.why);
+    else if (!is_utf8(tags)) snprintf(why, 300, "the labels are not UTF-8");
     else if (words.n_words != n_tags) snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
     else if (words.n > t->s->corpus.max_length)
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
@@ -261,7 +299,9 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
 {
     int32_t number = label_number(&t->labels, label, strlen(label)), n;
     if (number < 0) {
-        snprintf(why, 300, *label ? "the training data do not have the label '%.200s'" : "no label", label);
+        if (!*label) snprintf(why, 300, "no label");
+        else if (!is_utf8(label)) snprintf(why, 300, "the label is not UTF-8");
+        else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
         return why;
     }
     if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) return why;
@@ -315,8 +355,9 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
     size_t i;
     int status = DONE;
     for (i = 0; i < text->count && !status; i++) {
-        int32_t n = 0;
-        if (encode_behind(vocab, line_of(text, i), &stream.ids, &stream.capacity, stream.n, &n, &err))
+        const char *line = line_of(text, i);
+        int32_t n;
+        if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
             status = skip(t, SKIP_UNREADABLE, file, text->numbers[i], err.message);
         else stream.n += (size_t)n;
         if (s->documents == DOCUMENTS_FILE || n == 0) continue;

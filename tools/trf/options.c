@@ -39,6 +39,7 @@ void set_defaults(struct settings *s)
     s->subword_alpha = 0.1;
     s->chunk = 256;
     s->count = 1;
+    s->labels_told = INT64_MAX;
     s->batch = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
 }
@@ -166,7 +167,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N", "leave out tokens seen less often than this", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
-     "subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others cut into "
+     "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "
+     "cut into "
      "subwords at random; a pass over the data is N times as long", NULL},
     {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
      "how random: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a share X of "
@@ -241,9 +243,10 @@ const struct row rows[] = {
     {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
      "begin with this model: its vocabularies, its options under 'Model', and its weights as far as the new model has "
-     "them; also a model of another objective, whose encoder or decoder is taken", NULL},
+     "them; also a model of another objective, whose encoder or decoder is taken (a half that it lacks is new, and "
+     "as deep as the other)", NULL},
     {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
-     "with it: tokens of the training data that its vocabularies lack are added", NULL},
+     "with it: tokens of the training data that its vocabularies lack are added; of words and characters", NULL},
     {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
      "parameters of such names keep their values ('*': any characters; \"encoder.*\"); may be given several times", NULL},
 
@@ -374,7 +377,7 @@ const struct row rows[] = {
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
     {CLASSIFY | TAG, FLAG, "json", AT(json), NULL,
      "an object a line: all labels with their probabilities, or the words with theirs", NULL},
-    {CLASSIFY, COUNT, "n-best", AT(search.n_best), "N", "with --json: the N most probable labels alone", NULL},
+    {CLASSIFY, LONG_COUNT, "n-best", AT(labels_told), "N", "with --json: the N most probable labels alone", NULL},
     {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
      "whose search: sets the options below down to renormalise", then_rule},

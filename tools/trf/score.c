@@ -99,6 +99,7 @@ int command_score(struct settings *s, int argc, char **argv)
     t.s = s;
     status = check_pairs_given("", s->source, s->target, s->tsv);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
+    if (!status) status = check_decoder(s, t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
         say_error("scorer", &err);
         status = FAILED;

@@ -71,7 +71,8 @@ static void say_skips(const struct training *t)
         if (t->skips[i]) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s", *list ? ", " : "",
                                   (long long)t->skips[i], names[i]);
     }
-    if (all) fprintf(stderr, "left out: %lld pairs (%s)\n", (long long)all, list);
+    if (all) fprintf(stderr, "left out: %lld %s (%s)\n", (long long)all,
+                     t->s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines", list);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -229,8 +230,8 @@ static int hold_out(struct training *t)
     }
     free(held);
     s->valid_size = size;
-    fprintf(stderr, "held out: %lld of %lld pairs, to validate on (--valid-size 0 trains on all)\n", (long long)count,
-            (long long)n);
+    fprintf(stderr, "held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n", (long long)count,
+            (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
     return DONE;
 }
 
@@ -291,25 +292,46 @@ static int make_vocabulary(struct training *t, int first_side, int last_side)
                         &t->vocab[first_side]);
 }
 
+/* Whether the vocabularies are what this command line asks for, as far as it does. */
+static int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], const char *path)
+{
+    static const trf_token_kind kinds[] = {TRF_WORDS,         TRF_WORDS,         TRF_CHARACTERS,
+                                           TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
+    int side;
+    for (side = 0; side < 2; side++) {
+        const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
+        int tokens = side ? s->target_tokens : s->source_tokens;
+        if (!vocab[side]) continue;
+        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) ||
+            tokens == TOKENS_AUTO)
+            continue;
+        if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
+        say("%s was made with other --%s-tokens", path, side ? "target" : "source");
+        return FAILED;
+    }
+    return DONE;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>init-from      the vocabularies and the architecture of another model; its weights, once there is one
 // -----------------------------------------------------------------------------------------------
 
-/* Tokens of the text that the vocabulary lacks, the most frequent first. */
-static int extend_vocabulary(struct training *t, int side, trf_vocab *vocab)
+/* Tokens of one or both sides of the text that the vocabulary lacks, the most frequent first. */
+static int extend_vocabulary(struct training *t, int first_side, int last_side, trf_vocab *vocab)
 {
     trf_vocab *seen = NULL;
     trf_error err;
-    int32_t i, added = 0;
+    int32_t most = first_side ? t->s->target_vocab_size : t->s->source_vocab_size, i, added = 0;
+    int side;
     trf_status status;
     if (trf_vocab_kind(vocab) == TRF_SENTENCEPIECE) {
         say("--extend-vocabulary: a vocabulary of subwords cannot grow");
         return FAILED;
     }
     status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
-    if (!status && learn_side(t, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
-    if (!status) status = trf_vocab_finish(seen, t->s->target_vocab_size ? t->s->target_vocab_size : 32000,
-                                           t->s->min_count, &err);
+    for (side = first_side; side <= last_side && !status; side++)
+        if (learn_side(t, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
+    if (!status) status = trf_vocab_finish(seen, most ? most : 32000, t->s->min_count, &err);
     for (i = 4; !status && i < trf_vocab_size(seen); i++)
         if (trf_vocab_id(vocab, trf_vocab_token(seen, i)) == 3) {
             status = trf_vocab_add(vocab, trf_vocab_token(seen, i), &err);
@@ -317,19 +339,46 @@ static int extend_vocabulary(struct training *t, int side, trf_vocab *vocab)
         }
     trf_vocab_destroy(seen);
     if (status) { say_error("vocabulary", &err); return FAILED; }
-    fprintf(stderr, "%s: %d tokens are new\n", side ? "target" : "source", (int)added);
+    fprintf(stderr, "%s: %d tokens are new\n", first_side ? "target" : last_side ? "both sides" : "source",
+            (int)added);
     return DONE;
 }
 
-/* A vocabulary of our own that is like one of the model's. */
-static int inherit_vocabulary(struct training *t, int side)
+/* A vocabulary of our own that is like one of the model's; joint: it is that of both sides. */
+static int inherit_vocabulary(struct training *t, int side, int joint)
 {
     const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
     trf_error err;
     if (!old) return DONE;
     if (trf_vocab_copy(&t->vocab[side], old, NULL, &err)) { say_error("vocabulary", &err); return FAILED; }
     if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && stored_subwords(t, side, t->s->init_from)) return FAILED;
-    return t->s->extend_vocabulary ? extend_vocabulary(t, side, t->vocab[side]) : DONE;
+    if (joint) {
+        t->vocab[1] = t->vocab[0];
+        t->pieces[1] = t->pieces[0];
+        t->pieces_bytes[1] = t->pieces_bytes[0];
+    }
+    return t->s->extend_vocabulary ? extend_vocabulary(t, side, side || joint, t->vocab[side]) : DONE;
+}
+
+/* The architecture is that of the model. What it has no options for, as it lacks an encoder or a decoder or its
+   documents end by themselves, is like the other half, or as it would be without it. */
+static int take_architecture(struct training *t)
+{
+    struct settings *s = t->s;
+    const trf_config *old = trf_model_config(t->from);
+    trf_config own = s->config;
+    int i;
+    s->config = *old;
+    s->config.seed = own.seed;
+    s->config.hooks = own.hooks;
+    if (old->encoder_layers == 0) s->config.encoder_layers = old->decoder_layers;
+    if (old->decoder_layers == 0) s->config.decoder_layers = old->encoder_layers;
+    if (old->kind == TRF_DECODER_ONLY) s->config.target_eos = own.target_eos;
+    for (i = 0; i < n_rows; i++)        /* what the command line says stands */
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+            return USAGE;
+    s->corpus.max_length = s->config.max_length - 1;
+    return DONE;
 }
 
 static int begin_from(struct training *t)
@@ -337,20 +386,19 @@ static int begin_from(struct training *t)
     struct settings *s = t->s;
     trf_load_options load = load_options(s);
     trf_error err;
-    trf_config own = s->config;
-    int i, side, joint;
+    int side, joint, status;
     if (trf_model_load(&t->from, s->init_from, &load, &err)) { say_error(NULL, &err); return FAILED; }
-    s->config = *trf_model_config(t->from);
-    s->config.seed = own.seed;
-    s->config.hooks = own.hooks;
-    for (i = 0; i < n_rows; i++)        /* what the command line says stands */
-        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
-            return USAGE;
-    s->corpus.max_length = s->config.max_length - 1;
+    if ((status = take_architecture(t))) return status;
     joint = s->config.tying == TRF_TIED_ALL && s->objective == OBJECTIVE_TRANSLATE;
+    if (joint && trf_model_target_vocab(t->from) &&
+        !same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from))) {
+        say("--tying all needs one vocabulary for both sides, but %s has %s", s->init_from,
+            trf_model_source_vocab(t->from) ? "two" : "only that of the target");
+        return FAILED;
+    }
     for (side = 0; side < 2 - joint; side++)
-        if (reads_side(s, side) && inherit_vocabulary(t, side)) return FAILED;
-    if (joint) t->vocab[1] = t->vocab[0];
+        if (reads_side(s, side) && inherit_vocabulary(t, side, joint)) return FAILED;
+    if (check_tokens(s, (const trf_vocab *const *)t->vocab, s->init_from)) return FAILED;
     s->joint_vocabulary = joint;
     return DONE;
 }
@@ -360,6 +408,10 @@ static int take_weights(struct training *t)
     trf_error err;
     int32_t copied;
     if (trf_model_copy_weights(t->model, t->from, &copied, &err)) { say_error(t->s->init_from, &err); return FAILED; }
+    if (copied == 0) {
+        say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
+        return FAILED;
+    }
     fprintf(stderr, "%d of %d parameters are those of %s\n", (int)copied, (int)trf_parameter_count(t->model),
             t->s->init_from);
     trf_model_destroy(t->from);
@@ -658,11 +710,11 @@ static int check_objective(struct training *t)
     struct settings asked = *t->s;
     const trf_config *c = trf_model_config(t->model);
     asked.config = *c;
-    asked.pooling = c->head == TRF_HEAD_FIRST;
+    if (!was_given(t->s, "pooling")) asked.pooling = c->head == TRF_HEAD_FIRST;
     set_kind(&asked);
     if (asked.config.kind == c->kind && asked.config.head == c->head)
         return learns_labels(t->s) ? load_labels(t->model, t->checkpoint, &t->labels) : DONE;
-    say("%s is of another --objective", t->checkpoint);
+    say("%s is of another --objective%s", t->checkpoint, was_given(t->s, "pooling") ? " or --pooling" : "");
     return FAILED;
 }
 
@@ -695,28 +747,6 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     return DONE;
 }
 
-/* Whether the vocabularies are what this command line asks for, as far as it does. */
-static int check_vocabularies(const struct training *t, const trf_vocab *const vocab[2])
-{
-    static const trf_token_kind kinds[] = {TRF_WORDS,         TRF_WORDS,         TRF_CHARACTERS,
-                                           TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
-    const struct settings *s = t->s;
-    int side;
-    for (side = 0; side < 2; side++) {
-        const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
-        int tokens = side ? s->target_tokens : s->source_tokens;
-        if (!reads_side(s, side)) continue;
-        if (!vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
-        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) ||
-            tokens == TOKENS_AUTO)
-            continue;
-        if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
-        say("the checkpoint was made with other --%s-tokens", side ? "target" : "source");
-        return FAILED;
-    }
-    return DONE;
-}
-
 /* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
 static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
 {
@@ -738,7 +768,7 @@ static int load_training(struct training *t)
     struct settings merged = *t->s;
     const trf_vocab *vocab[2];
     trf_error err;
-    int status = read_stored(&merged, t->checkpoint, &load);
+    int side, status = read_stored(&merged, t->checkpoint, &load);
     if (status) return status;
     if (apply_given(&merged)) return USAGE;
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps == 0) {
@@ -755,7 +785,9 @@ static int load_training(struct training *t)
     if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
-    if (check_vocabularies(t, vocab) || restore_options(t)) return FAILED;
+    for (side = 0; side < 2; side++)
+        if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
+    if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t)) return FAILED;
     if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) || stored_subwords(t, 1, t->checkpoint)))
         return FAILED;
     if (encode_all(t, vocab) || restore_state(t) ||
@@ -767,8 +799,8 @@ static int load_training(struct training *t)
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size, --columns, --keep-empty and --seed of the beginning, and --epochs that "
-                "are not over");
+                "--max-length, --valid-size, --columns, --keep-empty, --objective, --documents, --pack, --chunk and "
+                "--seed of the beginning, and --epochs that are not over");
         return FAILED;
     }
     return make_average_room(t) || restore_average(t) ? FAILED : DONE;
@@ -865,7 +897,7 @@ static int check_training(struct training *t)
 {
     struct settings *s = t->s;
     int status;
-    if ((status = check_data(s))) return status;
+    if ((status = check_data(s)) || (status = check_effects(s))) return status;
     if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
     if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {

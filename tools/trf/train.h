@@ -97,6 +97,7 @@ void free_subwords(struct training *t);
 /* objective.c */
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
+int check_effects(const struct settings *s);        /* that the options given are some to this objective */
 int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */

@@ -313,6 +313,7 @@ int command_translate(struct settings *s, int argc, char **argv)
     if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
+    if (!status) status = check_decoder(s, t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
         say_error("search", &err);
         status = FAILED;

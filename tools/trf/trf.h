@@ -52,6 +52,7 @@ double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 /* Text of unknown origin, for a terminal: nothing that drives one may pass. At most `most` bytes. */
 void print_clean(FILE *file, const char *text, size_t most);
+int is_utf8(const char *text);
 void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
 void print_json_number(FILE *file, double x);                           /* what is not finite as null */
 void print_json_field(FILE *file, const char *name, double x);          /* ,"name":x */
@@ -122,6 +123,7 @@ struct settings {
     int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
+    int64_t labels_told;                                        /* classifying */
 
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives;
@@ -271,6 +273,8 @@ int close_output(FILE *file, const char *path);
 
 trf_load_options load_options(const struct settings *s);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
+int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
+int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
 int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
 int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
 
