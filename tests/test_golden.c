@@ -85,11 +85,13 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model, 
         o->status = trf_encode(translator, &batch->source, &out, &o->error);
         if (o->status == TRF_OK) compare(o, expected, "encoder", room, source_rows * c->d_model, 1, 1.0, 0, 0);
     }
-    if (o->status == TRF_OK && c->kind != TRF_ENCODER_ONLY) {
-        assert_true(target_rows * c->target_vocab <= 4096);
-        out = trf_tensor_of(room, 2, target_rows, c->target_vocab, 1);
+    if (o->status == TRF_OK && (c->head || c->kind != TRF_ENCODER_ONLY)) {
+        int64_t rows = !c->head ? target_rows : c->head >= TRF_HEAD_TOKENS ? source_rows : batch->source.count;
+        int64_t columns = !c->head ? c->target_vocab : c->head == TRF_HEAD_MASKED ? c->source_vocab : c->n_labels;
+        assert_true(rows * columns <= 4096);
+        out = trf_tensor_of(room, 2, rows, columns, 1);
         o->status = trf_logits(translator, batch, &out, &o->error);
-        if (o->status == TRF_OK) compare(o, expected, "logits", room, target_rows * c->target_vocab, 1, 1.0, 0, 0);
+        if (o->status == TRF_OK) compare(o, expected, "logits", room, rows * columns, 1, 1.0, 0, 0);
     }
     trf_translator_destroy(translator);
     free(room);
@@ -176,7 +178,7 @@ static outcome run_case(int index, const trf_config *config, const trf_train_opt
     options.device = config->device;
     o.status = trf_model_load(&model, path, &options, &o.error);
     if (o.status == TRF_OK) look_inside(&o, expected, model, batch);
-    if (o.status == TRF_OK && config->kind != TRF_ENCODER_ONLY) train(&o, expected, model, training, batch);
+    if (o.status == TRF_OK && (config->head || config->kind != TRF_ENCODER_ONLY)) train(&o, expected, model, training, batch);
     trf_model_destroy(model);
     trf_file_close(expected);
     return o;

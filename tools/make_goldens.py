@@ -6,7 +6,7 @@ For every configuration in CASES:
     NAME.weights.safetensors    the state_dict, float32, without any metadata of ours
     NAME.expected.safetensors   what PyTorch makes of it in double, one file of F64 tensors:
         encoder             (source rows, d_model)      encoder states
-        logits              (target rows, target_vocab) teacher-forced
+        logits              (target rows, target_vocab) teacher-forced, or of a head's rows
         report              loss, nll (means over the target tokens, EOS counted), accuracy, norm of the gradient
         gradient.NAME       of the mean loss
         steps               (10, 4): loss, nll, gradient norm and learning rate of ten updates on the same batch
@@ -26,6 +26,11 @@ FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/golden"
 STRIDE, STEPS = 5, 10
 PAIRS = [([5, 9, 7, 4, 10], [6, 4, 9, 5]), ([8], [7, 10, 4, 4, 8, 6, 5]), ([10, 6, 6, 4, 3, 7, 9], [9]),
          ([4, 8, 5], [5, 3, 10])]
+LABELLED = {    # sequences and their labels; -1 is not asked for, nor is EOS; id 0, pad, is the mask
+    "HEAD_MEAN": [([5, 9, 7, 4, 10], [2]), ([8], [0]), ([10, 6, 6, 4, 3, 7, 9], [1]), ([4, 8, 5], [-1])],
+    "HEAD_FIRST": [([5, 9, 7, 4, 10], [0]), ([8], [3]), ([10, 6, 6, 4, 3, 7, 9], [1]), ([4, 8, 5], [1])],
+    "HEAD_TOKENS": [([5, 9, 7, 4, 10], [2, 0, 1, -1, 2]), ([8], [1]), ([10, 6, 6, 4], [0, 0, -1, 2]), ([4, 8], [1, 2])],
+    "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]), ([4, 8], [-1, 5])]}
 WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
 LONG = [([4 + (k * k + 3 * i) % 7 for k in range(n)], [4 + (k * k * k + i) % 7 for k in range(m)])
         for i, (n, m) in enumerate([(70, 25), (33, 67), (17, 40)])]     # beyond tiles of 32 queries and 128 rows
@@ -34,7 +39,7 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_vocab=13, target_vocab=11, max_length=16, pad=0, bos=1, eos=2, unk=3, activation="RELU",
               positions="POSITIONS_INTERLEAVED", position_offset=0, norm_place="POST_NORM", norm_rule="NORM_STANDARD",
               norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1, source_eos=1,
-              decoder_start="START_BOS")
+              decoder_start="START_BOS", head="HEAD_NONE", n_labels=0)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -86,7 +91,10 @@ CASES = [
          label_smoothing=0.0, decoder_layers=2),
     dict(name="decoder_only_post", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, activation="SILU",
          final_norm=0, decoder_start="START_EOS", epsilon_rule="EPSILON_INSIDE", d_model=20, d_ff=23),
-]
+] + [dict(name=head.lower(), kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0, activation="GELU",
+          head=head, n_labels=n, norm_place=place, source_eos=eos, weight_decay=0.02)
+     for head, n, place, eos in (("HEAD_MEAN", 3, "PRE_NORM", 1), ("HEAD_FIRST", 4, "POST_NORM", 0),
+                                 ("HEAD_TOKENS", 3, "PRE_NORM", 1), ("HEAD_MASKED", 0, "POST_NORM", 1))]
 
 
 class AnnotatedNorm(nn.LayerNorm):
@@ -128,6 +136,9 @@ class Model(nn.Module):
             self.src_embed = nn.Embedding(c["source_vocab"], d)
             if learned: self.src_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
             self.encoder = stack("self", c["encoder_layers"])
+        if c["head"] != "HEAD_NONE":
+            self.head = nn.Linear(d, c["n_labels"] or c["source_vocab"])
+            if c["head"] == "HEAD_MASKED": self.head.weight = self.src_embed.weight
         if c["kind"] != "ENCODER_ONLY":
             if c["tying"] != "TIED_ALL": self.tgt_embed = nn.Embedding(c["target_vocab"], d)
             if learned: self.tgt_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
@@ -148,7 +159,15 @@ class Model(nn.Module):
         x = self.embed(self.src_embed, getattr(self, "src_positions", None), b["src"])
         return self.encoder(x, src_key_padding_mask=b["src_pad"])
 
+    def head_logits(self, b):
+        x, real = self.encode(b), ~b["src_pad"]
+        if self.c["head"] == "HEAD_MEAN": x = (x * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+        elif self.c["head"] == "HEAD_FIRST": x = x[:, 0]
+        else: x = x[real]
+        return self.head(x)
+
     def logits(self, b):
+        if self.c["head"] != "HEAD_NONE": return self.head_logits(b)
         n = b["tgt_in"].shape[1]
         causal = torch.triu(torch.ones(n, n, dtype=torch.bool), 1)
         y = self.embed(self.tgt_embed, getattr(self, "tgt_positions", None), b["tgt_in"],
@@ -176,6 +195,10 @@ def make_batch(c, pairs):
               "START_ZERO": c["bos"]}[c["decoder_start"]]
     b = {}
     b["src"], b["src_pad"] = padded([s + [c["eos"]] * c["source_eos"] for s, _ in pairs])
+    if c["head"] != "HEAD_NONE":
+        ends = [-1] * (c["source_eos"] and c["head"] in ("HEAD_TOKENS", "HEAD_MASKED"))
+        b["out"] = torch.tensor([i for _, labels in pairs for i in labels + ends])
+        return b
     b["tgt_in"], b["tgt_pad"] = padded([[start] + t for _, t in pairs])
     b["out"] = padded([t + [c["eos"]] for _, t in pairs])[0][~b["tgt_pad"]]
     return b
@@ -236,12 +259,12 @@ class Optimizer:
 def gradients(m, t, c, b):
     """Backward of the mean loss; loss, nll, accuracy, norm."""
     m.zero_grad(set_to_none=False)
-    logits = m.logits(b)
-    loss = smoothed_loss(t, c, logits, b["out"])
+    logits, out = m.logits(b)[b["out"] >= 0], b["out"][b["out"] >= 0]
+    loss = smoothed_loss(t, c, logits, out)
     loss.backward()
     norm = math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in m.parameters()))
-    return [loss.item(), F.cross_entropy(logits, b["out"]).item(),
-            (logits.argmax(-1) == b["out"]).double().mean().item(), norm]
+    return [loss.item(), F.cross_entropy(logits, out).item(),
+            (logits.argmax(-1) == out).double().mean().item(), norm]
 
 
 def run(model, c, t, pairs, dtype):
@@ -249,10 +272,11 @@ def run(model, c, t, pairs, dtype):
     # train: PyTorch's fused inference path stays out; there is no dropout
     m = copy.deepcopy(model).to(dtype).train()
     if c["kind"] != "ENCODER_ONLY" and c["tying"] != "UNTIED": m.generator.weight = m.tgt_embed.weight
+    if c["head"] == "HEAD_MASKED": m.head.weight = m.src_embed.weight
     b, out = make_batch(c, pairs), {}
     with torch.no_grad():
         if c["kind"] != "DECODER_ONLY": out["encoder"] = m.encode(b)[~b["src_pad"]]
-        if c["kind"] == "ENCODER_ONLY": return out
+        if c["kind"] == "ENCODER_ONLY" and c["head"] == "HEAD_NONE": return out
         out["logits"] = m.logits(b)
     out["report"] = torch.tensor(gradients(m, t, c, b), dtype=torch.float64)
     for n, p in m.names().items(): out["gradient." + n] = p.grad.clone()
@@ -316,7 +340,7 @@ def c_header(cases):
             out.append(line)
         for which, kind in (("source", "DECODER_ONLY"), ("target", "ENCODER_ONLY")):
             i = batches.index(pairs)
-            if c["kind"] != kind:
+            if c["kind"] != kind or c["head"] != "HEAD_NONE":
                 out.append(f"        b->{which}.ids = golden_{which}_{i}; "
                            f"b->{which}.lengths = golden_{which}_lengths_{i}; b->{which}.count = {len(pairs)};")
         out.append("        break;")
@@ -332,7 +356,8 @@ def main():
         t = {k: case.get(k, v) for k, v in TRAINING.items()}
         pairs = WITH_EMPTY if c["source_eos"] and number % 2 == 0 and c["kind"] == "ENCODER_DECODER" else PAIRS
         if case["name"] == "long": pairs = LONG
-        pairs = [tuple([c["unk"] if i == 3 else i for i in row] for row in pair) for pair in pairs]
+        if c["head"] != "HEAD_NONE": pairs = LABELLED[c["head"]]
+        else: pairs = [tuple([c["unk"] if i == 3 else i for i in row] for row in pair) for pair in pairs]
         torch.manual_seed(1000 + number)
         model = Model(c)
         initialise(model, case.get("embedding_deviation"))

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 14, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 18, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -19,6 +19,10 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "encoder_only_pre",
     "decoder_only",
     "decoder_only_post",
+    "head_mean",
+    "head_first",
+    "head_tokens",
+    "head_masked",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -44,6 +48,22 @@ static const int32_t golden_target_3[] = { 4, 5, 5, 10, 5, 10, 10, 4, 5, 5, 10, 
     7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7, 5, 7, 5, 5, 6, 7, 7,
     5, 7 };
 static const int32_t golden_target_lengths_3[] = { 25, 67, 40 };
+static const int32_t golden_source_4[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 3, 7, 9, 4, 8, 5 };
+static const int32_t golden_source_lengths_4[] = { 5, 1, 7, 3 };
+static const int32_t golden_target_4[] = { 2, 0, 1, -1 };
+static const int32_t golden_target_lengths_4[] = { 1, 1, 1, 1 };
+static const int32_t golden_source_5[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 3, 7, 9, 4, 8, 5 };
+static const int32_t golden_source_lengths_5[] = { 5, 1, 7, 3 };
+static const int32_t golden_target_5[] = { 0, 3, 1, 1 };
+static const int32_t golden_target_lengths_5[] = { 1, 1, 1, 1 };
+static const int32_t golden_source_6[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 4, 8 };
+static const int32_t golden_source_lengths_6[] = { 5, 1, 4, 2 };
+static const int32_t golden_target_6[] = { 2, 0, 1, -1, 2, 1, 0, 0, -1, 2, 1, 2 };
+static const int32_t golden_target_lengths_6[] = { 5, 1, 4, 2 };
+static const int32_t golden_source_7[] = { 5, 0, 7, 4, 10, 8, 10, 6, 0, 0, 4, 8 };
+static const int32_t golden_source_lengths_7[] = { 5, 1, 4, 2 };
+static const int32_t golden_target_7[] = { -1, 9, -1, 4, -1, -1, -1, 6, 6, 4, -1, 5 };
+static const int32_t golden_target_lengths_7[] = { 5, 1, 4, 2 };
 
 /* Case number `index`, set over the presets in *c and *t. */
 static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)
@@ -56,7 +76,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -70,7 +91,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -84,7 +106,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 2; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -99,7 +122,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 11; c->eos = 0; c->unk = 1; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -113,7 +137,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -128,7 +153,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_ANNOTATED;
         c->norm_epsilon = 0.001; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -142,7 +168,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -156,7 +183,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -170,7 +198,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -184,7 +213,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -198,7 +228,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -211,7 +242,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 2; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -224,7 +256,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -237,12 +270,73 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 14: /* head_mean */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN;
+        c->n_labels = 3;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_4; b->source.lengths = golden_source_lengths_4; b->source.count = 4;
+        b->target.ids = golden_target_4; b->target.lengths = golden_target_lengths_4; b->target.count = 4;
+        break;
+    case 15: /* head_first */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST;
+        c->n_labels = 4;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_5; b->source.lengths = golden_source_lengths_5; b->source.count = 4;
+        b->target.ids = golden_target_5; b->target.lengths = golden_target_lengths_5; b->target.count = 4;
+        break;
+    case 16: /* head_tokens */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_TOKENS;
+        c->n_labels = 3;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_6; b->source.lengths = golden_source_lengths_6; b->source.count = 4;
+        b->target.ids = golden_target_6; b->target.lengths = golden_target_lengths_6; b->target.count = 4;
+        break;
+    case 17: /* head_masked */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED;
+        c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_7; b->source.lengths = golden_source_lengths_7; b->source.count = 4;
+        b->target.ids = golden_target_7; b->target.lengths = golden_target_lengths_7; b->target.count = 4;
         break;
     }
 }
