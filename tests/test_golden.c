@@ -178,7 +178,8 @@ static outcome run_case(int index, const trf_config *config, const trf_train_opt
     options.device = config->device;
     o.status = trf_model_load(&model, path, &options, &o.error);
     if (o.status == TRF_OK) look_inside(&o, expected, model, batch);
-    if (o.status == TRF_OK && (config->head || config->kind != TRF_ENCODER_ONLY)) train(&o, expected, model, training, batch);
+    if (o.status == TRF_OK && (config->head || config->kind != TRF_ENCODER_ONLY))
+        train(&o, expected, model, training, batch);
     trf_model_destroy(model);
     trf_file_close(expected);
     return o;

@@ -29,8 +29,10 @@ PAIRS = [([5, 9, 7, 4, 10], [6, 4, 9, 5]), ([8], [7, 10, 4, 4, 8, 6, 5]), ([10, 
 LABELLED = {    # sequences and their labels; -1 is not asked for, nor is EOS; id 0, pad, is the mask
     "HEAD_MEAN": [([5, 9, 7, 4, 10], [2]), ([8], [0]), ([10, 6, 6, 4, 3, 7, 9], [1]), ([4, 8, 5], [-1])],
     "HEAD_FIRST": [([5, 9, 7, 4, 10], [0]), ([8], [3]), ([10, 6, 6, 4, 3, 7, 9], [1]), ([4, 8, 5], [1])],
-    "HEAD_TOKENS": [([5, 9, 7, 4, 10], [2, 0, 1, -1, 2]), ([8], [1]), ([10, 6, 6, 4], [0, 0, -1, 2]), ([4, 8], [1, 2])],
-    "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]), ([4, 8], [-1, 5])]}
+    "HEAD_TOKENS": [([5, 9, 7, 4, 10], [2, 0, 1, -1, 2]), ([8], [1]), ([10, 6, 6, 4], [0, 0, -1, 2]),
+                    ([4, 8], [1, 2])],
+    "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]),
+                    ([4, 8], [-1, 5])]}
 WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
 LONG = [([4 + (k * k + 3 * i) % 7 for k in range(n)], [4 + (k * k * k + i) % 7 for k in range(m)])
         for i, (n, m) in enumerate([(70, 25), (33, 67), (17, 40)])]     # beyond tiles of 32 queries and 128 rows
@@ -91,8 +93,8 @@ CASES = [
          label_smoothing=0.0, decoder_layers=2),
     dict(name="decoder_only_post", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, activation="SILU",
          final_norm=0, decoder_start="START_EOS", epsilon_rule="EPSILON_INSIDE", d_model=20, d_ff=23),
-] + [dict(name=head.lower(), kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0, activation="GELU",
-          head=head, n_labels=n, norm_place=place, source_eos=eos, weight_decay=0.02)
+] + [dict(name=head.lower(), kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0,
+          activation="GELU", head=head, n_labels=n, norm_place=place, source_eos=eos, weight_decay=0.02)
      for head, n, place, eos in (("HEAD_MEAN", 3, "PRE_NORM", 1), ("HEAD_FIRST", 4, "POST_NORM", 0),
                                  ("HEAD_TOKENS", 3, "PRE_NORM", 1), ("HEAD_MASKED", 0, "POST_NORM", 1))]
 

@@ -39,7 +39,8 @@ static const struct command commands[] = {
      "    trf train --source train.de --target train.en --model de-en.safetensors\n"
      "    trf train --tsv words.tsv --model say.safetensors --epochs 30\n"
      "    trf train --objective classify --tsv reviews.tsv --model mood.safetensors\n"
-     "    trf train --objective causal --text book.txt --documents file --tokens characters --model book.safetensors\n"
+     "    trf train --objective causal --text book.txt --documents file --tokens characters \\\n"
+     "        --model book.safetensors\n"
      "    trf train ... --resume                  the same command, going on from its checkpoint",
      EXIT_TEXT "; 128 + N stopped by signal N, with a checkpoint.", command_train},
     {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [options]",

@@ -144,7 +144,10 @@ int learn_labels(struct training *t)
         if (labels->n > MOST_LABELS) break;
     }
     settle_labels(labels);
-    if (labels->n > MOST_LABELS) { say("more than %d labels: is this the column of the labels?", MOST_LABELS); return FAILED; }
+    if (labels->n > MOST_LABELS) {
+        say("more than %d labels: is this the column of the labels?", MOST_LABELS);
+        return FAILED;
+    }
     if (labels->n >= 2) return DONE;
     say("there %s, but two are needed", labels->n ? "is one label" : "are no labels");
     return FAILED;

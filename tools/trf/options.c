@@ -127,7 +127,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
     {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
      "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},
-    {TRAIN, FLAG, "pack", AT(pack), NULL, "documents follow one another in a chunk; without it each begins one", NULL},
+    {TRAIN, FLAG, "pack", AT(pack), NULL,
+     "documents follow one another in a chunk; without it each begins one", NULL},
     {TRAIN, COUNT, "chunk", AT(chunk), "N", "tokens of a chunk, into which documents are cut, at most", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
@@ -143,10 +144,12 @@ const struct row rows[] = {
      "sentences, one a line; without it, or '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is what the answer to line n begins with (forced decoding); an empty line leaves it free", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE", "results; without it, or '-': standard output", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
+     "results; without it, or '-': standard output", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE", "the model file, made by trf train; or a checkpoint", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
+     "the model file, made by trf train; or a checkpoint", NULL},
 
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
@@ -242,13 +245,14 @@ const struct row rows[] = {
 
     {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
-     "begin with this model: its vocabularies, its options under 'Model', and its weights as far as the new model has "
-     "them; also a model of another objective, whose encoder or decoder is taken (a half that it lacks is new, and "
-     "as deep as the other)", NULL},
+     "begin with this model: its vocabularies, its options under 'Model', and its weights as far as the new model "
+     "has them; also a model of another objective, whose encoder or decoder is taken (a half that it lacks is new, "
+     "and as deep as the other)", NULL},
     {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
      "with it: tokens of the training data that its vocabularies lack are added; of words and characters", NULL},
     {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
-     "parameters of such names keep their values ('*': any characters; \"encoder.*\"); may be given several times", NULL},
+     "parameters of such names keep their values ('*': any characters; \"encoder.*\"); may be given several times",
+     NULL},
 
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
     {TRAIN, LONG_NUMBER, "updates", AT(updates), "N", "end after update N, counted from the very beginning", NULL},
@@ -307,7 +311,8 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES, "pairs of similar length share a batch", NULL},
     {TRAIN, SWITCH, "recompute", AT(training.recompute), NO_YES,
-     "keep only the outputs of layers and compute the rest again: less memory, a fifth more time, the same model", NULL},
+     "keep only the outputs of layers and compute the rest again: less memory, a fifth more time, the same model",
+     NULL},
 
     {TRAIN, HEADING, "Stopping, going on, reporting", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
@@ -326,9 +331,9 @@ const struct row rows[] = {
      "more often than every 100 updates nor less often than every 1,000", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
      "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
-     "error rate of words or characters; of labels the share of right ones or their macro-averaged F1. auto: accuracy for "
-     "labels, loss for text alone; for translations bleu where targets have six tokens and more of a vocabulary beyond "
-     "500, cer where they are characters, else wer", NULL},
+     "error rate of words or characters; of labels the share of right ones or their macro-averaged F1. auto: "
+     "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a vocabulary "
+     "beyond 500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, to which each update adds the share X; 0: the "
@@ -409,7 +414,8 @@ const struct row rows[] = {
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
 
     {RUN, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N", "lines read before results are written", NULL},
+    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N",
+     "lines read before results are written", NULL},
     {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N", "sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG, FLAG, "interactive", AT(interactive), NULL,

@@ -77,7 +77,8 @@ static void decide_kinds(struct training *t, const struct words w[2])
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
     }
     for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
-        if (decided[side] && reads_side(s, !side) && *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
+        if (decided[side] && reads_side(s, !side) &&
+            *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
             w[side].distinct > 1000)
             *kinds[side] = TOKENS_UNIGRAM;
     for (side = 0; side < 2; side++) {
@@ -127,8 +128,8 @@ int decide_tokens(struct training *t)
         int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (*size) continue;
-        *size = tokens >= TOKENS_UNIGRAM ? subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) + n_sentinels(s)
-                                         : 32000;
+        *size = tokens < TOKENS_UNIGRAM ? 32000
+              : subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) + n_sentinels(s);
     }
     return DONE;
 }

@@ -62,7 +62,8 @@ int skip(struct training *t, enum skip why, const char *file, int64_t line, cons
 
 static void say_skips(const struct training *t)
 {
-    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side", "without their labels"};
+    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side",
+                                               "without their labels"};
     char list[256] = "";
     int64_t all = 0;
     int i;
@@ -454,7 +455,8 @@ static int make_vocabularies(struct training *t)
         if ((status = decide_tokens(t))) return status;
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(t);
     if (inherited)
-        return (!t->vocab[0] && make_vocabulary(t, 0, 0)) || (!t->vocab[1] && make_vocabulary(t, 1, 1)) ? FAILED : DONE;
+        return (!t->vocab[0] && make_vocabulary(t, 0, 0)) || (!t->vocab[1] && make_vocabulary(t, 1, 1)) ? FAILED
+                                                                                                       : DONE;
     if (s->joint_vocabulary &&
         (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
         say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
@@ -788,7 +790,8 @@ static int load_training(struct training *t)
     for (side = 0; side < 2; side++)
         if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
     if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t)) return FAILED;
-    if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) || stored_subwords(t, 1, t->checkpoint)))
+    if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) ||
+                                      stored_subwords(t, 1, t->checkpoint)))
         return FAILED;
     if (encode_all(t, vocab) || restore_state(t) ||
         fill_corpus(t) || make_noise(t, vocab[0]))
@@ -944,7 +947,9 @@ static void describe(const struct training *t)
                 (int)config->target_vocab);
     else if (learns_labels(t->s))
         fprintf(stderr, "texts; %d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
-    else fprintf(stderr, "chunks; %d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+    else
+        fprintf(stderr, "chunks; %d tokens; ",
+                (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     fprintf(stderr, "%lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);

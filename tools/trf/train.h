@@ -103,7 +103,8 @@ int leading_side(const struct settings *s);             /* that the recipe looks
 void set_kind(struct settings *s);                      /* of the model */
 int learn_labels(struct training *t);
 int store_labels(struct training *t);                   /* in the model */
-/* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends nothing. */
+/* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends
+   nothing. */
 const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
                          struct side ids[2], char why[300]);
 int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
