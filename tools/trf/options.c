@@ -332,8 +332,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
      "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
      "error rate of words or characters; of labels the share of right ones or their macro-averaged F1. auto: "
-     "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a vocabulary "
-     "beyond 500, cer where they are characters, else wer", NULL},
+     "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a "
+     "vocabulary beyond 500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, to which each update adds the share X; 0: the "
