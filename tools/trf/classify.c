@@ -17,7 +17,7 @@ struct labelling {
     struct reader in;
     FILE *out;
     struct side side;               /* of the batch */
-    struct { char *text; int32_t sequence; } *line;     /* of the batch; sequence -1: it has none */
+    struct { char *text; int32_t sequence; struct word_tokens words; } *line;   /* of the batch; sequence -1: none */
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
     int32_t limit;                  /* tokens of the longest text */
@@ -25,10 +25,9 @@ struct labelling {
     int broken;                     /* 1: the input could not be read to its end */
 };
 
-/* Appends the line that was read, unless it is empty. Returns why not, or NULL. */
-static const char *add_line(struct labelling *t, int32_t *n, char why[300])
+/* Appends the line that was read, unless it is empty; words: its own, of trf tag. Returns why not, or NULL. */
+static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n, char why[300])
 {
-    struct word_tokens words;
     *why = 0;
     *n = 0;
     if (t->in.fault) return t->in.fault;
@@ -37,11 +36,9 @@ static const char *add_line(struct labelling *t, int32_t *n, char why[300])
         if (*n == 0) drop_last(&t->side);
         return NULL;
     }
-    memset(&words, 0, sizeof words);
-    if (encode_words(t->vocab, t->in.line, &words)) snprintf(why, 300, "%s", words.why);
-    else if (words.n > t->limit) snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->limit);
-    else if ((*n = words.n) > 0) add_ids(&t->side, words.ids, words.n);
-    free_word_tokens(&words);
+    if (encode_words(t->vocab, t->in.line, words)) snprintf(why, 300, "%s", words->why);
+    else if (words->n > t->limit) snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);
+    else if ((*n = words->n) > 0) add_ids(&t->side, words->ids, words->n);
     return *why ? why : NULL;
 }
 
@@ -55,7 +52,7 @@ static int32_t read_batch(struct labelling *t)
         const char *fault;
         t->broken = got < 0;
         if (got < 1) break;
-        if ((fault = add_line(t, &n, why))) {
+        if ((fault = add_line(t, &t->line[lines].words, &n, why))) {
             say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
             t->unusable++;
         }
@@ -90,16 +87,14 @@ static void write_label(struct labelling *t, trf_real *p, int64_t number, const 
 }
 
 /* One label a word; p has a row a token. */
-static void write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text)
+static void write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text,
+                       const struct word_tokens *words)
 {
-    struct word_tokens words;
     int32_t i, n = t->labels.n;
     const char *at = text;
-    memset(&words, 0, sizeof words);
-    encode_words(t->vocab, text, &words);
     if (t->s->json) fprintf(t->out, "{\"line\":%lld,\"words\":[", (long long)number);
-    for (i = 0; i < words.n_words; i++) {
-        const trf_real *row = p + (int64_t)words.first[i] * n;
+    for (i = 0; i < words->n_words; i++) {
+        const trf_real *row = p + (int64_t)words->first[i] * n;
         int32_t best = best_of(row, n);
         size_t bytes;
         at += strspn(at, " \t\r\n");
@@ -115,7 +110,6 @@ static void write_tags(struct labelling *t, const trf_real *p, int64_t number, c
         at += bytes;
     }
     fputs(t->s->json ? "]}\n" : "\n", t->out);
-    free_word_tokens(&words);
 }
 
 static void write_nothing(struct labelling *t, int64_t number, const char *text)
@@ -140,14 +134,14 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
     t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->labels.n) + 1, sizeof *t->p);
     out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
     if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
-                         : trf_classify(t->translator, &sources, &out, &err))) {
+                      : trf_classify(t->translator, &sources, &out, &err))) {
         say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
         return FAILED;
     }
     for (i = 0; i < lines; i++) {
         int32_t sequence = t->line[i].sequence;
         if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
-        else if (t->tags) write_tags(t, p, first + i, t->line[i].text);
+        else if (t->tags) write_tags(t, p, first + i, t->line[i].text, &t->line[i].words);
         else write_label(t, p, first + i, t->line[i].text);
         if (sequence >= 0) p += (t->tags ? t->side.lengths[sequence] : 1) * (int64_t)t->labels.n;
     }
@@ -191,6 +185,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     const trf_vocab *unused;
     struct labelling t;
     trf_error err;
+    int32_t i;
     int status;
     (void)argc;
     (void)argv;
@@ -215,6 +210,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     close_reader(&t.in);
     free_side(&t.side);
     free(t.p);
+    for (i = 0; t.line && i < s->batch; i++) free_word_tokens(&t.line[i].words);
     free(t.line);
     free_labels(&t.labels);
     trf_translator_destroy(t.translator);

@@ -124,8 +124,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
 {
     (void)t; (void)first_side; (void)last_side; (void)vocab;
     say("this trf was built without libsentencepiece, so it cannot learn subwords: install libsentencepiece-dev and "
-        "make "
-        "again, or give a model with --sentencepiece");
+        "make again, or give a model with --sentencepiece");
     return FAILED;
 }
 

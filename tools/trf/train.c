@@ -352,7 +352,8 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
     trf_error err;
     if (!old) return DONE;
     if (trf_vocab_copy(&t->vocab[side], old, NULL, &err)) { say_error("vocabulary", &err); return FAILED; }
-    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && stored_subwords(t, side, t->s->init_from)) return FAILED;
+    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->subword_samples > 1 &&
+        stored_subwords(t, side, t->s->init_from)) return FAILED;
     if (joint) {
         t->vocab[1] = t->vocab[0];
         t->pieces[1] = t->pieces[0];
