@@ -188,7 +188,7 @@ expect 0 "not UTF-8" "left out: bad.tsv:2: " "$trf" train --tsv bad.tsv $small -
 expect 1 "not UTF-8, strictly" "bad.tsv:2: .*--strict" "$trf" train --tsv bad.tsv $small --strict --updates 1 --model m
 expect 1 "no such file" "cannot read 'missing'" "$trf" train --tsv missing $small --updates 1 --model m
 expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 --model no/m
-expect 1 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv --d-model 16 --n-heads 3 --updates 1 --model m
+expect 2 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv --d-model 16 --n-heads 3 --updates 1 --model m
 
 printf '\357\273\277' | cat - train.digits >marked.digits
 expect 0 "a byte order mark" "" "$trf" train --source marked.digits --target train.names $small --updates 40 --model marked
@@ -236,7 +236,7 @@ check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 0 "another search" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores \
     --search-rule hugging-face --min-length 2 --renormalise yes
-expect 1 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --beam 4 --n-best 9
+expect 2 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --beam 4 --n-best 9
 expect 0 "the beam follows n best" "^1	9	" "$trf" translate --model good --input three --n-best 9
 expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three
 expect 1 "output is standard input" "standard input reads" sh -c "'$trf' translate --model good --output three <three"
@@ -333,12 +333,15 @@ check "three times without gain" grep -q "done: 20 updates" err
 expect 0 "nothing more to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume
 expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume --patience 5
 expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
+for wrong in "--d-model 0" "--n-heads 3" "--beta2 1" "--label-smoothing 1" "--vocab-size 2"; do
+    expect 2 "$wrong is a wrong command line" "must.*, got" "$trf" train --tsv train.tsv --size tiny --updates 1 --model m $wrong
+done
 expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
 expect 0 "no update at all" "done: 0 updates.*model in none" "$trf" train --tsv train.tsv $small --updates 0 --model none
 check "is no loss" test "$(grep -c "not there any more" err)" -eq 0
 expect 0 "nor a validation" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 --updates 0 --model none
-expect 1 "a beam beyond all limits is told before the training" "beam must be between 1 and" \
+expect 2 "a beam beyond all limits is told before the training" "beam must be between 1 and" \
     "$trf" train --tsv train.tsv $model --threads 1 --metric wer --valid-beam 100000 --updates 200 --model m
 check "and not after it" test "$(grep -c "^update [0-9]" err)" -eq 0
 expect 0 "an order that is too long" "warning: the rate rises for 20 updates, but there are only 10" \
@@ -521,7 +524,7 @@ printf 'title \302\233 31m\t\302\205\n' >controls.tsv
 "$trf" train --tsv "$(printf 'a\302\2331mb')" $small --updates 1 --model m 2>err
 check "no control character reaches the terminal" test "$(LC_ALL=C grep -c "$(printf '\302\233')" err)" -eq 0
 expect 1 "inspect a text" "test.tsv: .*safetensors" "$trf" inspect test.tsv
-expect 1 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
+expect 2 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
 
 # --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------
 expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model still
@@ -542,11 +545,11 @@ for signal in HUP TERM; do
 done
 awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
 : >log
-"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --model slow 2>>log &
+"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
 pid=$!
 tries=0
-while ! grep -q "training from" log && [ $tries -lt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
-sleep 1
+while ! grep -q "^update 1 " log && [ $tries -lt 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+sleep 0.2
 began=$(date +%s%N)
 kill -TERM $pid
 wait $pid

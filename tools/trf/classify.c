@@ -196,10 +196,8 @@ int command_classify(struct settings *s, int argc, char **argv)
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
     if (!status) status = load_labels(t.model, s->model, &t.labels);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
-        say_error("labelling", &err);
-        status = FAILED;
-    }
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
+        status = refused("labelling", &err);
     if (!status) status = open_reader(&t.in, s->input);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {

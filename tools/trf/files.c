@@ -95,6 +95,12 @@ void say_error(const char *doing, const trf_error *err)
     say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
 }
 
+int refused(const char *doing, const trf_error *err)
+{
+    say_error(doing, err);
+    return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
+}
+
 void log_warning(void *user, int level, const char *message)
 {
     (void)user;

@@ -158,10 +158,8 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) status = check_decoder(s, t.model);
     s->sampling.threads = s->threads;
     s->sampling.seed = s->seed;
-    if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err)) {
-        say_error("sampling", &err);
-        status = FAILED;
-    }
+    if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err))
+        status = refused("sampling", &err);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
         const trf_config *config = trf_model_config(t.model);

@@ -635,13 +635,13 @@ int learn(struct training *t)
 {
     struct progress p;
     const char *why = "";
-    int kept;
+    int kept, status;
     if (!t->s->resume && (t->s->keep || t->s->average > 1)) {
         int earlier = 0;
         for_numbered(t->s->model, ".update-", count_file, &earlier);
         if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
     }
-    if (check_translating(t)) return FAILED;
+    if ((status = check_translating(t))) return status;
     catch_signals();
     log_start(t);
     start_progress(&p, trf_corpus_epoch(t->corpus));

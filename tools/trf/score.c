@@ -100,10 +100,8 @@ int command_score(struct settings *s, int argc, char **argv)
     status = check_pairs_given("", s->source, s->target, s->tsv);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
-        say_error("scorer", &err);
-        status = FAILED;
-    }
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
+        status = refused("scorer", &err);
     if (!status) status = open_pairs(&t.pairs, s->source, s->target, s->tsv, s->columns);
     t.pairs.keep_unpaired = 1;
     if (!status && !(t.out = open_output(s))) status = FAILED;

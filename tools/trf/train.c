@@ -277,8 +277,7 @@ static int learn_tokens(struct training *t, int first_side, int last_side, trf_t
     if (!status)
         status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count,
                                   &err);
-    if (status) say_error("vocabulary", &err);
-    return status ? FAILED : DONE;
+    return status ? refused("vocabulary", &err) : DONE;
 }
 
 static int make_vocabulary(struct training *t, int first_side, int last_side)
@@ -439,8 +438,8 @@ static int freeze(struct training *t)
 /* That of the only side there is. Missing spans are written with the tokens of the text. */
 static int make_one_vocabulary(struct training *t)
 {
-    int side = reads_side(t->s, 1);
-    if (!t->vocab[side] && make_vocabulary(t, side, side)) return FAILED;
+    int status, side = reads_side(t->s, 1);
+    if (!t->vocab[side] && (status = make_vocabulary(t, side, side))) return status;
     if (t->s->objective != OBJECTIVE_SPAN) return DONE;
     t->vocab[1] = t->vocab[0];
     return add_sentinels(t);
@@ -455,9 +454,10 @@ static int make_vocabularies(struct training *t)
     if ((!t->vocab[0] && reads_side(s, 0)) || (!t->vocab[1] && reads_side(s, 1)))
         if ((status = decide_tokens(t))) return status;
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(t);
-    if (inherited)
-        return (!t->vocab[0] && make_vocabulary(t, 0, 0)) || (!t->vocab[1] && make_vocabulary(t, 1, 1)) ? FAILED
-                                                                                                       : DONE;
+    if (inherited) {
+        status = t->vocab[0] ? DONE : make_vocabulary(t, 0, 0);
+        return status || t->vocab[1] ? status : make_vocabulary(t, 1, 1);
+    }
     if (s->joint_vocabulary &&
         (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
         say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
@@ -469,7 +469,7 @@ static int make_vocabularies(struct training *t)
             (int)s->source_vocab_size, (int)s->target_vocab_size);
         return USAGE;
     }
-    if (make_vocabulary(t, 0, s->joint_vocabulary)) return FAILED;
+    if ((status = make_vocabulary(t, 0, s->joint_vocabulary))) return status;
     if (s->joint_vocabulary) t->vocab[1] = t->vocab[0];
     return s->joint_vocabulary ? DONE : make_vocabulary(t, 1, 1);
 }
@@ -689,14 +689,12 @@ static int start_training(struct training *t)
     s->config.target_vocab = t->vocab[1] ? trf_vocab_size(t->vocab[1]) : 0;
     s->config.n_labels = t->labels.n;
     if (trf_model_create(&t->model, &s->config, &err) ||
-        trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err)) {
-        say_error("model", &err);
-        return FAILED;
-    }
+        trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err))
+        return refused("model", &err);
     if (store_labels(t) || (s->init_from && take_weights(t)) || make_noise(t, trf_model_source_vocab(t->model)))
         return FAILED;
     set_limits(s, t->amounts.longest, &s->training);
-    if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
+    if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) return refused("trainer", &err);
     if (freeze(t)) return FAILED;
     t->state.validated = -1;
     t->state.held_out = held_out_hash(t);

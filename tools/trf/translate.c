@@ -314,10 +314,8 @@ int command_translate(struct settings *s, int argc, char **argv)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status) status = check_decoder(s, t.model);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err)) {
-        say_error("search", &err);
-        status = FAILED;
-    }
+    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
+        status = refused("search", &err);
     if (!status) status = open_reader(&t.in, s->input);
     if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
     if (!status && s->prefixes && same_stream(t.in.file, t.prefix.file)) {

@@ -174,16 +174,15 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     return failed;
 }
 
-/* The translator of the model as it is now; NULL: told. */
-static trf_translator *make_translator(struct training *t)
+/* The translator of the model as it is now. */
+static int make_translator(struct training *t, trf_translator **translator)
 {
     trf_search search = t->s->search;
-    trf_translator *translator = NULL;
     trf_error err;
     search.beam = t->s->valid_beam;
     search.hooks = t->s->training.hooks;
-    if (trf_translator_create(&translator, t->model, &search, &err)) say_error("validation", &err);
-    return translator;
+    *translator = NULL;
+    return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
 }
 
 static int translates(const struct training *t)
@@ -194,10 +193,11 @@ static int translates(const struct training *t)
 int check_translating(struct training *t)
 {
     trf_translator *translator;
+    int status;
     if (!translates(t) || t->valid[0].count == 0) return DONE;
-    if (!(translator = make_translator(t))) return FAILED;
+    status = make_translator(t, &translator);
     trf_translator_destroy(translator);
-    return DONE;
+    return status;
 }
 
 static int translate_held_out(struct training *t, struct validation *v)
@@ -216,7 +216,7 @@ static int translate_held_out(struct training *t, struct validation *v)
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
     chain_sources(t, next, first);
-    if (!(r.translator = make_translator(t))) status = FAILED;
+    status = make_translator(t, &r.translator);
     while (!status && !v->cancelled && at < n) {
         status = translate_some(&r, &at, &used, next, first, v);
         if (stopped()) v->cancelled = 1;
@@ -274,11 +274,12 @@ static int label_held_out(struct training *t, struct validation *v)
     const struct side *valid = t->valid;
     int32_t n_labels = t->labels.n;
     struct counts *counts = zeroed((size_t)n_labels, sizeof *counts);
-    trf_translator *translator = make_translator(t);
+    trf_translator *translator;
+    int made = make_translator(t, &translator) == DONE;
     size_t i, source = 0, target = 0, n;
     trf_status status = TRF_OK;
     trf_error err;
-    for (i = 0; translator && i < valid[0].count && !status; i += n) {
+    for (i = 0; made && i < valid[0].count && !status; i += n) {
         trf_sequences some = {valid[0].ids + source, valid[0].lengths + i, 0};
         size_t from = target;
         n = valid[0].count - i < CHUNK ? valid[0].count - i : CHUNK;
@@ -294,7 +295,7 @@ static int label_held_out(struct training *t, struct validation *v)
     v->score = mean_f1(counts, n_labels);
     free(counts);
     trf_translator_destroy(translator);
-    return translator && (!status || v->cancelled) ? DONE : FAILED;
+    return made && (!status || v->cancelled) ? DONE : FAILED;
 }
 
 int validate(struct training *t, struct validation *v)
