@@ -2272,19 +2272,12 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {
-    trf__act *y;                        /* (n_spans, d) */
-    const trf__act *x;                  /* the rows of the spans: span s has n_query from row `query` on */
-    const trf__span *spans;
+typedef struct trf__pool {              /* from the rows of spans to one for each, (n_spans, d); its gradient: back */
+    trf__act *to;
+    const trf__act *from;
+    const trf__span *spans;             /* span s has the n_query rows from row `query` on */
     int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has fewer */
 } trf__pool;
-
-typedef struct trf__pool_gradient {
-    trf__act *dx;                       /* all rows of the spans */
-    const trf__act *dy;
-    const trf__span *spans;
-    int64_t n_spans, d, most;
-} trf__pool_gradient;
 
 /* Sums over target tokens. */
 typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
@@ -2412,7 +2405,7 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
-    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool_gradient) X(clip, trf__clip) X(adam, trf__adam)
+    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -4357,14 +4350,14 @@ TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, 
 {
     const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
-    const trf_real *x = trf__from(j->x) + span->query * j->d;
+    const trf_real *x = trf__from(j->from) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0), sum;
     (void)run; (void)worker;
     for (c = 0; c < j->d; c += 16) {
         sum = trf__set(0);
         for (r = 0; r < n; r++) sum = trf__add(sum, trf__load_n(x + r * j->d + c, j->d - c));
-        trf__store_n(trf__to(j->y) + tile * j->d + c, trf__mul(sum, share), j->d - c);
+        trf__store_n(trf__to(j->to) + tile * j->d + c, trf__mul(sum, share), j->d - c);
     }
 }
 
@@ -4377,10 +4370,10 @@ TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
 
 TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__pool_gradient *j = (const trf__pool_gradient *)job;
+    const trf__pool *j = (const trf__pool *)job;
     const trf__span *span = &j->spans[tile];
-    const trf_real *dy = trf__from(j->dy) + tile * j->d;
-    trf_real *dx = trf__to(j->dx) + span->query * j->d;
+    const trf_real *dy = trf__from(j->from) + tile * j->d;
+    trf_real *dx = trf__to(j->to) + span->query * j->d;
     int64_t n = trf__pooled(span, j->most), r, c;
     trf__v16 share = trf__set(n > 0 ? 1 / (trf_real)n : 0);
     (void)run; (void)worker;
@@ -4390,7 +4383,7 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
                          r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0), j->d - c);
 }
 
-TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 {
     trf__tiles(run, j->n_spans, trf__pool_gradient_tile, j);
 }
@@ -6543,8 +6536,8 @@ template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
         int64_t n = trf__pooled(span, j.most);
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = 0;
-            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.x, (span->query + r) * j.d + c);
-            trf__put<A>(j.y, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
+            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.from, (span->query + r) * j.d + c);
+            trf__put<A>(j.to, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
         }
     }
 }
@@ -6556,20 +6549,20 @@ TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
 
 #if !defined(TRF_NO_TRAIN)
 
-template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool_gradient j)
+template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
 {
     for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
         const trf__span *span = &j.spans[s];
         int64_t n = trf__pooled(span, j.most);
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float share = n > 0 ? trf__get<A>(j.dy, s * j.d + c) * (1 / (float)n) : 0;
+            float share = n > 0 ? trf__get<A>(j.from, s * j.d + c) * (1 / (float)n) : 0;
             for (int64_t r = 0; r < span->n_query; r++)
-                trf__put<A>(j.dx, (span->query + r) * j.d + c, r < n ? share : 0);
+                trf__put<A>(j.to, (span->query + r) * j.d + c, r < n ? share : 0);
         }
     }
 }
 
-TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool_gradient *j)
+TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
 {
     trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
 }
@@ -10791,18 +10784,22 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     return TRF_OK;
 }
 
-/* The rows that a head projects: the encoder's, or one for each sequence. */
-TRF__FN void trf__head_forward(trf__pass *pass)
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
 {
     trf__pool p;
-    pass->decoder.out = pass->encoder.out;
-    if (!trf__pools(pass->config)) return;
-    p.y = pass->decoder.out = pass->decoder.embedded;
-    p.x = pass->encoder.out;
+    p.to = to; p.from = from;
     p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
     p.d = pass->config->d_model;
     p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
-    pass->run.backend->pool(&pass->run, &p);
+    return p;
+}
+
+/* The rows that a head projects: the encoder's, or one for each sequence. */
+TRF__FN void trf__head_forward(trf__pass *pass)
+{
+    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
+    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
+    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
 }
 
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
@@ -11020,12 +11017,8 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
 /* From the gradient of the rows that the head projects, in din, to that of the encoder's result, wherever that is. */
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
-    trf__pool_gradient p;
+    trf__pool p = trf__pool_of(pass, pass->dencoded, pass->din);
     if (!trf__pools(pass->config)) return pass->din;
-    p.dx = pass->dencoded; p.dy = pass->din;
-    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
-    p.d = pass->config->d_model;
-    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->dencoded;
 }

@@ -113,7 +113,7 @@ static void see_add_norm(const trf__norm *j)
 {
     ON(j->s); ON(j->y); ON(j->stats); ON(j->x); ON(j->sub); ON(j->gain); ON(j->bias); ROWS(j->at);
 }
-static void see_pool(const trf__pool *j) { ON(j->y); ON(j->x); ON(j->spans); }
+static void see_pool(const trf__pool *j) { ON(j->to); ON(j->from); ON(j->spans); }
 static void see_cross_entropy(const trf__loss *j)
 {
     ON(j->row_loss); ON(j->row_nll); ON(j->sums); ON(j->slots); ON(j->room); ON(j->dx); ON(j->dw); ON(j->db);
@@ -150,7 +150,7 @@ static void see_norm_gradient(const trf__norm_gradient *j)
     ON(j->ds); ON(j->dsub); ON(j->dgain); ON(j->dbias); ON(j->dy); ON(j->dy2); ON(j->ds_in); ON(j->s); ON(j->stats);
     ON(j->gain); ROWS(j->at);
 }
-static void see_pool_gradient(const trf__pool_gradient *j) { ON(j->dx); ON(j->dy); ON(j->spans); }
+static void see_pool_gradient(const trf__pool *j) { see_pool(j); }
 static void see_clip(const trf__clip *j)
 {
     ON(j->verdict); ON(j->partial); ON(j->gradients); ON(j->slots); ON(j->tiles);

@@ -169,7 +169,7 @@ EOS may stand in a sequence @@ usage definitions @@ if ((id == c->pad && c->head
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
 a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
-a sequence's row is a sum @@ ops heads @@ trf__to(j->y) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->y) + tile * j->d + c, sum
+a sequence's row is a sum @@ ops heads @@ trf__to(j->to) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->to) + tile * j->d + c, sum
 pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0) @@ trf__load_n(dy + c, j->d - c) : trf__set(0)
 rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
 the projection's gradient of a tied embedding is lost @@ heads @@ c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED; @@ c->tying == TRF_TIED_ALL;

@@ -312,12 +312,11 @@ static void test_pool(void **state)
             struct thing *x = acts(ROWS * d, 1), *y = acts(SENTENCES * d, 1), *t_spans = bytes_of(spans, sizeof spans);
             struct thing *dx = acts(ROWS * d, 1), *dy = acts(SENTENCES * d, 1);
             EVERYWHERE {
-                trf__pool p;
-                trf__pool_gradient g;
-                p.y = ACT(y); p.x = ACT(x); p.spans = (const trf__span *)t_spans->at[r]; p.n_spans = SENTENCES;
+                trf__pool p, g;
+                p.to = ACT(y); p.from = ACT(x); p.spans = (const trf__span *)t_spans->at[r]; p.n_spans = SENTENCES;
                 p.d = d; p.most = most[m];
                 ON->pool(&runs[r], &p);
-                g.dx = ACT(dx); g.dy = ACT(dy); g.spans = p.spans; g.n_spans = SENTENCES; g.d = d; g.most = most[m];
+                g.to = ACT(dx); g.from = ACT(dy); g.spans = p.spans; g.n_spans = SENTENCES; g.d = d; g.most = most[m];
                 ON->pool_gradient(&runs[r], &g);
             }
             same("pool", d, most[m], y, SENTENCES * d, 1);

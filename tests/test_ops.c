@@ -1169,8 +1169,7 @@ static uint64_t check_pool(const trf__run *run, int64_t d, int64_t most)
     trf_real *x = plain_random(ROWS * d, 1), *y = plain_empty(SPANS * d);
     trf_real *dy = plain_random(SPANS * d, 1), *dx = plain_empty(ROWS * d);
     double *want = plain_zeros(SPANS * d), *want_dx = plain_zeros(ROWS * d);
-    trf__pool p;
-    trf__pool_gradient g;
+    trf__pool p, g;
     uint64_t hash;
     int64_t row = 0, c;
     int32_t s, k;
@@ -1185,9 +1184,9 @@ static uint64_t check_pool(const trf__run *run, int64_t d, int64_t most)
                 want_dx[(row + k) * d + c] = (double)dy[s * d + c] / n;
             }
     }
-    p.y = act(y); p.x = act(x); p.spans = spans; p.n_spans = SPANS; p.d = d; p.most = most;
+    p.to = act(y); p.from = act(x); p.spans = spans; p.n_spans = SPANS; p.d = d; p.most = most;
     OP(run, pool, &p);
-    g.dx = act(dx); g.dy = act(dy); g.spans = spans; g.n_spans = SPANS; g.d = d; g.most = most;
+    g.to = act(dx); g.from = act(dy); g.spans = spans; g.n_spans = SPANS; g.d = d; g.most = most;
     OP(run, pool_gradient, &g);
     assert_all_near("pool", y, want, SPANS * d, TIGHT);
     assert_all_near("pool_gradient", dx, want_dx, ROWS * d, TIGHT);
