@@ -9912,7 +9912,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     const trf_real *weights;
-    void *copies;                       /* the backend's own of the weights, or NULL */
+    void *copies; size_t copy_bytes;    /* the backend's own of the weights, or NULL; 0: they are the trainer's */
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
@@ -10092,6 +10092,7 @@ TRF__FN void trf__pass_close(trf__pass *pass)
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     if (!run->backend) return;
     run->backend->free(run, pass->arena, pass->arena_bytes);
+    if (pass->copy_bytes) run->backend->free(run, pass->copies, pass->copy_bytes);
     run->backend->free(run, pass->device_block, pass->block_bytes);
     trf__free(&run->hooks, pass->host_block, pass->block_bytes);
     trf__free(&run->hooks, pass->sublayers, trf__bytes(n, sizeof(trf__sublayer)));
@@ -10193,7 +10194,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     return pass->training ? trf__times(deep, trf__max64(d, c->d_ff)) : 0;
 }
 
-/* Bytes that trf__pass_open takes, on the host and on the device. */
+/* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
 TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, const trf_train_options *o,
                                 const trf_device *device)
 {
@@ -10281,6 +10282,36 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     return TRF_OK;
 }
 
+/* Fills the backend's own copies of the weights. */
+TRF__FN void trf__pack_weights(const trf__pass *pass)
+{
+    const trf__layout *layout = pass->layout;
+    trf__pack pack;
+    int32_t i;
+    pack.copies = pass->copies;
+    pack.weights = pass->weights;
+    for (i = 0; pass->copies && i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        pack.matrix = p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
+                      p->offset == layout->whole.generator_w;
+        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
+        pass->run.backend->pack(&pass->run, &pack);
+    }
+}
+
+/* Makes them for a pass that only looks forward, if the backend wants any. */
+TRF__FN trf_status trf__pass_copies(trf__pass *pass, trf_error *err)
+{
+    const trf__run *run = &pass->run;
+    size_t bytes = run->backend->copy_bytes(&run->device, pass->layout->n_weights, 0);
+    if (bytes == 0) return TRF_OK;
+    pass->copies = run->backend->alloc(run, bytes);
+    if (!pass->copies) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    pass->copy_bytes = bytes;
+    trf__pack_weights(pass);
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits,
                                   const trf_train_options *o, int threads, const trf_hooks *hooks, trf_error *err)
 {
@@ -10306,6 +10337,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
         if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
         status = trf__pass_resize(pass, limits, err);
     }
+    if (status == TRF_OK && !o) status = trf__pass_copies(pass, err);
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
 }
@@ -10848,35 +10880,6 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
     return l;
-}
-
-/* Fills the backend's own copies of the weights. */
-TRF__FN void trf__pack_weights(const trf__pass *pass)
-{
-    const trf__layout *layout = pass->layout;
-    trf__pack pack;
-    int32_t i;
-    pack.copies = pass->copies;
-    pack.weights = pass->weights;
-    for (i = 0; pass->copies && i < layout->n_params; i++) {
-        const trf__param *p = &layout->params[i];
-        pack.matrix = p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
-                      p->offset == layout->whole.generator_w;
-        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
-        pass->run.backend->pack(&pass->run, &pack);
-    }
-}
-
-/* Makes them for a pass that only looks forward, if the backend wants any; *bytes of the device are the caller's. */
-TRF__FN trf_status trf__pass_copies(trf__pass *pass, size_t *bytes, trf_error *err)
-{
-    const trf__run *run = &pass->run;
-    *bytes = run->backend->copy_bytes(&run->device, pass->layout->n_weights, 0);
-    if (*bytes) pass->copies = run->backend->alloc(run, *bytes);
-    if (*bytes && !pass->copies)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
-    trf__pack_weights(pass);
-    return TRF_OK;
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -11970,8 +11973,7 @@ typedef struct trf__hypotheses {
 struct trf_translator {
     const trf_model *model;
     trf_search search;
-    trf__pass pass;                         /* its copies are the translator's own */
-    size_t copy_bytes;
+    trf__pass pass;
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* downloaded */
     trf__room room;                                     /* see >>look-inside */
@@ -12099,7 +12101,6 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     hooks = t->search.hooks;
     run = &t->pass.run;
     if (run->backend) {
-        run->backend->free(run, t->pass.copies, t->copy_bytes);
         trf__hypotheses_free(t);
         run->backend->free(run, t->room.memory, t->room.bytes);
     }
@@ -12144,7 +12145,6 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->search = *search;
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->threads, &search->hooks, err);
-    if (status == TRF_OK) status = trf__pass_copies(&t->pass, &t->copy_bytes, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -16538,7 +16538,7 @@ struct trf_generator {
     const trf_model *model;
     trf_sampling sampling;
     trf__pass pass;
-    size_t copy_bytes, bytes, device_bytes;
+    size_t bytes, device_bytes;
     int32_t count;
     int64_t ordinal, area, n_source;            /* rows of a sequence's area; ids of all sources */
     int64_t rows, together;                     /* of the lists; that are drawn together */
@@ -16836,7 +16836,6 @@ TRF_API void trf_generator_destroy(trf_generator *g)
     if (!g) return;
     hooks = g->sampling.hooks;
     trf__generator_free(g);
-    if (g->pass.run.backend) g->pass.run.backend->free(&g->pass.run, g->pass.copies, g->copy_bytes);
     trf__pass_close(&g->pass);
     trf__free(&hooks, g->text, (size_t)g->text_capacity);
     trf__free(&hooks, g, sizeof *g);
@@ -16861,7 +16860,6 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
     g->model = model;
     g->sampling = *sampling;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
-    if (status == TRF_OK) status = trf__pass_copies(&g->pass, &g->copy_bytes, err);
     if (status != TRF_OK) { trf_generator_destroy(g); return status; }
     *generator = g;
     return TRF_OK;
