@@ -15595,6 +15595,25 @@ typedef struct trf__out {
     const trf__run *home;       /* on this device; NULL: in the host's memory */
 } trf__out;
 
+#define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* of all our numbers */
+
+/* The name is prefix + name. */
+TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
+                             const int64_t *shape, const void *data, const trf__run *home)
+{
+    trf__out out;
+    int32_t k;
+    TRF__ZERO(out);
+    snprintf(out.name, sizeof out.name, "%s%s", prefix, name);
+    out.rank = rank;
+    out.dtype = dtype;
+    out.bytes = (uint64_t)trf__dtype_of(dtype)->bytes;
+    for (k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
+    out.data = data;
+    out.home = home;
+    return out;
+}
+
 /* Writes notes, each with trf__note, the same ones at each call. */
 typedef void (*trf__notes)(trf__text *text, const void *of);
 
@@ -15741,7 +15760,7 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 }
 
 /* Tensor number i of trf_file_save. */
-TRF__FN trf_status trf__out_of(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
+TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
     int64_t bytes = trf__times(trf_tensor_count(t), (int64_t)sizeof(trf_real));
     int32_t k;
@@ -15753,15 +15772,11 @@ TRF__FN trf_status trf__out_of(trf__out *out, const trf_tensor *t, int32_t i, tr
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
                          "tensor %d: expected a rank of 0 to %d, numbers, and another name than __metadata__", (int)i,
                          (int)TRF_MAX_RANK);
-    snprintf(out->name, sizeof out->name, "%s", t->name);
     for (k = 0; k < t->rank; k++)
-        if ((out->shape[k] = t->shape[k]) < 0 || bytes > (int64_t)TRF__FILE_INTEGER)
+        if (t->shape[k] < 0 || bytes > (int64_t)TRF__FILE_INTEGER)
             return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense", (int)i);
-    out->rank = t->rank;
-    out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
-    out->bytes = (uint64_t)bytes;
-    out->data = t->data ? t->data : t->there;
-    out->home = t->data ? NULL : (const trf__run *)t->home;
+    *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape, t->data ? t->data : t->there,
+                       t->data ? NULL : (const trf__run *)t->home);
     return TRF_OK;
 }
 
@@ -15791,7 +15806,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
     for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
     if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err);
     for (i = 0; !status && i < n; i++) {
-        status = trf__out_of(&out[i], &tensors[i], i, err);
+        status = trf__out_tensor(&out[i], &tensors[i], i, err);
         items[i] = &tensors[i];
     }
     if (!status) status = trf__file_unique(NULL, items, n, "tensor", err);
@@ -16244,15 +16259,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
-        TRF__ZERO(*out);
-        snprintf(out->name, sizeof out->name, "%s%s", prefix, p->name);
-        out->rank = p->rank;
-        out->shape[0] = p->shape[0];
-        out->shape[1] = p->shape[1];
-        out->dtype = sizeof(trf_real) == 8 ? "F64" : "F32";
-        out->bytes = (uint64_t)trf__param_size(p) * sizeof(trf_real);
-        out->data = arena + p->offset;
-        out->home = &model->run;
+        *out = trf__out_of(prefix, p->name, TRF__DTYPE, p->rank, p->shape, arena + p->offset, &model->run);
     }
 }
 
@@ -16279,13 +16286,9 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
         trf__put_arena(out + 2 * n, model, "optimizer.v.", v);
     }
     for (i = 0; i < 2; i++) {
-        if (!vocabs[i]) continue;
-        snprintf(out[all].name, sizeof out[all].name, "%s", trf__vocab_names[i]);
-        out[all].rank = 1;
-        out[all].shape[0] = trf__vocab_n_bytes(vocabs[i]);
-        out[all].dtype = "U8";
-        out[all].bytes = (uint64_t)trf__vocab_n_bytes(vocabs[i]);
-        out[all++].data = trf__vocab_bytes(vocabs[i]);
+        int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
+        if (vocabs[i])
+            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes, trf__vocab_bytes(vocabs[i]), NULL);
     }
     status = trf__file_write(hooks, path, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
@@ -17004,16 +17007,9 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 /* Other weights would not go on with the same bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
 {
-    trf_real chunk[TRF__CHUNK / sizeof(trf_real)];
-    int64_t at, n;
-    trf__crc crc;
-    trf__crc_begin(&crc);
-    for (at = 0; at < model->layout.n_weights; at += n) {
-        n = trf__min64(model->layout.n_weights - at, (int64_t)(sizeof chunk / sizeof *chunk));
-        trf__arena_get(model, model->weights, at, chunk, n);
-        trf__crc_add(&crc, (const unsigned char *)chunk, (size_t)n * sizeof *chunk);
-    }
-    *sum = crc.value;
+    trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights, model->weights,
+                                   &model->run);
+    *sum = trf__out_crc(&weights, 1);
     return model->run.backend->sync(&model->run, err);
 }
 
@@ -17033,9 +17029,8 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 #undef X
 }
 
-TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err)
+TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, trf_error *err)
 {
-    const trf_generator *g = generator;
     const trf_hooks *hooks;
     int64_t n, i, count;
     trf__session session;
@@ -17048,13 +17043,7 @@ TRF_API trf_status trf_generator_save(const trf_generator *generator, const char
     hooks = &g->sampling.hooks;
     count = g->count;
     for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++) n += g->stories[i].n;
-    TRF__ZERO(out);
-    snprintf(out.name, sizeof out.name, "generator");
-    out.rank = 1;
-    out.shape[0] = n;
-    out.dtype = "I32";
-    out.bytes = trf__bytes(n, sizeof *words);
-    out.data = words = (int32_t *)trf__alloc(hooks, (size_t)out.bytes);
+    words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
@@ -17071,6 +17060,7 @@ TRF_API trf_status trf_generator_save(const trf_generator *generator, const char
         words[2 + 4 * count + 2 * i] = (int32_t)(uint32_t)(bits >> 32);
         memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
     }
+    out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = g;
     status = trf__weights_sum(g->model, &session.sum, err);
     if (status == TRF_OK) status = trf__file_write(hooks, path, &out, 1, trf__note_session, &session, err);
@@ -17129,7 +17119,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
 {
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
-    int64_t format, ordinal, sum, weights, n, i;
+    int64_t format, ordinal, sum, weights, i;
     int32_t *words;
     trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
@@ -17147,14 +17137,13 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
         return trf__fail(err, TRF_E_STATE, -1, "trf.weights", "the session is another model's, or of other weights");
     if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
         return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I32");
-    n = e.shape[0];
     words = (int32_t *)trf__alloc(&g->sampling.hooks, (size_t)e.bytes);
     if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
     status = trf__file_fetch(file->fd, file->path, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
-    for (i = 0; status == TRF_OK && i < n; i++)
+    for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
-    if (status == TRF_OK) status = trf__session_start(g, &rules, words, n, ordinal, err);
+    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], ordinal, err);
     trf__free(&g->sampling.hooks, words, (size_t)e.bytes);
     return status;
 }

@@ -216,7 +216,7 @@ an updater's rate stands still @@ updater @@ updater->model.config.d_model, t->s
 vectors decay @@ updater @@ weights[i].rank > 1 ? TRF__START_MATRIX @@ weights[i].rank > 0 ? TRF__START_MATRIX
 names of tensors come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n, "tensor", err); @@ (void)0;
 keys come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err); @@ (void)0;
-shapes below zero are written @@ updater @@ if ((out->shape[k] = t->shape[k]) < 0 || @@ if ((out->shape[k] = t->shape[k]) < -9 ||
+shapes below zero are written @@ updater @@ if (t->shape[k] < 0 || @@ if (t->shape[k] < -9 ||
 old tiles under new options @@ store @@ if (o.decay_all != trainer->options.decay_all) @@ if (0)
 old recordings under new options @@ cuda @@ pass->options_set++; @@ (void)0;
 the last report with a new learning rate @@ store @@ report->learning_rate = trainer->rate; @@ report->learning_rate = trf_learning_rate(&trainer->options, trainer->model->config.d_model, report->step);
