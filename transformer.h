@@ -11188,23 +11188,23 @@ struct trf_trainer {
 
 enum { TRF__TILE = 16384 };
 
-/* Cuts the parameters into tiles, on the device; tiles NULL only counts. Only matrices of the layers decay, unless
-   decay_all. */
-TRF__FN int64_t trf__cut_tiles(trf__tile *tiles, const trf__run *run, const trf__layout *layout, const char *frozen,
-                               int decay_all)
+/* Cuts the parameters into tiles, on the device; before they have a place there it only counts. Only matrices of the
+   layers decay, unless decay_all. */
+TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
 {
+    const trf__run *run = &t->pass.run;
     trf__tile tile;
-    int64_t n = 0, at, size;
+    int64_t n = 0, at;
     int32_t i;
-    for (i = 0; i < layout->n_params; i++) {
-        const trf__param *p = &layout->params[i];
-        size = trf__param_size(p);
+    for (i = 0; i < t->model->layout.n_params; i++) {
+        const trf__param *p = &t->model->layout.params[i];
+        int64_t size = trf__param_size(p);
         tile.decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
             p->start == TRF__START_GENERATOR;
         for (at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
-            tile.n = frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
-            if (tiles) run->backend->upload(run, tiles + n, &tile, sizeof tile);
+            tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            if (t->tiles) run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
     }
     return n;
@@ -11287,14 +11287,14 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks", (int)layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
     t->frozen[layout->n_params] = 0;
-    t->n_tiles = trf__cut_tiles(NULL, run, layout, t->frozen, 0);
+    t->n_tiles = trf__cut_tiles(t, 0);
     t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
                          (long long)layout->n_weights);
     trf__trainer_layout(t, run, layout->n_weights, t->arena);
-    trf__cut_tiles(t->tiles, run, layout, t->frozen, t->options.decay_all);
+    trf__cut_tiles(t, t->options.decay_all);
     t->pass.gradients = t->gradients;
     return TRF_OK;
 }
@@ -11363,8 +11363,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
     limits.longest = trf__max64(limits.longest, pass->limits.longest);
     if (memcmp(&limits, &pass->limits, sizeof limits) != 0) TRF__TRY(trf__pass_resize(pass, &limits, err));
-    if (o.decay_all != trainer->options.decay_all)
-        trf__cut_tiles(trainer->tiles, &pass->run, &trainer->model->layout, trainer->frozen, o.decay_all);
+    if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
     pass->options_set++;        /* what has been recorded knows the old ones */
@@ -11405,7 +11404,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern", "no parameter of the model is called \"%.80s\"",
                          pattern);
-    trf__cut_tiles(trainer->tiles, &trainer->pass.run, layout, trainer->frozen, trainer->options.decay_all);
+    trf__cut_tiles(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;
 }
@@ -12753,9 +12752,9 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
     return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
-TRF__FN trf_status trf__needs_target(const trf_translator *t, trf_error *err)
+TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 {
-    if (trf__has_target(&t->model->config)) return TRF_OK;
+    if (trf__has_target(c)) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
@@ -12770,7 +12769,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     pass = &translator->pass;
     on = pass->run.backend;
     trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(translator, err));
+    TRF__TRY(trf__needs_target(pass->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &pass->run.hooks);
@@ -12836,7 +12835,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     trf__pass *pass;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
-    if (!pass->config->head) TRF__TRY(trf__needs_target(translator, err));
+    if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
     pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory, trf_tensor_count(out));
     return pass->run.backend->sync(&pass->run, err);
@@ -16437,7 +16436,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, trf_er
         return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
                          "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n, frozen);
     memcpy(t->frozen, frozen, n);
-    trf__cut_tiles(t->tiles, &t->pass.run, &t->model->layout, t->frozen, t->options.decay_all);
+    trf__cut_tiles(t, t->options.decay_all);
     return TRF_OK;
 }
 
@@ -16543,7 +16542,7 @@ struct trf_generator {
     trf__pass pass;
     size_t bytes, device_bytes;
     int32_t count;
-    int64_t ordinal, area, n_source;            /* rows of a sequence's area; ids of all sources */
+    int64_t ordinal, n_source;                  /* of the batch; ids of all sources */
     int64_t rows, together;                     /* of the lists; that are drawn together */
     char *arena, *device_arena, *text;
     int64_t text_capacity;
@@ -16551,7 +16550,7 @@ struct trf_generator {
     trf__cache cache;                           /* on the device */
     trf__act *scores;                           /* (together, vocab) */
     trf__story *stories;                        /* on the host */
-    int32_t *ids, *sources, *source_lengths;    /* (count, area); as they came */
+    int32_t *ids, *sources, *source_lengths;    /* (count, self_area); as they came */
     trf_real *logits;                           /* (together, vocab) */
     double *weights; int32_t *order;            /* (vocab) of one draw */
 };
@@ -16733,7 +16732,7 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
-        span->key = (int32_t)(*next * g->area);
+        span->key = (int32_t)(*next * g->cache.self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[k - 1];
@@ -16750,7 +16749,7 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
     stack->rows = rows;
     stack->n_self = n;
     stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->most_keys = g->area;
+    stack->most_keys = g->cache.self_area;
     stack->most_memory = g->cache.area;
     stack->device = g->there;
     return n;
@@ -16765,7 +16764,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
     while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
-        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->area,
+        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->cache.self_area,
                                g->cache.area, g->rows, g->together, stack->rows, pass->limits.target_rows } };
         trf_status status = trf__cancel_status(&run->hooks, err);
         run->backend->upload(run, g->there.ids, g->here.ids,
@@ -16816,14 +16815,13 @@ TRF__FN void trf__generator_layout(trf_generator *g)
     trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    g->cache.self_area = g->area;
-    g->cache.self_layer = g->count * g->area * width;
+    g->cache.self_layer = g->count * g->cache.self_area * width;
     g->cache.cross_layer = g->count * g->cache.area * width;
     g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
     g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
     g->scores = trf__take_acts(&device, pass, g->together, vocab);
     g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
-    g->ids = (int32_t *)trf__take(&host, g->count * g->area, sizeof(int32_t));
+    g->ids = (int32_t *)trf__take(&host, g->count * g->cache.self_area, sizeof(int32_t));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->together, vocab);
@@ -16856,8 +16854,7 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
     if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__sampling_check(sampling, err));
-    if (!trf__has_target(&model->config))
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
+    TRF__TRY(trf__needs_target(&model->config, err));
     g = (trf_generator *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "generator", "no memory for a generator");
     g->model = model;
@@ -16890,8 +16887,8 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     for (i = 0; i < n; i++)
         own = trf__max64(own, (int64_t)(begins ? begins[i] : trf__length_of(target, i)) + g->sampling.max_tokens);
     own = trf__min64(own, (int64_t)c->max_length - 1);
-    g->area = trf__round_up(own, 16);
-    most = trf__max64(g->area, g->cache.area);
+    g->cache.self_area = trf__round_up(own, 16);
+    most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
@@ -16928,7 +16925,7 @@ TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = (int32_t)trf__min64((int64_t)c->max_length - 1, (int64_t)s->n_begin + g->sampling.max_tokens);
-        s->ids = g->ids + i * g->area;
+        s->ids = g->ids + i * g->cache.self_area;
         if (s->n > 0) memcpy(s->ids, ids, (size_t)s->n * sizeof *ids);
         s->answer.ids = s->ids + s->n_begin;
         s->answer.n = s->n - s->n_begin;

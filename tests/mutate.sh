@@ -204,7 +204,7 @@ the input of a layer not made again @@ finetune @@ if (i > 0) trf__norm_alone(pa
 layers share what must stay @@ finetune @@ for (i = 2 * stack->per_layer - 1; pass->limits.recompute && @@ for (i = 2 * stack->per_layer - 1; 0 &&
 the last y is shared @@ finetune @@ if (i == stack->n_sublayers - 1) sub->y = @@ if (i < 0) sub->y =
 recomputing takes as much memory @@ finetune @@ (pass->limits.recompute && i % stack->per_layer == 0)) cursor->used = first; @@ 0) cursor->used = first;
-what is frozen moves @@ finetune @@ tile.n = frozen[i] == '1' ? 0 : trf__min64( @@ tile.n = trf__min64(
+what is frozen moves @@ finetune @@ tile.n = t->frozen[i] == '1' ? 0 : trf__min64( @@ tile.n = trf__min64(
 only the first star counts @@ finetune @@ else if (star) { pattern = star; name = ++tried; } @@ else if (star) { pattern = star; name = tried + strlen(tried); }
 checkpoints forget what is frozen @@ finetune @@ if (strchr(trainer->frozen, '1')) trf__note( @@ if (0) trf__note(
 a frozen mark that is none @@ finetune @@ strlen(frozen) != n || strspn(frozen, "01") != n @@ strlen(frozen) != n
