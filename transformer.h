@@ -11614,18 +11614,22 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
     return layout->params[i].name;
 }
 
+/* What the device has decided over the last update. */
+TRF__FN trf_status trf__verdict_of(const trf_trainer *t, trf__verdict *verdict, trf_error *err)
+{
+    t->pass.run.backend->download(&t->pass.run, verdict, t->verdict, sizeof *verdict);
+    return t->pass.run.backend->sync(&t->pass.run, err);
+}
+
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
-    const trf__run *run;
     trf__verdict v;
     const char *blame;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
     if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there was no update yet");
-    run = &trainer->pass.run;
-    run->backend->download(run, &v, trainer->verdict, sizeof v);
-    TRF__TRY(run->backend->sync(run, err));
+    TRF__TRY(trf__verdict_of(trainer, &v, err));
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
     report->gradient_norm = v.norm;
@@ -11816,14 +11820,11 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
 
 TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err)
 {
-    const trf__run *run;
     trf__verdict verdict;
     if (step) *step = 0;
     if (updates) *updates = 0;
     TRF__TRY(trf__begin(updater, "updater", err));
-    run = &updater->trainer.pass.run;
-    run->backend->download(run, &verdict, updater->trainer.verdict, sizeof verdict);
-    TRF__TRY(run->backend->sync(run, err));
+    TRF__TRY(trf__verdict_of(&updater->trainer, &verdict, err));
     if (step) *step = updater->trainer.step;
     if (updates) *updates = verdict.updates;
     return TRF_OK;
@@ -16365,13 +16366,10 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 {
     trf__resume of;
     trf__verdict verdict;
-    const trf__run *run;
     trf__clear(err);
     if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
     TRF__TRY(trf__no_gradients(trainer, err));
-    run = &trainer->pass.run;
-    run->backend->download(run, &verdict, trainer->verdict, sizeof verdict);
-    TRF__TRY(run->backend->sync(run, err));
+    TRF__TRY(trf__verdict_of(trainer, &verdict, err));
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = verdict.updates;
