@@ -629,8 +629,7 @@ typedef struct trf_corpus_options {
 TRF_API trf_corpus_options trf_corpus_defaults(void);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After the first trf_corpus_next:
-   TRF_E_STATE. */
+/* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After trf_corpus_next: TRF_E_STATE. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
@@ -925,8 +924,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 typedef struct trf_sampling {
     double temperature;         /* logits are divided by it; 0..1e6, default 1; 0: the most likely, of equals the
                                    lowest id (as beam 1) */
-    int32_t top_k;              /* the k most likely are left, and equals of the last (Fan et al. 2018); 0: all, the
-                                   default */
+    int32_t top_k;              /* the k most likely stay, and equals of the last (Fan et al. 2018); default 0: all */
     double top_p;               /* as few of the most likely as have this probability together (Holtzman et al. 2020);
                                    0..1, default 1: all */
     double min_p;               /* those are left that have this much of the largest probability (Nguyen et al. 2024);
@@ -947,8 +945,7 @@ typedef struct trf_sampling {
 
 TRF_API trf_sampling trf_sampling_defaults(void);
 
-/* The model must outlive it, and its weights are prepared as a translator's are. NULL sampling: the defaults.
-   Encoder-only models: TRF_E_STATE. */
+/* The model must outlive it; weights are prepared as a translator's. NULL: defaults. Encoder-only: TRF_E_STATE. */
 typedef struct trf_generator trf_generator;
 
 TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
@@ -9587,10 +9584,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
-    if (!status && model->source)
-        status = trf_vocab_copy(&(*copy)->source, model->source, &model->config.hooks, err);
-    if (!status && model->target)
-        status = trf_vocab_copy(&(*copy)->target, model->target, &model->config.hooks, err);
+    if (!status) status = trf_model_set_vocabs(*copy, model->source, model->target, err);
     if (!status) status = trf__metadata_keep(*copy, model->metadata, model->n_metadata, err);
     if (status != TRF_OK) { trf_model_destroy(*copy); *copy = NULL; }
     return status;
@@ -10378,8 +10372,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
     return TRF_OK;
 }
 
-/* Checks one side: ids in range, no special id but unk and, if `eos`, EOS, no sequence too long. `extra` tokens are
-   added to each. */
+/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and, if `eos`, EOS. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest, trf_error *err)
 {
@@ -12810,8 +12803,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* The logits of a batch, one after another in the translator's room, for `out` of the caller; with `ids` it has no
-   rows of EOS. */
+/* The logits of a batch, in the translator's room, for `out` of the caller, which with `ids` has no rows of EOS. */
 TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch, const trf_tensor *out,
                                const char *name, int ids, trf_error *err)
 {
@@ -14127,8 +14119,7 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* One side of a new pair: its length, its pointer, and ids that can be ids, or labels, which may be -1 (what is right
-   for a model is told by its trainer). */
+/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which are right. */
 TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
                                           const char *what, const char *n_what, trf_error *err)
 {
@@ -16863,8 +16854,7 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
     return TRF_OK;
 }
 
-/* Checks a batch and makes room for it, forgetting what was there. begins: how many ids of each target are its
-   beginning; NULL: all. */
+/* Checks a batch and makes room for it. begins: how many ids of each target are its beginning; NULL: all. */
 TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
