@@ -14241,9 +14241,8 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 // -----------------------------------------------------------------------------------------------
 // >>noise          batches to learn from out of plain text: masks, spans, prefixes
 //
-// The rules stand at trf_noise_kind. Every sequence has a key of its own, made from the seed, the place of its batch
-// and its number in the step, and draws with it one after another: no order of calls and no split into ranks matters.
-// No side ever has more ids than the plain sequence, so one block is made at once for the whole batch:
+// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of its own, made from
+// seed, place and ordinal. No side ever has more ids than it, so one block is made at once for the whole batch:
 //
 //   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
 // -----------------------------------------------------------------------------------------------
