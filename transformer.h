@@ -497,7 +497,8 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
+/* NULL if out of range; lives until the next trf_vocab_add. */
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The unk id if unknown, as the texts of special ids are: no text can smuggle one in. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS; unknown tokens become unk. *n is the number of tokens of the whole text also when
@@ -7751,10 +7752,10 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
 //
-// A vocabulary learns by counting, is finished once, and is a constant from then on. All tokens stand in
-// one block of bytes, each with a NUL behind it; a hash table (open addressing, linear probing, at most
-// half full) finds them. While learning, the table holds every token seen; finishing keeps the frequent
-// ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+// A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
+// (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
+// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps the
+// frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
 //
 // Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Those texts are never looked up and never learned: a
 // word spelled "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
@@ -7892,6 +7893,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                                      trf_error *err)
 {
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
+    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
     if (v->n_tokens >= TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
@@ -7899,6 +7901,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, err));
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token, which has moved */
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
