@@ -1276,8 +1276,9 @@ typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
                                       const trf_train_options *options, const trf_device *device, trf_error *err);
 TRF_API void trf_updater_destroy(trf_updater *updater);
-/* One update: the gradients, divided by `divisor` (their tokens, say: 0..1e12, summed over the ranks as they are, and
-   then above 0, or TRF_E_STATE), are clipped and move the weights. The report has no losses. */
+/* One update: the gradients, divided by `divisor` (their tokens, say: 1e-30..1e12, or 0 where another rank has some;
+   summed over the ranks as they are, and then above 0, or TRF_E_STATE), are clipped and move the weights. The report
+   has no losses. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err);
 /* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
@@ -11788,7 +11789,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     trf__report_clear(report);
     TRF__TRY(trf__begin(updater, "updater", err));
     if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
-    TRF__TRY(trf__check_range("divisor", divisor, 0, 1e12, err));
+    TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
     t = &updater->trainer;
     run = &t->pass.run;
     p = updater->model.layout.params;
