@@ -89,7 +89,8 @@
 //   TRF_DOUBLE            all tensors in double, for checking gradients
 //   TRF_NO_TRAIN          only translating: no backward, no trainer
 //   TRF_SCALAR            no vector types: plain C, as for compilers that have none
-//   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table for this version's implementation
+//   TRF_COLUMN name       this file gets nothing but the ops, as a table for this version's implementation: cuda, or
+//                         the CPU's as this file is compiled
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
@@ -747,8 +748,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 /* Writes a file of `n` named tensors of rank 0 to 4 (F32; F64 in a TRF_DOUBLE build), from any device, as they are,
    infinite numbers and NaN included; as trf_model_save does, the whole file or nothing. Names are 1 to 255 bytes,
    without control characters and all different. metadata: NULL, or key, value, key, value, ..., NULL: texts under
-   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, or TRF_E_INVALID_ARG
-   with the tensor's or text's number in `where`. */
+   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, TRF_E_SHAPE (sizes
+   below 0, or too many numbers), or TRF_E_INVALID_ARG with the tensor's or text's number in `where`. */
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
                                  const char *const *metadata, const trf_hooks *hooks, trf_error *err);
 
@@ -7054,7 +7055,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v7_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
 #define TRF__COLUMN_VERSION 7
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
@@ -7209,10 +7210,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; threads and OpenBLAS
 //
-// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that
-// only knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor
-// has. Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After
-// it no op allocates.
+// Whoever computes (trainer, translator, generator, context, updater) opens a trf__run and calls ops through it; a
+// model has one that only knows where memory is. For the CPU the widest column is chosen that was compiled in and
+// that this processor has. Opening decides whether CBLAS may be used, and makes all that workers need: threads,
+// OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && !defined(_WIN32)
@@ -7755,8 +7756,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 //
 // A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
 // (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
-// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps the
-// frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
+// the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
 //
 // Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Those texts are never looked up and never learned: a
 // word spelled "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
