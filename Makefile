@@ -71,7 +71,7 @@ help:
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make test       the suites, the examples and trf: four minutes'
-	@echo 'make check      besides, every way to build it, with every compiler that is here: nine; what CI runs'
+	@echo 'make check      besides, every way to build it, with every compiler that is here: nine minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-defaults DATA=...  what trf train makes of five tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'

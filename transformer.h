@@ -89,7 +89,8 @@
 //   TRF_DOUBLE            all tensors in double, for checking gradients
 //   TRF_NO_TRAIN          only translating: no backward, no trainer
 //   TRF_SCALAR            no vector types: plain C, as for compilers that have none
-//   TRF_COLUMN name       this file gets nothing but the CPU ops, as a table for this version's implementation
+//   TRF_COLUMN name       this file gets nothing but the ops, as a table for this version's implementation: cuda, or
+//                         the CPU's as this file is compiled
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
@@ -497,7 +498,8 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err);
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);        /* NULL if out of range */
+/* NULL if out of range; lives until the next trf_vocab_add. */
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The unk id if unknown, as the texts of special ids are: no text can smuggle one in. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS; unknown tokens become unk. *n is the number of tokens of the whole text also when
@@ -745,8 +747,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   
 /* Writes a file of `n` named tensors of rank 0 to 4 (F32; F64 in a TRF_DOUBLE build), from any device, as they are,
    infinite numbers and NaN included; as trf_model_save does, the whole file or nothing. Names are 1 to 255 bytes,
    without control characters and all different. metadata: NULL, or key, value, key, value, ..., NULL: texts under
-   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, or TRF_E_INVALID_ARG
-   with the tensor's or text's number in `where`. */
+   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, TRF_E_SHAPE (sizes
+   below 0, or too many numbers), or TRF_E_INVALID_ARG with the tensor's or text's number in `where`. */
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
                                  const char *const *metadata, const trf_hooks *hooks, trf_error *err);
 
@@ -1272,8 +1274,9 @@ typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
                                       const trf_train_options *options, const trf_device *device, trf_error *err);
 TRF_API void trf_updater_destroy(trf_updater *updater);
-/* One update: the gradients, divided by `divisor` (their tokens, say: 0..1e12, summed over the ranks as they are, and
-   then above 0, or TRF_E_STATE), are clipped and move the weights. The report has no losses. */
+/* One update: the gradients, divided by `divisor` (their tokens, say: 1e-30..1e12, or 0 where another rank has some;
+   summed over the ranks as they are, and then above 0, or TRF_E_STATE), are clipped and move the weights. The report
+   has no losses. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err);
 /* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
@@ -7042,7 +7045,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v5_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v7_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
 #define TRF__COLUMN_VERSION 7
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
@@ -7197,10 +7200,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; threads and OpenBLAS
 //
-// Whoever computes (trainer, translator, context) opens a trf__run and calls ops through it; a model has one that
-// only knows where memory is. For the CPU the widest column is chosen that was compiled in and that this processor
-// has. Opening decides whether CBLAS may be used, and makes all that workers need: threads, OpenBLAS's buffers. After
-// it no op allocates.
+// Whoever computes (trainer, translator, generator, context, updater) opens a trf__run and calls ops through it; a
+// model has one that only knows where memory is. For the CPU the widest column is chosen that was compiled in and
+// that this processor has. Opening decides whether CBLAS may be used, and makes all that workers need: threads,
+// OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && !defined(_WIN32)
@@ -7741,10 +7744,10 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
 //
-// A vocabulary learns by counting, is finished once, and is a constant from then on. All tokens stand in
-// one block of bytes, each with a NUL behind it; a hash table (open addressing, linear probing, at most
-// half full) finds them. While learning, the table holds every token seen; finishing keeps the frequent
-// ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+// A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
+// (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
+// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
+// the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
 //
 // Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Those texts are never looked up and never learned: a
 // word spelled "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
@@ -7882,6 +7885,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
                                      trf_error *err)
 {
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
+    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
     if (v->n_tokens >= TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
@@ -7889,6 +7893,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, err));
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token, which has moved */
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
@@ -11777,7 +11782,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     trf__report_clear(report);
     TRF__TRY(trf__begin(updater, "updater", err));
     if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
-    TRF__TRY(trf__check_range("divisor", divisor, 0, 1e12, err));
+    TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
     t = &updater->trainer;
     run = &t->pass.run;
     p = updater->model.layout.params;

@@ -121,7 +121,7 @@ static const char *in_folder(const char *name)
 static int make_folder(void **state)
 {
     (void)state;
-    alarm(120);         /* a test that hangs is a test that fails */
+    alarm(900);         /* a test that hangs is a test that fails */
     strcpy(folder, "/dev/shm/trf-files-XXXXXX");        /* in memory, where there is such a place: fsync costs nothing */
     if (!mkdtemp(folder)) {
         strcpy(folder, "/tmp/trf-files-XXXXXX");

@@ -351,7 +351,7 @@ static void child_short(int more, int threads)
 static int child(int argc, char **argv)
 {
     int a = argc > 2 ? atoi(argv[2]) : 0, b = argc > 3 ? atoi(argv[3]) : 0;
-    alarm(60);
+    alarm(600);
     if (!strcmp(argv[1], "short")) child_short(a, b);
 #if HAVE_BUILDS
     else if (!strcmp(argv[1], "parallel")) printf("%d", real_parallel());

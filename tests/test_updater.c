@@ -355,8 +355,12 @@ static void updaters_refused(void **state)
     FAILS(trf_updater_step(u, weights, gradients, -1, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
     FAILS(trf_updater_step(u, weights, gradients, NAN, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
     FAILS(trf_updater_step(u, weights, gradients, 1e13, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, 1e-31, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, 5e-324, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
     OK(trf_updater_step(u, weights, gradients, 1e12, &report, &err));
     assert_int_equal(report.target_tokens, (int64_t)1e12);
+    OK(trf_updater_step(u, weights, gradients, 1e-30, &report, &err));
+    assert_true(!report.skipped && kit_number(trf_updater_moment(u, 0, 0), 0) == 0);
     OK(trf_updater_set_steps(u, 0, 0, &err));
     FAILS(trf_updater_step(u, weights, gradients, 0, &report, &err), TRF_E_STATE, "tokens", 0);
     memcpy(bad, gradients, sizeof bad);

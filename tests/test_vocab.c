@@ -564,6 +564,8 @@ static void copying(void **state)
 static void growing(void **state)
 {
     trf_vocab *v, *copy, *read;
+    kit_memory h;
+    trf_hooks hooks = kit_hooks(&h);
     int32_t ids[8], n, i;
     char token[24];
     (void)state;
@@ -596,6 +598,18 @@ static void growing(void **state)
     }
     assert_int_equal(trf_vocab_size(v), 1007);
     trf_vocab_destroy(v); trf_vocab_destroy(copy); trf_vocab_destroy(read);
+
+    OK(trf_vocab_create(&v, TRF_WORDS, &hooks, &err));  /* parts of a token, from the vocabulary's own memory */
+    OK(trf_vocab_learn(v, "abcdefghijklmnopqrstuvwx", &err));
+    OK(trf_vocab_finish(v, 5, 1, &err));
+    for (i = 1; i < 24; i++) {
+        snprintf(token, sizeof token, "%s", trf_vocab_token(v, 4) + i);
+        OK(trf_vocab_add(v, trf_vocab_token(v, 4) + i, &err));
+        assert_string_equal(trf_vocab_token(v, 4 + i), token);
+        assert_int_equal(trf_vocab_id(v, token), 4 + i);
+    }
+    trf_vocab_destroy(v);
+    assert_int_equal(h.blocks, 0);
 
     OK(trf_vocab_create(&v, TRF_CHARACTERS, NULL, &err));
     OK(trf_vocab_finish(v, 100, 1, &err));
