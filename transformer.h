@@ -3103,8 +3103,8 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     int64_t ldc = x->ldc; \
     int r, p, add = x->add; \
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) { \
-        const trf_real *first = add ? c + r * ldc + 16 * p : bias + 16 * p; \
-        sum[r][p] = add || bias ? trf__load_n(first, p == P - 1 ? n_last : 16) : trf__set(0); \
+        const trf_real *first = add ? c + r * ldc : bias; \
+        sum[r][p] = first ? trf__load_n(first + 16 * p, p == P - 1 ? n_last : 16) : trf__set(0); \
     } \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
@@ -9506,7 +9506,7 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)n);
-    to = (char *)(own + n);
+    to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
         own[i].key = (char *)memcpy(to, list[i].key, key);
@@ -16908,17 +16908,16 @@ TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source
                                    const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
-    const int32_t *ids = target->ids;
-    int64_t row = 0, k;
+    int64_t row = 0, at = 0, k;
     int32_t i;
-    for (i = 0; i < g->count; ids += trf__length_of(target, i++)) {
+    for (i = 0; i < g->count; at += trf__length_of(target, i++)) {
         trf__story *s = &g->stories[i];
         TRF__ZERO(*s);
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = (int32_t)trf__min64((int64_t)c->max_length - 1, (int64_t)s->n_begin + g->sampling.max_tokens);
         s->ids = g->ids + i * g->cache.self_area;
-        if (s->n > 0) memcpy(s->ids, ids, (size_t)s->n * sizeof *ids);
+        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;

@@ -76,6 +76,38 @@ int main(void)
 }
 END
 
+# An update, a copy, a translation, and answers that begin with nothing.
+cat >little.c <<'END'
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+int main(void)
+{
+    int32_t ids[3] = {5, 9, 7}, lengths[1] = {3}, none[1] = {0}, answer[8], n;
+    trf_batch batch = {{ids, lengths, 1}, {ids, lengths, 1}, 0, {0, 0, 0}}, begin = {{ids, lengths, 1}, {NULL, none, 1}, 0, {0, 0, 0}};
+    trf_error err;
+    trf_model *model, *copy;
+    trf_trainer *trainer;
+    trf_translator *translator;
+    trf_generator *generator;
+    trf_config config = trf_config_tiny();
+    trf_train_options training = trf_train_defaults();
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    config.source_vocab = config.target_vocab = 24;
+    config.device.threads = training.threads = search.threads = sampling.threads = 1;
+    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return 1;
+    if (trf_train_step(trainer, &batch, NULL, &err)) return 2;
+    trf_trainer_destroy(trainer);
+    if (trf_model_copy(&copy, model, &err) || trf_translator_create(&translator, copy, &search, &err)) return 3;
+    if (trf_translate(translator, ids, 3, answer, 8, &n, &err) && err.status != TRF_E_LIMIT) return 4;
+    if (trf_generator_create(&generator, copy, &sampling, &err) || trf_generator_begin(generator, &begin, &err)) return 5;
+    if (trf_generator_step(generator, 3, &n, &err)) return 6;
+    trf_generator_destroy(generator); trf_translator_destroy(translator);
+    trf_model_destroy(copy); trf_model_destroy(model);
+    return 0;
+}
+END
+
 # --- jobs --------------------------------------------------------------------------------------------------
 # job NAME SHELL_CODE: passes if the code exits with 0. `no` turns a command's result round.
 jobs=0
@@ -121,6 +153,12 @@ for arch in sm_80 sm_90; do
             [ \$(grep 'bytes spill' $arch.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 done
 
+# gcc does not look at sums of a pointer that is NULL; and here a library for sanitizers may be missing.
+echo 'int main(void) { return 0; }' >nothing.c
+if clang -fsanitize=undefined nothing.c -o nothing 2>/dev/null; then
+    job "clang sees nothing undefined" "clang -O0 -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' -DTRF_NO_CBLAS little.c -lm -o little && ./little"
+else echo "left out: clang -fsanitize=undefined"
+fi
 nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done | head -n 1)
 [ -z "$nccl" ] || job "example ranks with NCCL" "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -I'$root' -fsyntax-only '$root/examples/ranks.c'"
 
