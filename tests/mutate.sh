@@ -16,7 +16,7 @@ OMP_WAIT_POLICY=passive
 export OMP_WAIT_POLICY
 
 cat >"$work/table" <<'END'
-bias forgotten @@ ops blocks model @@ sum[r][p] = add || bias ? trf__load_n( @@ sum[r][p] = add ? trf__load_n(
+bias forgotten @@ ops blocks model @@ *first = add ? c + r * ldc : bias; @@ *first = add ? c + r * ldc : NULL;
 bias forgotten beside CBLAS @@ ops @@ if (p.bias) trf__add_bias( @@ if (0) trf__add_bias(
 bias gradient forgotten @@ ops blocks model @@ if (j->db) trf__tiles(run, trf__ceil_div(j->out @@ if (0) trf__tiles(run, trf__ceil_div(j->out
 weight gradient set, not added @@ ops blocks model @@ deep, a, b, p->add || t > 0); @@ deep, a, b, t > 0);
