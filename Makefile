@@ -24,7 +24,7 @@ CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets head
 LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD)/races_test_cuda_ops
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store targets usage heads finetune updater)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_same test_usage double_test_ops apart_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same test_usage double_test_ops apart_test_usage)
 HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
 
 all: $(EXAMPLES) $(BUILD)/trf

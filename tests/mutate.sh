@@ -323,6 +323,26 @@ a map that leads nowhere is followed @@ pieces @@ sound = (cell & INT32_MAX) < p
 a map whose cells lead out of it is taken @@ pieces @@ sound = (to | 255) < p->n_rules && @@ sound =
 a map's value is what is no value @@ pieces @@ (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31); @@ 1;
 a map without a root is taken @@ pieces @@ int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0; @@ int sound = 1;
+logits times the temperature @@ generate @@ mass += w[i] = exp((w[i] - best) / o->temperature); @@ mass += w[i] = exp((w[i] - best) * o->temperature);
+equals of the last of top_k dropped @@ generate @@ (popped < o->top_k || w[order[0]] == x) @@ popped < o->top_k
+top_p of what top_k has dropped too @@ generate @@ for (total = 0; popped < *m && @@ for (; popped < *m &&
+min_p drops what is as likely @@ generate @@ x < o->min_p || @@ x <= o->min_p ||
+the penalty helps negative logits @@ generate @@ *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty; @@ *x / o->repetition_penalty;
+the penalty spares the beginning @@ generate @@ for (i = 0; o->repetition_penalty @@ for (i = s->n_begin; o->repetition_penalty
+min_tokens counts the beginning @@ generate @@ if (s->answer.n < o->min_tokens) @@ if (s->n < o->min_tokens)
+the highest id of the likeliest @@ generate @@ if (w[i] > best) { best @@ if (w[i] >= best) { best
+random numbers by the answer alone @@ generate @@ 0x80000000u | (uint32_t)s->n, number) @@ 0x80000000u | (uint32_t)s->answer.n, number)
+sources at the areas of targets @@ generate @@ cross->key = (int32_t)(*next * g->cache.area); @@ cross->key = (int32_t)(*next * g->area);
+the rest of a beginning not read @@ generate @@ if (span->n_query < todo) break; @@ (void)0;
+a beginning counts as read at its first part @@ generate @@ s->read = g->here.self[i].n_key; @@ s->read = s->n;
+bytes at the end of an answer never told @@ generate @@ end = ended ? n : trf__whole_ids( @@ end = trf__whole_ids(
+a token whose text failed stays @@ generate @@ if (status != TRF_OK) { s->n -= !eos; return status; } @@ if (status != TRF_OK) return status;
+a session forgets the first bytes of a character @@ generate @@ s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n); @@ s->told = s->answer.n;
+a session forgets that EOS was drawn @@ generate @@ words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS; @@ words[1 + 3 * count + i] = 0;
+max_tokens counts from the loading of a session @@ generate @@ (int64_t)s->n_begin + g->sampling.max_tokens); @@ (int64_t)s->n + g->sampling.max_tokens);
+a refused session leaves its rules @@ generate @@ if (status != TRF_OK) g->sampling = before; @@ (void)before;
+one token beyond max_length @@ generate @@ (int64_t)c->max_length - 1, (int64_t)s->n_begin @@ (int64_t)c->max_length, (int64_t)s->n_begin
+a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__generator_free(g); @@ (void)0;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

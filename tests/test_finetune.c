@@ -589,11 +589,22 @@ static void expect_rows(const trf_model *model, const char *name, const trf_mode
     free(got); free(want); free(old);
 }
 
+/* Every parameter of a model that has taken another's weights: what both have is the other's, the rest as before. */
+static void expect_taken(const trf_model *model, const trf_model *from, const trf_model *before)
+{
+    int32_t i, k;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        const char *name = trf_parameter(model, i).name;
+        if ((k = trf_parameter_index(from, name)) < 0) expect_rows(model, name, before, 0, before);
+        else expect_rows(model, name, from, trf_parameter(from, k).shape[0], before);
+    }
+}
+
 static void weights_of_another(void **state)
 {
     trf_config c = small_config(), larger = c;
     trf_model *small, *large, *fresh, *small_fresh;
-    int32_t i, n = -1;
+    int32_t n = -1;
     uint64_t hash;
     (void)state;
     c.positions = larger.positions = TRF_POSITIONS_LEARNED;
@@ -609,18 +620,23 @@ static void weights_of_another(void **state)
     OK(trf_model_copy(&small_fresh, small, &err));
     OK(trf_model_copy_weights(large, small, &n, &err));
     assert_int_equal(n, trf_parameter_count(small) - 18);       /* but the last decoder layer's */
-    for (i = 0; i < trf_parameter_count(large); i++) {
-        const char *name = trf_parameter(large, i).name;
-        if (trf_parameter_index(small, name) < 0) expect_rows(large, name, fresh, 0, fresh);
-        else expect_rows(large, name, small, trf_parameter(small, trf_parameter_index(small, name)).shape[0], fresh);
-    }
+    expect_taken(large, small, fresh);
     expect_rows(large, "tgt_embed.weight", small, VOCAB, fresh);
     expect_rows(large, "src_positions.weight", small, 40, fresh);
     expect_rows(large, "encoder.layers.3.norm1.weight", fresh, 16, fresh);
     assert_true(hash_weights(HASH_START, small) == hash_weights(HASH_START, small_fresh));
     OK(trf_model_copy_weights(small, fresh, NULL, &err));       /* and to a smaller one */
+    expect_taken(small, fresh, small_fresh);
     expect_rows(small, "src_embed.weight", fresh, VOCAB, fresh);
     expect_rows(small, "decoder.layers.2.linear1.weight", small_fresh, 24, small_fresh);
+    trf_model_destroy(large);
+    trf_model_destroy(small);
+    larger.positions = TRF_POSITIONS_INTERLEAVED;               /* only the smaller one has what follows its words */
+    OK(trf_model_create(&large, &larger, &err));
+    OK(trf_model_copy(&small, small_fresh, &err));
+    OK(trf_model_copy_weights(small, large, NULL, &err));
+    expect_taken(small, large, small_fresh);
+    expect_rows(small, "src_positions.weight", small_fresh, 40, small_fresh);
     hash = hash_weights(HASH_START, small);
     OK(trf_model_copy_weights(small, small, &n, &err));
     assert_int_equal(n, trf_parameter_count(small));

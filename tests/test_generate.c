@@ -123,14 +123,16 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
     for (i = 0; i < vocab; i++) p[i] /= sum;
 }
 
-/* A story whose answer has `n` ids behind none. */
-static trf__story story_of(int32_t *ids, int32_t n)
+/* A story of n ids, of which the first are its beginning. */
+static trf__story story_of(int32_t *ids, int32_t n, int32_t n_begin)
 {
     trf__story s;
     memset(&s, 0, sizeof s);
     s.ids = ids;
     s.n = n;
-    s.answer.n = n;
+    s.n_begin = n_begin;
+    s.answer.ids = ids + n_begin;
+    s.answer.n = n - n_begin;
     return s;
 }
 
@@ -160,10 +162,10 @@ static void draw_room(trf_generator *g)
 }
 
 static const struct { double temperature; int32_t top_k; double top_p, min_p, penalty; int32_t min_tokens; } cases[] = {
-    { 1, 0, 1, 0, 1, 0 }, { 0.6, 0, 1, 0, 1, 0 }, { 3, 0, 1, 0, 1, 9 }, { 1, 5, 1, 0, 1, 0 }, { 1, 1, 1, 0, 1, 0 },
+    { 1, 0, 1, 0, 1, 0 }, { 0.6, 0, 1, 0, 1, 0 }, { 3, 0, 1, 0, 1, 2 }, { 1, 5, 1, 0, 1, 0 }, { 1, 1, 1, 0, 1, 0 },
     { 1, 0, 0.7, 0, 1, 0 }, { 2, 0, 0.3, 0, 1, 0 }, { 1, 0, 1, 0.1, 1, 0 }, { 1, 0, 1, 0, 1.3, 0 },
-    { 1, 0, 1, 0, 0.7, 9 }, { 0.8, 10, 0.9, 0.05, 1.2, 9 }, { 1.7, 12, 0.6, 0.3, 1.5, 0 }, { 1, 1000, 0.999, 0, 1, 0 },
-    { 1, 0, 0, 0, 1, 0 }, { 1, 0, 1, 1, 1, 0 }, { 1, 22, 0.95, 0.02, 1.1, 0 }
+    { 1, 0, 1, 0, 0.7, 2 }, { 0.8, 10, 0.9, 0.05, 1.2, 2 }, { 1.7, 12, 0.6, 0.3, 1.5, 0 },
+    { 1, 1000, 0.999, 0, 1, 0 }, { 1, 0, 0, 0, 1, 0 }, { 1, 0, 1, 1, 1, 0 }, { 1, 22, 0.95, 0.02, 1.1, 0 }
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -181,13 +183,15 @@ static void set_logits(trf_real *z, int seed)
         z[i] = i % 3 == 2 ? z[i - 1] : (trf_real)(trf__random64((uint64_t)seed, 5, (uint64_t)i) % 1000) / 150 - 3;
 }
 
-/* Every case: what may be drawn is what the plain program leaves, and as often: chi-squared below mean + 6 deviations. */
+/* Every case: what may be drawn is what the plain program leaves, by the same weights and as often: chi-squared below
+   mean + 6 deviations. The answer has one token, its beginning two, which are the same; every second time all logits
+   are negative. */
 static void test_rules(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_generator *g = make(model, &s);
-    int32_t ids[3] = { 5, 9, 5 };
+    int32_t ids[3] = { 5, 5, 9 };
     int c, seed;
     (void)state;
     draw_room(g);
@@ -195,13 +199,16 @@ static void test_rules(void **state)
         for (seed = 0; seed < 4; seed++) {
             trf_real z[VOCAB];
             int64_t counts[VOCAB], n = seed ? 3000 : 200000, many = 0;
-            double p[VOCAB], chi = 0;
-            trf__story story = story_of(ids, 3);
+            double p[VOCAB], chi = 0, kept = 0;
+            trf__story story = story_of(ids, 3, 2);
             int32_t i;
             set_case(&g->sampling, c);
             set_logits(z, 100 * c + seed);
-            plain_rules(&g->sampling, &model->config, ids, 3, 3, z, VOCAB, p);
+            for (i = 0; i < VOCAB && seed % 2; i++) z[i] -= 4;
+            plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
             draw_many(g, &story, z, n, counts);
+            for (i = 0; i < VOCAB; i++) if (p[i] > 0) kept += g->weights[i];
+            for (i = 0; i < VOCAB; i++) if (p[i] > 0) assert_true(fabs(g->weights[i] / kept - p[i]) < 1e-9);
             for (i = 0; i < VOCAB; i++) {
                 double want = p[i] * (double)n;
                 if (p[i] == 0) assert_int_equal(counts[i], 0);
@@ -212,6 +219,39 @@ static void test_rules(void **state)
             if (!(chi <= (double)many + 6 * sqrt(2.0 * (double)many + 1)))
                 fail_msg("case %d, seed %d: chi-squared %.1f of %d ids", c, seed, chi, (int)many);
         }
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+}
+
+/* Temperature 0: of the likeliest ids the lowest, and its log-probability before all rules. */
+static void test_most_likely(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_generator *g = make(model, &s);
+    int32_t ids[3] = { 5, 5, 9 }, i;
+    int seed, equals = 0;
+    (void)state;
+    draw_room(g);
+    for (seed = 0; seed < 300; seed++) {
+        trf__story story = story_of(ids, 3, 2);
+        trf_real z[VOCAB];
+        double p[VOCAB], sum = 0, found;
+        int32_t best = 0;
+        g->sampling.temperature = 1;
+        g->sampling.repetition_penalty = seed % 2 ? 1.5 : 1;
+        set_logits(z, seed);
+        plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
+        for (i = 0; i < VOCAB; i++) if (p[i] > p[best]) best = i;
+        equals += p[best] == p[(best + 1) % VOCAB];
+        for (i = 0; i < VOCAB; i++) sum += exp((double)z[i]);
+        g->sampling.temperature = 0;
+        g->stories = &story;
+        assert_int_equal(trf__draw(g, &story, z, &found), best);
+        assert_true(fabs(found - ((double)z[best] - log(sum))) < 1e-9);
+        g->stories = NULL;
+    }
+    assert_true(equals > 50);
     trf_generator_destroy(g);
     trf_model_destroy(model);
 }
@@ -417,23 +457,24 @@ static void test_same(void **state)
     }
 }
 
-/* Beginnings of more rows than are read at a time, and more sequences than are drawn at a time. */
+/* Beginnings of more rows than are read at a time, some of them cut in two, and more sequences than are drawn at a
+   time. */
 static void many_sequences(void)
 {
     enum { MANY = 520 };
-    static int32_t ids[MANY * 4], lengths[MANY];
+    static int32_t ids[MANY * 7], lengths[MANY];
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = { { ids, lengths, MANY }, { ids, lengths, MANY }, 0, { 0, 0, 0 } };
     trf_generator *g, *one;
     int32_t i;
-    for (i = 0; i < MANY * 4; i++) ids[i] = 4 + i * 7 % 19;
-    for (i = 0; i < MANY; i++) lengths[i] = 4;
+    for (i = 0; i < MANY * 7; i++) ids[i] = 4 + i * 7 % 19;
+    for (i = 0; i < MANY; i++) lengths[i] = 1 + i % 7;
     s.max_tokens = 3;
     g = make(model, &s);
     one = make(model, &s);
     run(g, &batch, 2);
-    for (i = 0; KIT_SAME_ROWS && i < MANY; i += 37) {
+    for (i = 0; KIT_SAME_ROWS && i < MANY; i++) {
         trf_batch part = kit_slice(&batch, i, 1);
         run(one, &part, 3);
         assert_true(hash_stories(HASH_START, one, 0, 1) == hash_stories(HASH_START, g, i, 1));
@@ -697,6 +738,20 @@ static void test_hostile_sessions(void **state)
             }
         }
     assert_true(refused > 100 && taken > 10);
+    {
+        const int32_t stranger = VOCAB;
+        trf_sampling own = trf_sampling_defaults(), kept;
+        trf_generator *other = make(model, &own);
+        kept = other->sampling;
+        assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
+        memcpy(changed, bytes, n);
+        memcpy(changed + n - 4, &stranger, 4);          /* ids that do not fit: no sequences, and its own rules */
+        write_all(changed, n);
+        assert_int_equal(trf_generator_load(other, path, &err), TRF_E_FORMAT);
+        assert_null(trf_generator_at(other, 0));
+        assert_memory_equal(&other->sampling, &kept, sizeof kept);
+        trf_generator_destroy(other);
+    }
     write_all(bytes, n);
     assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
     assert_int_equal(trf_generator_load(NULL, path, &err), TRF_E_INVALID_ARG);
@@ -923,12 +978,11 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
     s.user = heard;
     g = make(model, &s);
     for (round = 0; round < rounds; round++) {
-        trf__story story = story_of(ids, 0);
+        trf__story story = story_of(ids, 0, 0);
         int32_t n = 1 + (int32_t)(trf__random64(2, 6, (uint64_t)round) % 30);
         char want[4096];
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
-        story.answer.ids = ids;
         g->stories = &story;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
@@ -985,7 +1039,7 @@ static void test_bytes_wait(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
     trf_sampling s = quick();
     trf_generator *g;
-    trf__story story = story_of(ids, 0);
+    trf__story story = story_of(ids, 0, 0);
     (void)state;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
     memset(heard, 0, sizeof heard);
@@ -993,7 +1047,6 @@ static void test_bytes_wait(void **state)
     s.user = heard;
     g = make(model, &s);
     story.limit = 1000;
-    story.answer.ids = ids;
     g->stories = &story;
     for (i = 0; i < 4; i++) {
         assert_string_equal(heard->text, "");
@@ -1043,6 +1096,103 @@ static void test_callback(void **state)
     trf_vocab_destroy(vocab);
 }
 
+/* Most tokens are bytes of characters: a session that is saved in the middle of one goes on with the rest of it. */
+static void test_session_of_bytes(void **state)
+{
+    static said before[5], after[5];
+    trf_vocab *vocab = byte_pieces();
+    int32_t zero = trf_vocab_id(vocab, "<0x00>"), size = trf_vocab_size(vocab), i, cut, waiting = 0;
+    trf_model *model = make_model(TRF_DECODER_ONLY, size, NULL);
+    trf_tensor bias;
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g, *other;
+    (void)state;
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    bias = kit_open(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")));
+    for (i = 0x80; i < 0xF5; i++) bias.data[zero + i] = 6;
+    bias.data[zero] = -60;                              /* would end a text */
+    kit_close(&bias);
+    s.token = say;
+    s.user = before;
+    g = make(model, &s);
+    s.user = after;
+    other = make(model, &s);
+    for (cut = 0; cut <= 20; cut++) {
+        int32_t live = 1;
+        memset(before, 0, sizeof before);
+        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_generator_step(g, cut, NULL, NULL), TRF_OK);
+        memcpy(after, before, sizeof after);
+        for (i = 0; i < 5; i++) waiting += g->stories[i].told < trf_generator_at(g, i)->n;
+        assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
+        assert_int_equal(trf_generator_load(other, path, NULL), TRF_OK);
+        while (live) assert_int_equal(trf_generator_step(other, 1, &live, NULL), TRF_OK);
+        for (i = 0; i < 5; i++) {
+            const trf_hypothesis *h = trf_generator_at(other, i);
+            char want[4096];
+            assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
+            assert_string_equal(after[i].text, want);
+        }
+    }
+    assert_true(waiting > 10);
+    trf_generator_destroy(g);
+    trf_generator_destroy(other);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
+/* A text that finds no memory: what has been drawn stays, and the next step draws the token again. */
+static void test_text_without_memory(void **state)
+{
+    static said heard[5], whole[5];
+    kit_memory memory;
+    trf_vocab *vocab = NULL;
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    char word[64];
+    uint64_t want = 0;
+    int32_t i, k, failed = 1;
+    (void)state;
+    assert_int_equal(trf_vocab_create(&vocab, TRF_WORDS, NULL, NULL), TRF_OK);
+    for (i = 0; i < VOCAB - 4; i++) {
+        memset(word, 'a' + i, (size_t)(2 * i + 1));
+        word[2 * i + 1] = 0;
+        assert_int_equal(trf_vocab_learn(vocab, word, NULL), TRF_OK);
+    }
+    assert_int_equal(trf_vocab_finish(vocab, VOCAB, 1, NULL), TRF_OK);
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    s.hooks = kit_hooks(&memory);
+    s.token = say;
+    s.user = heard;
+    for (k = 0; failed || k == 1; k++) {        /* round 0 without a failure */
+        trf_generator *g = make(model, &s);
+        int32_t live = 1;
+        failed = 0;
+        memset(heard, 0, sizeof heard);
+        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+        memory.fail_at = k ? memory.calls + k : 0;
+        while (live) {
+            trf_status status = trf_generator_step(g, 1, &live, NULL);
+            if (status == TRF_OK) continue;
+            assert_int_equal(status, TRF_E_NOMEM);
+            failed++;
+            live = 1;
+        }
+        if (k == 0) { want = hash_stories(HASH_START, g, 0, 5); memcpy(whole, heard, sizeof whole); }
+        assert_true(hash_stories(HASH_START, g, 0, 5) == want);
+        for (i = 0; i < 5; i++) {
+            assert_string_equal(heard[i].text, whole[i].text);
+            assert_int_equal(heard[i].tokens, whole[i].tokens);
+        }
+        trf_generator_destroy(g);
+    }
+    assert_true(k > 3);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Two generators of one model in two threads. */
 
@@ -1075,12 +1225,14 @@ static void test_two_threads(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules), cmocka_unit_test(test_filters), cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_rules), cmocka_unit_test(test_most_likely), cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_golden),
         cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same),
         cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
         cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory), cmocka_unit_test(test_options),
         cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_callback),
+        cmocka_unit_test(test_session_of_bytes), cmocka_unit_test(test_text_without_memory),
         cmocka_unit_test(test_two_threads)
     };
     int failed, file;
