@@ -108,6 +108,10 @@ expect 0 "train from TSV, recomputing" "" \
     "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''
 check "TSV and recomputing = two files" same one tsv
 check "no checkpoint was wanted" test ! -e tsv.checkpoint
+megabytes() { sed -n 's/.*; \([0-9]*\) MB of memory.*/\1/p' "$1"; }
+"$trf" train --tsv train.tsv --threads 1 --updates 1 --model planned 2>once
+"$trf" train --tsv train.tsv --threads 1 --updates 2 --model planned --resume 2>again
+check "as much memory when it goes on" test "$(megabytes once)" -gt 0 -a "$(megabytes once)" = "$(megabytes again)"
 cat train.tsv | "$trf" train --tsv - $short --seed 5 --threads 2 --updates 40 --model pipe 2>err
 check "train from a pipe" test $? -eq 0
 check "pipe and two threads = two files" same one pipe
