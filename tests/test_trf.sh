@@ -289,6 +289,7 @@ check "a line all the same" test "$(cat out)" = "nan	0"
 # --- characters, one vocabulary, conventions, inspect ------------------------------------------------------
 expect 0 "characters to words" "14 source and 14 target tokens" \
     "$trf" train --tsv letters.tsv --source-tokens characters $small --updates 10 --model letters
+expect 0 "one vocabulary of letters and words" "^target: characters" "$trf" train --tsv letters.tsv --recipe paper --updates 1 --model m
 echo 123 | "$trf" translate --model letters --beam 1 >out 2>err
 check "characters translate" lines_are 1 out
 expect 0 "words to characters" "" \
