@@ -602,6 +602,11 @@ check "the same on two threads, in other batches" same one.thread out
 check "another seed" eval '! cmp -s one.thread out'
 expect 0 "an object a text" '^{"text":"two three.*","log_probability":-[0-9.]*,"tokens":4,"ended":"end"}$' \
     "$trf" generate --model counter --prompt "two three" --json --temperature 0
+expect 0 "score a text" "^-[0-9.]*	7$" "$trf" score --model counter --target counting
+check "a score a line" lines_are 400 out
+check "with their end marks" test "$(awk '{ n += $2 } END { print n }' out)" -eq $(($(wc -w <counting) + 400))
+expect 2 "a language model has no source" "give --target FILE alone" "$trf" score --model counter --source counting --target counting
+expect 2 "others have" "give --source FILE and --target FILE" "$trf" score --model one --target train.names
 expect 1 "more than fits" "nothing to go on with: [0-9]* tokens" "$trf" generate --model counter --prompt "$(head -n 200 counting | tr '\n' ' ')"
 expect 0 "a character model" "done: " "$trf" train --objective causal --text counting --documents file --tokens characters --chunk 64 \
     $quick --updates 60 --model speller
