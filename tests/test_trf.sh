@@ -108,6 +108,10 @@ expect 0 "train from TSV, recomputing" "" \
     "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''
 check "TSV and recomputing = two files" same one tsv
 check "no checkpoint was wanted" test ! -e tsv.checkpoint
+megabytes() { sed -n 's/.*; \([0-9]*\) MB of memory.*/\1/p' "$1"; }
+"$trf" train --tsv train.tsv --threads 1 --updates 1 --model planned 2>once
+"$trf" train --tsv train.tsv --threads 1 --updates 2 --model planned --resume 2>again
+check "as much memory when it goes on" test "$(megabytes once)" -gt 0 -a "$(megabytes once)" = "$(megabytes again)"
 cat train.tsv | "$trf" train --tsv - $short --seed 5 --threads 2 --updates 40 --model pipe 2>err
 check "train from a pipe" test $? -eq 0
 check "pipe and two threads = two files" same one pipe
@@ -285,6 +289,7 @@ check "a line all the same" test "$(cat out)" = "nan	0"
 # --- characters, one vocabulary, conventions, inspect ------------------------------------------------------
 expect 0 "characters to words" "14 source and 14 target tokens" \
     "$trf" train --tsv letters.tsv --source-tokens characters $small --updates 10 --model letters
+expect 0 "one vocabulary of letters and words" "^target: characters" "$trf" train --tsv letters.tsv --recipe paper --updates 1 --model m
 echo 123 | "$trf" translate --model letters --beam 1 >out 2>err
 check "characters translate" lines_are 1 out
 expect 0 "words to characters" "" \
@@ -600,6 +605,11 @@ check "the same on two threads, in other batches" same one.thread out
 check "another seed" eval '! cmp -s one.thread out'
 expect 0 "an object a text" '^{"text":"two three.*","log_probability":-[0-9.]*,"tokens":4,"ended":"end"}$' \
     "$trf" generate --model counter --prompt "two three" --json --temperature 0
+expect 0 "score a text" "^-[0-9.]*	7$" "$trf" score --model counter --target counting
+check "a score a line" lines_are 400 out
+check "with their end marks" test "$(awk '{ n += $2 } END { print n }' out)" -eq $(($(wc -w <counting) + 400))
+expect 2 "a language model has no source" "give --target FILE alone" "$trf" score --model counter --source counting --target counting
+expect 2 "others have" "give --source FILE and --target FILE" "$trf" score --model one --target train.names
 expect 1 "more than fits" "nothing to go on with: [0-9]* tokens" "$trf" generate --model counter --prompt "$(head -n 200 counting | tr '\n' ' ')"
 expect 0 "a character model" "done: " "$trf" train --objective causal --text counting --documents file --tokens characters --chunk 64 \
     $quick --updates 60 --model speller

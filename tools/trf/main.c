@@ -77,11 +77,12 @@ static const struct command commands[] = {
      "    trf tag --model parts-of-speech.safetensors < lines > labels",
      EXIT_TEXT ".", command_classify},
     {SCORE, "score", "log-probability of given translations",
-     "trf score --model FILE --source FILE --target FILE [options]",
+     "trf score --model FILE [--source FILE] --target FILE [options]",
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
      "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
-     "tab and 0, a message with its number, and exit status 1.\n"
+     "tab and 0, a message with its number, and exit status 1. A language model has no source: give\n"
+     "--target alone, each line is a document.\n"
      "\n"
      "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
      EXIT_TEXT ".", command_score},

@@ -81,6 +81,10 @@ static void decide_kinds(struct training *t, const struct words w[2])
             *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
             w[side].distinct > 1000)
             *kinds[side] = TOKENS_UNIGRAM;
+    if (decided[0] && decided[1] && *kinds[0] != *kinds[1] &&          /* one vocabulary has tokens of one kind */
+        (s->joint_vocabulary || s->config.tying == TRF_TIED_ALL))
+        *kinds[0] = *kinds[1] = *kinds[0] == TOKENS_UNIGRAM || *kinds[1] == TOKENS_UNIGRAM ? TOKENS_UNIGRAM
+                                                                                           : TOKENS_CHARACTERS;
     for (side = 0; side < 2; side++) {
         const char *name = side ? "target" : "source";
         double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);

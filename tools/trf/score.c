@@ -2,7 +2,7 @@
 //
 // A line each: natural logarithm, tab, target tokens with the end mark. So exp(-a/b) is the perplexity of a line. A
 // pair that cannot be scored, and a line that the other file has no partner for, gives "nan", tab, 0, and exit
-// status 1.
+// status 1. A language model reads the target alone.
 
 #include "trf.h"
 
@@ -14,7 +14,8 @@ struct scoring {
     trf_model *model;
     trf_translator *translator;
     const trf_vocab *vocab[2];
-    struct pair_reader pairs;
+    struct pair_reader pairs;   /* of a language model: one file, without tabs */
+    int alone;                  /* 1: there is no source */
     FILE *out;
     struct side side[2];
     double *results;
@@ -23,6 +24,28 @@ struct scoring {
     double sum;
     int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
 };
+
+static int next_target(struct pair_reader *p)
+{
+    int got = next_line(&p->side[0]);
+    p->source = "";
+    p->target = got < 1 ? "" : p->side[0].line;
+    p->fault = got < 1 ? NULL : p->side[0].fault;
+    return got;
+}
+
+/* One more target. Where the library adds no end mark it is one of the ids, as it was behind every document. */
+static int add_target(struct scoring *t, const trf_config *config, char why[300])
+{
+    int32_t n, *length;
+    if (add_text(&t->side[1], t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) return FAILED;
+    if (config->target_eos) return DONE;
+    length = &t->side[1].lengths[t->side[1].count - 1];
+    t->side[1].ids = grow(t->side[1].ids, &t->side[1].ids_capacity, t->side[1].used + 1, sizeof *t->side[1].ids);
+    t->side[1].ids[t->side[1].used++] = config->eos;
+    ++*length;
+    return DONE;
+}
 
 /* Reads up to one batch of pairs. Returns the number of lines. */
 static int32_t read_pairs(struct scoring *t)
@@ -33,14 +56,15 @@ static int32_t read_pairs(struct scoring *t)
     clear_side(&t->side[0]);
     clear_side(&t->side[1]);
     while (!t->broken && lines < t->s->batch) {
-        int got = next_pair(&t->pairs);
+        int got = t->alone ? next_target(&t->pairs) : next_pair(&t->pairs);
         const char *fault;
         t->broken = got < 0;
         if (got < 1) break;
         fault = t->pairs.fault;
-        if (!fault && add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
-        else if (!fault && add_text(&t->side[1], t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) {
-            drop_last(&t->side[0]);
+        if (!fault && !t->alone &&
+            add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
+        else if (!fault && add_target(t, config, why)) {
+            if (!t->alone) drop_last(&t->side[0]);
             fault = why;
             if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
         }
@@ -48,7 +72,7 @@ static int32_t read_pairs(struct scoring *t)
             say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
             t->unusable++;
         }
-        t->pair[lines++] = fault ? -1 : (int32_t)t->side[0].count - 1;
+        t->pair[lines++] = fault ? -1 : (int32_t)t->side[1].count - 1;
     }
     return lines;
 }
@@ -56,7 +80,7 @@ static int32_t read_pairs(struct scoring *t)
 static int score_lines(struct scoring *t)
 {
     int flush = t->s->interactive || isatty(fileno(t->pairs.side[0].file));
-    int32_t lines, i;
+    int32_t lines, i, added = trf_model_config(t->model)->target_eos;
     trf_error err;
     if (flush) t->s->batch = 1;
     t->pair = calloc((size_t)t->s->batch, sizeof *t->pair);
@@ -72,7 +96,7 @@ static int score_lines(struct scoring *t)
             return FAILED;
         }
         for (i = 0; i < lines; i++) {
-            int32_t tokens = t->pair[i] < 0 ? 0 : t->side[1].lengths[t->pair[i]] + 1;
+            int32_t tokens = t->pair[i] < 0 ? 0 : t->side[1].lengths[t->pair[i]] + added;
             fprintf(t->out, "%.6f\t%d\n", t->pair[i] < 0 ? (double)NAN : t->results[t->pair[i]], (int)tokens);
             if (t->pair[i] < 0) continue;
             t->tokens += tokens;
@@ -88,6 +112,27 @@ static int score_lines(struct scoring *t)
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
+/* Pairs, or, of a language model, a target without a source. */
+static int open_scoring(struct scoring *t)
+{
+    struct settings *s = t->s;
+    t->alone = trf_model_config(t->model)->kind == TRF_DECODER_ONLY;
+    if (t->alone && (s->source || s->tsv || s->columns)) {
+        say("%s is a language model and reads no source: give --target FILE alone", s->model);
+        return USAGE;
+    }
+    if (!t->alone) {
+        int status = check_pairs_given("", s->source, s->target, s->tsv);
+        if (!status) status = open_pairs(&t->pairs, s->source, s->target, s->tsv, s->columns);
+        t->pairs.keep_unpaired = 1;
+        return status;
+    }
+    memset(&t->pairs, 0, sizeof t->pairs);
+    t->pairs.tsv = 1;
+    t->pairs.at = &t->pairs.side[0];
+    return open_reader(&t->pairs.side[0], s->target);
+}
+
 int command_score(struct settings *s, int argc, char **argv)
 {
     struct scoring t;
@@ -97,13 +142,12 @@ int command_score(struct settings *s, int argc, char **argv)
     (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
-    status = check_pairs_given("", s->source, s->target, s->tsv);
+    status = s->target && !s->source && !s->tsv ? DONE : check_pairs_given("", s->source, s->target, s->tsv);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("scorer", &err);
-    if (!status) status = open_pairs(&t.pairs, s->source, s->target, s->tsv, s->columns);
-    t.pairs.keep_unpaired = 1;
+    if (!status) status = open_scoring(&t);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) status = score_lines(&t);
     if (t.out && close_output(t.out, s->output)) status = FAILED;

@@ -748,6 +748,21 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     return DONE;
 }
 
+/* The limits of the checkpoint's batches, for which memory is planned. */
+static int stored_batches(struct settings *s, const trf_file *file)
+{
+    char key[96];
+    const char *value;
+    int i, status = DONE;
+    for (i = 0; i < n_rows && !status; i++) {
+        if (strcmp(rows[i].name, "batch-tokens") && strcmp(rows[i].name, "batch-sentences")) continue;
+        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        value = trf_file_metadata(file, key);
+        if (value && !was_given(s, rows[i].name)) status = set_value(&rows[i], s, value);
+    }
+    return status ? FAILED : DONE;
+}
+
 /* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
 static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
 {
@@ -758,6 +773,7 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(file, "trf.content");       /* if it is no checkpoint, loading will say so */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
+    if (!status) status = stored_batches(s, file);
     trf_file_close(file);
     return status;
 }
