@@ -41,8 +41,8 @@ extern int unfinished_line;                     /* 1: a line of progress stands 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
 void say_error(const char *doing, const trf_error *err);
-/* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong command
-   line as well. */
+/* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
+   command line as well. */
 int refused(const char *doing, const trf_error *err);
 /* The hook of the library: its warnings are worth a line, the rest is not. */
 void log_warning(void *user, int level, const char *message);
