@@ -37,13 +37,13 @@ static int next_target(struct pair_reader *p)
 /* One more target. Where the library adds no end mark it is one of the ids, as it was behind every document. */
 static int add_target(struct scoring *t, const trf_config *config, char why[300])
 {
-    int32_t n, *length;
-    if (add_text(&t->side[1], t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) return FAILED;
+    struct side *side = &t->side[1];
+    int32_t n;
+    if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) return FAILED;
     if (config->target_eos) return DONE;
-    length = &t->side[1].lengths[t->side[1].count - 1];
-    t->side[1].ids = grow(t->side[1].ids, &t->side[1].ids_capacity, t->side[1].used + 1, sizeof *t->side[1].ids);
-    t->side[1].ids[t->side[1].used++] = config->eos;
-    ++*length;
+    side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
+    side->ids[side->used++] = config->eos;
+    side->lengths[side->count - 1]++;
     return DONE;
 }
 
@@ -116,21 +116,17 @@ static int score_lines(struct scoring *t)
 static int open_scoring(struct scoring *t)
 {
     struct settings *s = t->s;
+    int status;
     t->alone = trf_model_config(t->model)->kind == TRF_DECODER_ONLY;
     if (t->alone && (s->source || s->tsv || s->columns)) {
         say("%s is a language model and reads no source: give --target FILE alone", s->model);
         return USAGE;
     }
-    if (!t->alone) {
-        int status = check_pairs_given("", s->source, s->target, s->tsv);
-        if (!status) status = open_pairs(&t->pairs, s->source, s->target, s->tsv, s->columns);
-        t->pairs.keep_unpaired = 1;
-        return status;
-    }
-    memset(&t->pairs, 0, sizeof t->pairs);
-    t->pairs.tsv = 1;
-    t->pairs.at = &t->pairs.side[0];
-    return open_reader(&t->pairs.side[0], s->target);
+    if (t->alone) return open_pairs(&t->pairs, NULL, NULL, s->target, NULL);
+    status = check_pairs_given("", s->source, s->target, s->tsv);
+    if (!status) status = open_pairs(&t->pairs, s->source, s->target, s->tsv, s->columns);
+    t->pairs.keep_unpaired = 1;
+    return status;
 }
 
 int command_score(struct settings *s, int argc, char **argv)
