@@ -23,7 +23,7 @@
 //      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file:
-//     nvcc -x cu -arch=sm_90 -DTRF_CUDA
+//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -58,11 +58,11 @@
 //         trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
 //         trf_train_options training = trf_train_defaults();   /* Adam, Noam, smoothing 0.1, clipping 1.0 */
 //         config.source_vocab = config.target_vocab = 24;
-//         training.warmup = 100; training.learning_rate = 0.3;  /* a short warm-up wants a lower peak */
+//         training.warmup = 100; training.learning_rate = 0.2;  /* a short warm-up wants a lower peak */
 //
 //         if (trf_model_create(&model, &config, &err)) goto done;
 //         if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-//         for (step = 1; step <= 300; step++) {
+//         for (step = 1; step <= 400; step++) {
 //             trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
 //             trf_step_report report;
 //             if (trf_train_step(trainer, &batch, &report, &err)) goto done;

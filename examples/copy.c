@@ -2,7 +2,7 @@
 
    build   cc -O2 -march=native -fopenmp -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy
-   prints  the loss as it falls to about 1.0 (label smoothing allows no less than 0.62), and
+   prints  the loss as it falls to about 0.8 (label smoothing allows no less than 0.62), and
            "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it, and so does trf_model_load. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -32,11 +32,11 @@ int main(void)
     trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
     trf_train_options training = trf_train_defaults();   /* Adam, Noam, smoothing 0.1, clipping 1.0 */
     config.source_vocab = config.target_vocab = 24;
-    training.warmup = 100; training.learning_rate = 0.3;  /* a short warm-up wants a lower peak */
+    training.warmup = 100; training.learning_rate = 0.2;  /* a short warm-up wants a lower peak */
 
     if (trf_model_create(&model, &config, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-    for (step = 1; step <= 300; step++) {
+    for (step = 1; step <= 400; step++) {
         trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
         trf_step_report report;
         if (trf_train_step(trainer, &batch, &report, &err)) goto done;
