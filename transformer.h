@@ -786,7 +786,7 @@ typedef struct trf_search {
     int32_t beam;               /* hypotheses kept alive, 1..1024; 1 is greedy search, whatever the rules below */
     int32_t n_best;             /* hypotheses returned per sentence, 1..beam */
     trf_length_rule length_rule;
-    double alpha;               /* length penalty exponent, 0..100 */
+    double alpha;               /* length penalty exponent, 0..10 */
     int32_t count_eos;          /* 1: EOS counts in L */
     int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
     double word_penalty;        /* S is lessened by this times L before the rule (Marian); -1e6..1e6, default 0 */
@@ -3040,7 +3040,7 @@ TRF__FN int64_t trf__tile_rows(int64_t rows)
 #else
 #define TRF__UNROLL
 #endif
-#if TRF__GNU && (defined(__x86_64__) || defined(__i386__)) && !defined(__CUDACC__)
+#if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
 #define TRF__HOLD(vector) __asm__("" : "+v"(vector))    /* in a register; compilers read it again at each use */
 #else
 #define TRF__HOLD(vector) (void)(vector)
@@ -3606,8 +3606,11 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
     for (k = 0; k < j->groups.n; k++) {
         const int32_t *rows = j->groups.rows;
-        trf_real *dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
-        trf__v16 sum = trf__load_n(dw, n);
+        trf_real *dw;
+        trf__v16 sum;
+        if (j->groups.first[k] == j->groups.first[k + 1]) break;
+        dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
+        sum = trf__load_n(dw, n);
         for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++)
             sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum);
         trf__store_n(dw, sum, n);
@@ -4925,11 +4928,11 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
 #if defined(TRF_NO_CBLAS)
     if (device->products == TRF_PRODUCTS_CBLAS)
-        return trf__fail(err, TRF_E_BACKEND, (int)device->products, "device.products",
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.products",
                          "this program was built without CBLAS: TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
     if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
-    return trf__fail(err, TRF_E_BACKEND, (int)device->precision, "device.precision",
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
                      "the CPU does not compute with 16 bits: TRF_PRECISION_BF16 is for CUDA");
 }
 
@@ -5380,7 +5383,7 @@ TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
     return stage;
 }
 
-/* Through memory that the device reads by itself, so that nobody waits; without such memory the library waits. */
+/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it the call does. */
 TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
 {
     trf__on_device here(run->device.index);
@@ -5389,7 +5392,8 @@ TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, s
     if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
     if (stage) from = memcpy(stage->memory, from, bytes);
     trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
-    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
+    trf__cuda_did(run, "upload", stage ? cudaEventRecord(stage->read, cudaStreamLegacy)
+                                       : cudaStreamSynchronize(cudaStreamLegacy));
 }
 
 TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
@@ -5578,7 +5582,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
         const int32_t *rows = j.groups.rows;
         float *dw;
-        if (j.groups.first[k] == j.groups.first[k + 1]) continue;
+        if (j.groups.first[k] == j.groups.first[k + 1]) break;
         dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = dw[c];
@@ -5756,7 +5760,7 @@ TRF__DEVICE float trf__gpu_normal(float h) { return fmaf(erff(h * 0.707106781186
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h > 0 ? h : 0;
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* NaN stays one */
     return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
 }
 
@@ -5917,7 +5921,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
             if (i >= h.n) continue;
             for (int o = 0; o < TRF__OWN; o++)
                 if (c0 + lane + 32 * o < d)
-                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, sum > 0 ? out[o] / sum : 0);
+                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, seen > 0 ? out[o] / sum : 0);
             if (a.stats && lane == 0) {
                 a.stats[(query * a.in.heads + h.head) * 2] = maximum;
                 a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
@@ -6512,13 +6516,19 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* dgain and dbias first: ds may overwrite dy and dy2. */
+/* dgain and dbias first: ds may overwrite dy and dy2. Columns that are more than the room has are done in pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
-    if (n->gain) {
-        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, n->d, n->first);
-        j.sums[0] = n->dgain; j.sums[1] = n->dbias;
-        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), *n, j);
+    int64_t c, most = TRF__CUDA_SUMS / 2;
+    for (c = 0; n->gain && c < n->d; c += most) {
+        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c), n->first);
+        trf__norm_gradient piece = *n;
+        piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
+        piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
+        piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
+        j.ld = n->d;
+        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias + c;
+        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), piece, j);
         trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
     }
     trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
@@ -6957,12 +6967,12 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n > 0 && device->index >= n)
-        return trf__fail(err, TRF_E_BACKEND, device->index, "device.index",
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
                          "this machine has %d CUDA devices, got number %d", n, device->index);
     if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_ancestors);
     (void)cudaGetLastError();
     if (e != cudaSuccess || n == 0)
-        return trf__fail(err, TRF_E_BACKEND, device->index, "CUDA", "CUDA device %d cannot be used: %s",
+        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
                          device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
     return TRF_OK;
 }
@@ -9257,6 +9267,7 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
         break;
     default: break;
     }
+    if (bound == 0 && deviation == 0) { memset(w, 0, (size_t)n * sizeof *w); return; }     /* +0 */
     for (i = 0; i < n; i++) {
         uint64_t k = (uint64_t)(begin + i);
         if (deviation > 0)      /* Box and Muller 1958 */
@@ -9430,12 +9441,12 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
     return tensor;
 }
 
-/* Numbers of an arena of the model's device, for files. Whoever has asked for all of them asks sync what went wrong.
-   */
-TRF__FN void trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to, int64_t n)
+/* Numbers of an arena of the model's device. */
+TRF__FN trf_status trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to,
+                                  int64_t n, trf_error *err)
 {
     model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
-    (void)model->run.backend->sync(&model->run, NULL);
+    return model->run.backend->sync(&model->run, err);
 }
 TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t first, const trf_real *from, int64_t n)
 {
@@ -9626,14 +9637,13 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
         for (at = 0; at < trf__param_size(p); at += n) {
             n = trf__min64(trf__param_size(p) - at, CHUNK);
             for (k = 0; k < count; k++) {
-                trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n);
+                TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err));
                 for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i] : (double)numbers[i];
             }
             for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
             trf__arena_put(model, model->weights, p->offset + at, numbers, n);
         }
     }
-    for (k = 0; k < count; k++) TRF__TRY(models[k]->run.backend->sync(&models[k]->run, err));
     return model->run.backend->sync(&model->run, err);
 }
 
@@ -9658,12 +9668,11 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             size = trf__min64(trf__param_size(p), trf__param_size(q));
             for (at = 0; write && at < size; at += n) {
                 n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
-                trf__arena_get(from, from->weights, q->offset + at, numbers, n);
+                TRF__TRY(trf__arena_get(from, from->weights, q->offset + at, numbers, n, err));
                 trf__arena_put(model, model->weights, p->offset + at, numbers, n);
             }
             n_written += write;
         }
-    TRF__TRY(from->run.backend->sync(&from->run, err));
     TRF__TRY(model->run.backend->sync(&model->run, err));
     if (copied) *copied = n_written;
     return TRF_OK;
@@ -10443,8 +10452,8 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Rows in groups of equal ids, those without an id left out: a stable sort by the lower 12 bits, then by the upper.
-   first: room for n + 1. Returns the number of groups. */
+/* Rows in groups of equal ids below 2^24, those without an id left out: a stable sort by the lower 12 bits, then by
+   the upper. first: room for n + 1. Returns the number of groups. */
 TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
     int32_t places[4097];
@@ -10469,21 +10478,22 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
 TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence, int64_t longest)
 {
     const trf__lists *l = &stack->host;
-    int64_t m = row, k;
+    int64_t rows = row, most, k;
     for (; sequence < stack->n_self; sequence++) {
         trf__span *span = &l->self[sequence];
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
+        stack->most_keys = trf__max64(stack->most_keys, span->n_key);
         for (k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
             l->position[row] = (int32_t)k;
             l->sentence[row] = 0;
         }
     }
-    if (!pass->training || m == row) return;
-    for (m = 8; m < stack->most_keys; m *= 2) {}
-    stack->most_queries = stack->most_keys = m;         /* of spans shorter than that there are few kinds */
+    if (!pass->training || rows == row) return;
+    for (most = 8; most < stack->most_keys; most *= 2) {}
+    stack->most_queries = stack->most_keys = most;      /* a power of two: few shapes to record */
     for (k = stack->n_groups + 1; k <= stack->rows; k++) l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
 }
@@ -11708,8 +11718,11 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
         return trf__fail(err, TRF_E_INVALID_ARG, i, list, "%s: tensor %d must have data in the host's memory", list,
                          (int)i);
     if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
+    if (!count)
+        return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
+                         (int)i, (long long)n);
     return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld", list, (int)i,
-                     (long long)(count ? count : 1), (long long)n);
+                     (long long)count, (long long)n);
 }
 
 TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n, trf_error *err)
@@ -11846,7 +11859,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
     TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
     TRF__RANGE(search, n_best, 1, search->beam);
     TRF__RANGE(search, length_rule, TRF_LENGTH_RAW, TRF_LENGTH_GNMT);
-    TRF__RANGE(search, alpha, 0, 100);
+    TRF__RANGE(search, alpha, 0, 10);
     TRF__RANGE(search, count_eos, 0, 1);
     TRF__RANGE(search, score_prefix, 0, 1);
     TRF__RANGE(search, word_penalty, -1e6, 1e6);
@@ -12406,7 +12419,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
     *wanted = now->wanted;
     if (run->backend->ahead > 1) {
         stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), trf__round_places(t));
-        n_cross = run->backend->fill(run, n_cross);
+        n_cross = trf__min64(run->backend->fill(run, n_cross), h->n_places);
         *wanted = trf__max64(1, trf__min64(trf__most_candidates(&t->search), t->model->config.target_vocab - 2));
     }
     stack->n_self = stack->rows;
@@ -13098,6 +13111,8 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
+    if (*rows > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "x", "x has %lld ids, the limit is %d", (long long)*rows, INT32_MAX);
     if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)
@@ -13160,6 +13175,9 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
     TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
+    if (dweight->shape[0] > 1 << 24)
+        return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
+                         (long long)dweight->shape[0], 1 << 24);
     plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
@@ -13530,7 +13548,8 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     TRF__TRY(trf__params_check(dparams, sub.d, err));
     TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    if (memory && sub.memory_rows > 0) TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
+    if (memory && (dmemory || sub.memory_rows > 0))
+        TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
     TRF__TRY(trf__work_room(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
                            memory ? 2 * sub.memory_rows * sub.d : 0, err));
     trf__multi_head_guests(context, &sub, !memory, params, saved, 'i');
@@ -13732,13 +13751,16 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
     TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
-    TRF__TRY(trf__check_range("vocab", (double)vocab, 3, 1 << 24, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
     if (options->rule == TRF_SMOOTH_NO_PAD_KL)
         TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
+#if defined(TRF_NO_TRAIN)
+    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
+#endif
     if ((dweight || dbias) && !dx)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
                          "gradients of weight or bias are only computed together with dx");
@@ -14601,8 +14623,11 @@ TRF__FN int trf_os_hold(const char *path, int fd)
 {
     struct stat mine, there;
     int held, error, flags = O_WRONLY;
-#if defined(O_NOFOLLOW) && defined(O_NONBLOCK)
-    flags |= O_NOFOLLOW | O_NONBLOCK;
+#if defined(O_NOFOLLOW)
+    flags |= O_NOFOLLOW;
+#endif
+#if defined(O_NONBLOCK)
+    flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
     if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may write */
@@ -15346,7 +15371,7 @@ TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, vo
 }
 
 /* What people mistake for safetensors. Asked only once the length makes no sense. */
-TRF__FN const char *trf__file_guess(const unsigned char *begin)
+TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 {
     static const struct { char bytes[8]; int32_t n; char what[44]; } known[] = {
         {"PK\3\4", 4, "a zip archive, as torch.save writes"},
@@ -15361,7 +15386,9 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin)
     int64_t fault;
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!memcmp(begin, known[i].bytes, (size_t)known[i].n)) return known[i].what;
+        if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* else a header's length that looks like a pickle */
+            return known[i].what;
     for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
     fault = trf__utf8_fault((const char *)begin, 8);
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
@@ -15381,7 +15408,7 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
-    guess = trf__file_guess(begin);
+    guess = trf__file_guess(begin, n);
     if (guess)
         return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
     if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: its header has the length 0");
@@ -15640,8 +15667,9 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
-/* Up to TRF__CHUNK bytes of a tensor, as they stand in the file. */
-TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk)
+/* Up to TRF__CHUNK bytes of a tensor, as they stand in the file, and how many. */
+TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk, size_t *bytes,
+                                  trf_error *err)
 {
     trf_real reals[TRF__CHUNK / sizeof(trf_real)];
     const unsigned char *from = (const unsigned char *)reals;
@@ -15650,7 +15678,7 @@ TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *c
     if (!out->home) from = (const unsigned char *)out->data + at;
     else {
         out->home->backend->download(out->home, reals, (const unsigned char *)out->data + at, n);
-        (void)out->home->backend->sync(out->home, NULL);    /* asked for once more in the end */
+        TRF__TRY(out->home->backend->sync(out->home, err));
     }
     for (i = 0; i < n; i += (size_t)width) {
         uint64_t bits = from[i];
@@ -15659,41 +15687,44 @@ TRF__FN size_t trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *c
         else if (width == 4) { memcpy(&narrow, from + i, 4); bits = narrow; }
         trf__to_little(chunk + i, bits, width);
     }
-    return n;
+    *bytes = n;
+    return TRF_OK;
 }
 
-TRF__FN uint32_t trf__out_crc(const trf__out *tensors, int32_t n)
+TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     trf__crc crc;
     uint64_t at;
+    size_t bytes;
     int32_t i;
     trf__crc_begin(&crc);
     for (i = 0; i < n; i++)
-        for (at = 0; at < tensors[i].bytes; ) {
-            size_t bytes = trf__out_chunk(tensors + i, at, chunk);
+        for (at = 0; at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
             trf__crc_add(&crc, chunk, bytes);
-            at += bytes;
         }
-    return crc.value;
+    *sum = crc.value;
+    return TRF_OK;
 }
 
-TRF__FN int trf__out_write(int fd, const char *header, size_t header_bytes, const trf__out *tensors, int32_t n)
+TRF__FN trf_status trf__out_write(const trf__saving *to, const char *header, size_t header_bytes,
+                                  const trf__out *tensors, int32_t n, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
     uint64_t at;
+    size_t bytes;
     int32_t i;
     int error;
     trf__to_little(chunk, header_bytes, 8);
-    error = trf__write_all(fd, chunk, 8);
-    if (!error) error = trf__write_all(fd, header, header_bytes);
+    error = trf__write_all(to->fd, chunk, 8);
+    if (!error) error = trf__write_all(to->fd, header, header_bytes);
     for (i = 0; i < n; i++)
-        for (at = 0; !error && at < tensors[i].bytes; ) {
-            size_t bytes = trf__out_chunk(tensors + i, at, chunk);
-            error = trf__write_all(fd, chunk, bytes);
-            at += bytes;
+        for (at = 0; !error && at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
+            error = trf__write_all(to->fd, chunk, bytes);
         }
-    return error;
+    return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
 }
 
 /* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no others. */
@@ -15703,8 +15734,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     trf__saving saving;
     trf__text header;
     size_t bytes;
-    int error;
-    int32_t i;
+    uint32_t sum;
     trf_status status;
     if (!*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
@@ -15718,16 +15748,14 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     if (!header.to)
         return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
                          (unsigned long long)bytes);
-    header.n = 0;
-    trf__put_header(&header, tensors, n, notes, of, trf__out_crc(tensors, n));
-    status = trf__save_begin(&saving, hooks, path, err);
+    status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
-        error = trf__out_write(saving.fd, header.to, bytes, tensors, n);
-        if (error) status = trf__fail_io(err, error, saving.temporary, "write it");
-        for (i = 0; !status && i < n; i++)
-            if (tensors[i].home) status = tensors[i].home->backend->sync(tensors[i].home, err);
+        header.n = 0;
+        trf__put_header(&header, tensors, n, notes, of, sum);
+        status = trf__save_begin(&saving, hooks, path, err);
+        if (!status) status = trf__out_write(&saving, header.to, bytes, tensors, n, err);
+        status = trf__save_end(&saving, hooks, status, err);
     }
-    status = trf__save_end(&saving, hooks, status, err);
     trf__free(hooks, header.to, bytes);
     return status;
 }
@@ -15757,19 +15785,21 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 /* Tensor number i of trf_file_save. */
 TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
-    int64_t bytes = trf__times(trf_tensor_count(t), (int64_t)sizeof(trf_real));
+    int64_t most = sizeof(trf_real);        /* bytes, if no dimension were 0: readers ask for that */
     int32_t k;
     if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
     if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
-        (!t->data && !t->home && bytes > 0))
+        (!t->data && !t->home && trf_tensor_count(t) > 0))
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
                          "tensor %d: expected a rank of 0 to %d, numbers, and another name than __metadata__", (int)i,
                          (int)TRF_MAX_RANK);
-    for (k = 0; k < t->rank; k++)
-        if (t->shape[k] < 0 || bytes > (int64_t)TRF__FILE_INTEGER)
+    for (k = 0; k < t->rank; k++) {
+        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
             return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense", (int)i);
+    }
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape, t->data ? t->data : t->there,
                        t->data ? NULL : (const trf__run *)t->home);
     return TRF_OK;
@@ -16111,9 +16141,8 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
                 return trf__fail(err, TRF_E_STATE, at + i, name, "a second moment must not be negative, got %g",
                                  (double)numbers[i]);
         if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
-        trf__arena_get(model, arena, p->offset + at, there, n);
+        TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
         if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
-        TRF__TRY(model->run.backend->sync(&model->run, err));       /* unless they never came */
         return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%.90s\" is tied to \"%s\", but its values differ", name,
                          p->name);
     }
@@ -16469,6 +16498,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     trf_file *file;
     trf_model *m = NULL;
     trf_trainer *t = NULL;
+    const char *content;
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     trf__clear(err);
@@ -16478,9 +16508,11 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
     TRF__TRY(trf_file_open(&file, path, options, err));
+    content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                       "the file is a model, not a checkpoint: load it with trf_model_load");
+                       "the file is no checkpoint, its trf.content is \"%.20s\": load a model with trf_model_load",
+                       content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
@@ -16997,8 +17029,10 @@ TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_er
 {
     trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights, model->weights,
                                    &model->run);
-    *sum = trf__out_crc(&weights, 1);
-    return model->run.backend->sync(&model->run, err);
+    uint32_t crc = 0;
+    TRF__TRY(trf__out_crc(&weights, 1, &crc, err));
+    *sum = crc;
+    return TRF_OK;
 }
 
 typedef struct trf__session { const trf_generator *g; int64_t sum; } trf__session;

@@ -462,8 +462,9 @@ static void embedding_refuses(job *bad, const job *good, const char *what, trf_s
 static void test_embedding_errors(void **state)
 {
     static const int32_t bad_ids[E_ROWS] = {3, 0, 6, 3, 3, 1, E_VOCAB, 6, 0}, below[E_ROWS] = {0, 0, -1};
-    static const int32_t bad_lengths[4] = {4, -1, 3, 2};
+    static const int32_t bad_lengths[4] = {4, -1, 3, 2}, many[2] = {INT32_MAX, 1};
     trf_sequences s[3];
+    trf_tensor tall;
     int side, i;
     (void)state;
     for (side = 0; side < 2; side++) {
@@ -488,6 +489,8 @@ static void test_embedding_errors(void **state)
         s[0].ids = NULL; s[1].lengths = NULL;
         j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no ids");
         j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no lengths");
+        s[0].ids = e_ids; s[0].lengths = many; s[0].count = 2;
+        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_LIMIT, -1, "more ids than int32 counts");
         j = good;
         if (side == 0) {
             j.embedding.positions = (trf_positions)5;
@@ -495,6 +498,10 @@ static void test_embedding_errors(void **state)
         } else {
             j.embedding.positions = TRF_POSITIONS_INTERLEAVED;
             embedding_refuses(&j, &good, "dlearned", TRF_E_INVALID_ARG, -1, "dlearned, but nothing is learned");
+            tall = *good.arg[0];
+            tall.shape[0] = (1 << 24) + 1;
+            j = good; j.arg[0] = &tall;
+            embedding_refuses(&j, &good, "dweight", TRF_E_LIMIT, -1, "more rows than are sorted");
         }
         j = good; j.embedding.position_offset = -1;
         embedding_refuses(&j, &good, "position_offset", TRF_E_INVALID_ARG, -1, "negative offset");
@@ -1213,11 +1220,31 @@ static void test_cross_entropy(void **state)
         }
 }
 
+/* Two labels: -(1 - e/2) ln p - e/2 ln(1 - p). */
+static void test_two_labels(void **state)
+{
+    static const int32_t targets[3] = {1, 0, 1};
+    trf_tensor *x = random_tensor(3, 5), *weight = random_tensor(2, 5);
+    trf_cross_entropy_options options = {0.2, TRF_SMOOTH_UNIFORM, -1};
+    double loss, want = 0;
+    int i, k;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        double z[2] = {0, 0}, ln[2];
+        for (k = 0; k < 10; k++) z[k / 5] += (double)x->data[5 * i + k % 5] * (double)weight->data[k];
+        for (k = 0; k < 2; k++) ln[k] = z[k] - log(exp(z[0]) + exp(z[1]));
+        want -= 0.9 * ln[targets[i]] + 0.1 * ln[!targets[i]];
+    }
+    assert_int_equal(trf_cross_entropy(shared, &loss, NULL, NULL, NULL, x, weight, NULL, targets, &options, NULL), TRF_OK);
+    assert_number_near(loss, want, FORMULA * want);
+}
+
 static void test_cross_entropy_errors(void **state)
 {
     static const double bad[] = {-0.1, 1, NAN};
     static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1}, below[L_ROWS] = {0, -1, 2, 5, 5, 2, 1};
     job good = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1), j;
+    trf_tensor two;
     int i;
     (void)state;
     refuses_bent_tensors(&good, "cross-entropy");
@@ -1235,6 +1262,11 @@ static void test_cross_entropy_errors(void **state)
     j.targets = NULL; refused(&j, TRF_E_INVALID_ARG, "targets", -1, "no targets");
     j = good; j.arg[0] = NULL; refused(&j, TRF_E_INVALID_ARG, "dx", -1, "dweight without dx");
     survives_no_memory(&good, 1);
+    two = *good.arg[4];
+    two.shape[0] = 2;
+    j = good; j.arg[0] = j.arg[1] = j.arg[2] = j.arg[5] = NULL; j.arg[4] = &two; j.targets = NULL;
+    j.smoothing.pad = 1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
+    refused(&j, TRF_E_INVALID_ARG, "vocab", -1, "two tokens, and nothing on pad");
     j = good;
     assert_int_equal(trf_cross_entropy(shared, NULL, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
                                        l_targets, &j.smoothing, NULL), TRF_E_INVALID_ARG);
@@ -1276,6 +1308,22 @@ static void test_no_rows(void **state)
         for (i = 0; i < jobs[k].n; i++) assert_true(!jobs[k].arg[i] || jobs[k].arg[i]->data != NULL);
         if (hash_of_args(&jobs[k]) != before) fail_msg("job %d has changed something", k);
     }
+}
+
+/* A memory without rows: its gradient need not be there, but has the shape of none if it is. */
+static void test_no_memory_rows(void **state)
+{
+    static const int32_t none[COUNT] = {0, 0, 0};
+    trf_attention_shape s = shape_of(self_lengths, none, 2, TRF_FULL);
+    job j = heads_job(&s, 6, 1), back = heads_backward_job(&j, NULL, NULL), bent;
+    (void)state;
+    runs(&j);
+    runs(&back);
+    bent = back;
+    bent.arg[1] = empty_tensor(3, 6);
+    refused(&bent, TRF_E_SHAPE, "dmemory", -1, "rows of a memory that has none");
+    back.arg[1] = NULL;
+    runs(&back);
 }
 
 /* No rows are nothing to do. No outputs are refused in both directions: their tensors would have no columns. */
@@ -1502,7 +1550,8 @@ int main(void)
         TEST(test_attention_without_keys), TEST(test_attention_of_growing_sizes), TEST(test_attention_errors),
         TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors), TEST(test_feed_forward),
         TEST(test_feed_forward_errors), TEST(test_residual), TEST(test_residual_gradients), TEST(test_residual_masks),
-        TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_cross_entropy_errors), TEST(test_no_rows),
+        TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_two_labels),
+        TEST(test_cross_entropy_errors), TEST(test_no_rows), TEST(test_no_memory_rows),
         TEST(test_no_outputs), TEST(test_nearly_one), TEST(test_sizes_beyond_memory),
         TEST(test_encoder_layer_of_blocks), TEST(test_same_bits_for_any_threads)
     };

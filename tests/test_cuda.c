@@ -106,15 +106,22 @@ static trf_train_options options_of(const kind *k)
     return o;
 }
 
-static side side_of(const kind *k, trf_device_kind device, trf_precision precision)
+/* For batches of up to so many tokens: more have no room to be filled up. */
+static side side_within(const kind *k, trf_device_kind device, trf_precision precision, int32_t tokens)
 {
     trf_config c = config_of(k, device);
     trf_train_options o = options_of(k);
     side s = { NULL, NULL };
+    o.source_tokens = o.target_tokens = tokens;
     c.device.precision = precision;
     OK(trf_model_create(&s.model, &c, &err));
     OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
     return s;
+}
+
+static side side_of(const kind *k, trf_device_kind device, trf_precision precision)
+{
+    return side_within(k, device, precision, options_of(k).target_tokens);
 }
 
 static void side_end(side *s)
@@ -183,6 +190,64 @@ static void train_both(const kind *k, int steps, double tolerance)
     }
     side_end(&cpu);
     side_end(&gpu);
+}
+
+/* Lists are filled up with sequences of the longer side; the shorter one is computed to their ends as well. */
+static void test_long_fillers(void **state)
+{
+    enum { PAIRS = 35, SHORT = 4, LONG = 30 };
+    static kit_pairs data;
+    int which, step;
+    (void)state;
+    for (which = 0; which < 2; which++) {
+        side cpu = side_within(&kinds[0], TRF_DEVICE_CPU, TRF_PRECISION_FLOAT32, 2048);
+        side gpu = side_within(&kinds[0], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32, 2048);
+        trf_batch batch = kit_fill(&data, PAIRS, LONG, LONG, kinds[0].vocab, 1);
+        int32_t i, *lengths = which ? data.target_lengths : data.source_lengths;
+        for (i = 0; i < PAIRS; i++) lengths[i] = SHORT;
+        for (step = 1; step <= 3; step++) {
+            trf_step_report a, b;
+            OK(trf_train_step(cpu.trainer, &batch, &a, &err));
+            OK(trf_train_step(gpu.trainer, &batch, &b, &err));
+            near_or_fail("loss", step, a.loss, b.loss, 1e-5);
+            near_or_fail("norm", step, a.gradient_norm, b.gradient_norm, 1e-4);
+        }
+        side_end(&cpu);
+        side_end(&gpu);
+    }
+}
+
+/* A file, an average and a copy of numbers that never came: the call says so. */
+static KIT_UNUSED void test_lost_downloads(void **state)
+{
+    static const char path[] = "test_cuda.lost";
+    trf_config c = config_of(&kinds[1], TRF_DEVICE_CUDA);
+    trf_model *model = NULL, *other = NULL;
+    int what;
+    (void)state;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_create(&other, &c, &err));
+    for (what = 0; what < 3; what++) {
+        int64_t at, failures = 0;
+        for (at = 1; at <= 8; at++) {
+            trf_status status;
+            gpu_on_cpu.fail_at = gpu_on_cpu.calls + at;
+            status = what == 0 ? trf_model_save(model, path, &err)
+                   : what == 1 ? trf_model_average(model, &other, 1, &err)
+                               : trf_model_copy_weights(model, other, NULL, &err);
+            if (status != TRF_OK) {
+                assert_int_equal(status, TRF_E_BACKEND);
+                failures++;
+            }
+            OK(model->run.backend->sync(&model->run, &err));    /* and nobody else is told later */
+        }
+        if (failures < 6) fail_msg("call %d: %d of 8 failures told", what, (int)failures);
+    }
+    gpu_on_cpu.fail_at = 0;
+    OK(trf_model_save(model, path, &err));
+    remove(path);
+    trf_model_destroy(other);
+    trf_model_destroy(model);
 }
 
 static void test_training_equals_the_cpu(void **state)
@@ -769,6 +834,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training_equals_the_cpu),
         cmocka_unit_test(test_training_in_16_bits),
+        cmocka_unit_test(test_long_fillers),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_answers_equal_the_cpu),
         cmocka_unit_test(test_attention),
@@ -777,6 +843,7 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_counts_of_decoding),
         cmocka_unit_test(test_every_call_fails),
+        cmocka_unit_test(test_lost_downloads),
         cmocka_unit_test(test_no_device),
 #endif
         cmocka_unit_test(test_smaller_rounds),

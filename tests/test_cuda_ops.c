@@ -91,9 +91,8 @@ static struct thing *reals(int64_t n, double scale)
     return t;
 }
 
-static struct thing *acts(int64_t n, double scale)
+static struct thing *acts_of(const trf_real *x, int64_t n)
 {
-    trf_real *x = random_numbers(n, scale);
     uint16_t *narrow = (uint16_t *)malloc((size_t)n * sizeof *narrow + 1);
     struct thing *t;
     int64_t i;
@@ -105,8 +104,15 @@ static struct thing *acts(int64_t n, double scale)
     bring(x, (size_t)n * sizeof *x, CPU);
     bring(x, (size_t)n * sizeof *x, FLOAT);
     t = bring(narrow, (size_t)n * sizeof *narrow, NARROW);
-    free(x);
     free(narrow);
+    return t;
+}
+
+static struct thing *acts(int64_t n, double scale)
+{
+    trf_real *x = random_numbers(n, scale);
+    struct thing *t = acts_of(x, n);
+    free(x);
     return t;
 }
 
@@ -292,6 +298,82 @@ static void test_activate(void **state)
             same("activate_gradient", kind, widths[w], dh, n, 1);
             forget();
         }
+}
+
+/* What is no number stays none, everywhere alike: a step must be able to see it. */
+static void test_nan(void **state)
+{
+    enum { KEYS = 5, WIDE = 16 };
+    static trf_real numbers[3 * KEYS * WIDE];
+    trf__span span = { 0, 2, 0, KEYS, 0 };
+    struct thing *q, *kv, *out, *a, *h, *t_span;
+    int kind, i, r;
+    (void)state;
+    for (kind = TRF_RELU; kind <= TRF_SILU; kind++) {
+        for (i = 0; i < 8; i++) numbers[i] = i == 3 ? (trf_real)NAN : (trf_real)(i - 4);
+        make_rows();
+        h = acts_of(numbers, 8); a = acts(8, 1);
+        EVERYWHERE {
+            trf__activate f;
+            trf_real *got;
+            f.a = ACT(a); f.h = ACT(h); f.rows = 1; f.width = 8; f.kind = kind; f.at = rows_on(r); f.drop = drop_of(0);
+            ON->activate(&runs[r], &f);
+            got = numbers_of(a, r, 8, 1);
+            for (i = 0; i < 8; i++) assert_int_equal(got[i] != got[i], i == 3);
+            free(got);
+        }
+        forget();
+    }
+    for (i = 0; i < 2; i++) {               /* one query of two; a key is seen by both */
+        int k;
+        for (k = 0; k < 3 * KEYS * WIDE; k++) numbers[k] = (trf_real)(k % 7 - 3) / 4;
+        numbers[i == 0 ? WIDE + 2 : 2] = (trf_real)NAN;
+        make_rows();
+        q = i == 0 ? acts_of(numbers, 2 * WIDE) : acts(2 * WIDE, 1);
+        kv = i == 1 ? acts_of(numbers, 2 * KEYS * WIDE) : acts(2 * KEYS * WIDE, 1);
+        out = acts(2 * WIDE, 1); t_span = bytes_of(&span, sizeof span);
+        EVERYWHERE {
+            trf__attention f;
+            trf_real *got;
+            memset(&f, 0, sizeof f);
+            f.in.q = ACT(q); f.in.k = ACT(kv); f.in.v = trf__act_at(&runs[r], ACT(kv), WIDE);
+            f.in.ldq = WIDE; f.in.ldk = 2 * WIDE; f.in.spans = (const trf__span *)t_span->at[r]; f.in.n_spans = 1;
+            f.in.most_queries = 2; f.in.most_keys = KEYS; f.in.heads = 1; f.in.d_head = WIDE;
+            f.in.drop = drop_of(0); f.out = ACT(out);
+            ON->attention(&runs[r], &f);
+            got = numbers_of(out, r, 2 * WIDE, 1);
+            for (k = 0; k < 2 * WIDE; k++)
+                if ((got[k] != got[k]) != (i == 1 || k >= WIDE))
+                    fail_msg("attention, %d, %d on %s: %g", i, k, places[r], (double)got[k]);
+            free(got);
+        }
+        forget();
+    }
+}
+
+/* Columns that are more than there is room for in one sum. */
+static void test_wide_norm(void **state)
+{
+    enum { D = 600001, FEW = 3 };
+    struct thing *s = acts(FEW * D, 1), *ds = acts(FEW * D, 1), *dy = acts(FEW * D, 1);
+    struct thing *stats, *dgain = reals(D, 1), *dbias = reals(D, 1);
+    static const trf_real known[2 * FEW] = { 0.25f, 1.5f, 0, 1, -0.5f, 2 };
+    int r;
+    (void)state;
+    make_rows();
+    make_weights(D);
+    stats = bytes_of(known, sizeof known);
+    EVERYWHERE {
+        trf__norm_gradient g;
+        memset(&g, 0, sizeof g);
+        g.ds = ACT(ds); g.dgain = REAL(dgain); g.dbias = REAL(dbias); g.dy = ACT(dy); g.s = ACT(s);
+        g.stats = REAL(stats); g.gain = bias_on(r, 0); g.rows = FEW; g.d = D; g.epsilon = 1e-5;
+        g.first = 1; g.at = rows_on(r); g.drop = drop_of(0);
+        ON->norm_gradient(&runs[r], &g);
+    }
+    same("dgain", D, FEW, dgain, D, 0);
+    same("dbias", D, FEW, dbias, D, 0);
+    forget();
 }
 
 /* Of the ragged sentences: the first row, a few, all. */
@@ -704,7 +786,7 @@ int main(void)
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_activate),
-        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_nan), cmocka_unit_test(test_wide_norm), cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_cached_attention),
         cmocka_unit_test(test_norm),

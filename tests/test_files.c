@@ -454,7 +454,9 @@ static void test_raw_nul(void **state)
 static void test_every_truncation(void **state)
 {
     const char *whole = in_folder("small.safetensors"), *path = in_folder("cut.safetensors");
-    unsigned char *bytes;
+    unsigned char *bytes, half[300];
+    trf_file *cut = NULL;
+    trf_error told;
     size_t n, i;
     (void)state;
     assert_int_equal(write_small(NULL, whole, NULL), TRF_OK);
@@ -470,6 +472,11 @@ static void test_every_truncation(void **state)
         trf_file_close(file);
     }
     free(bytes);
+    memset(half, ' ', sizeof half);
+    memcpy(half, "\x80\2\0\0\0\0\0\0{", 9);        /* a header of 640 bytes is no pickle */
+    put_file(path, half, sizeof half, 0);
+    assert_int_equal(trf_file_open(&cut, path, NULL, &told), TRF_E_FORMAT);
+    assert_non_null(strstr(told.message, "truncated"));
     assert_int_equal(fault.open_files, 0);
 }
 

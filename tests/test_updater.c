@@ -528,6 +528,14 @@ static void files_refused(void **state)
     list[1].name = "y";
     list[1].data = NULL;
     REFUSED(TRF_E_INVALID_ARG, "y", 1);
+    list[1].shape[0] = 0;                                       /* no numbers, but what no reader would take */
+    list[1].shape[1] = INT64_MAX;
+    REFUSED(TRF_E_SHAPE, "y", 1);
+    list[1].rank = 3;
+    list[1].shape[1] = list[1].shape[2] = (int64_t)1 << 40;
+    REFUSED(TRF_E_SHAPE, "y", 1);
+    list[1].rank = 2;
+    list[1].shape[0] = list[1].shape[1] = 2;
     list[1].data = numbers;
     list[1].rank = -1;
     REFUSED(TRF_E_INVALID_ARG, "y", 1);
