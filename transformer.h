@@ -23,7 +23,7 @@
 //      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file:
-//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA
+//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -fopenmp,-march=native app.c -lopenblas -lcublasLt -lgomp -lm
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -243,8 +243,9 @@ TRF_API const char *trf_status_name(trf_status status);
 
 /* Everything about one failure, in the caller's memory: no pointers, nothing to free. Every call takes
    a trf_error * that may be NULL; on success it is cleared, on failure filled, and nothing else has
-   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were. (But a device that
-   breaks, TRF_E_BACKEND, may have made its step, and leaves arrays half written.) */
+   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were, unless a call's own
+   comment says otherwise. (But a device that breaks, TRF_E_BACKEND, may have made its step, and leaves arrays half
+   written.) */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
@@ -258,6 +259,7 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 /* What an object asks of the program it lives in. All optional (alloc and free: both or neither), copied when the
    object is made, called only by the thread that is in the call; `user` is handed back to each of them.
    alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same `bytes` back.
+   (A vocabulary of subwords allocates while it encodes: where threads share one, its two must bear that.)
    log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer (once per
    batch, where a GPU plays a step that it has recorded) and per decoded token (in backward only while nothing has
    been accumulated yet); non-zero makes the running call return TRF_E_CANCELLED. A cancelled step has done nothing:
@@ -279,8 +281,9 @@ typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 }
 
 /* Which matrix product the CPU computes with. AUTO, the default: the built-in one where this code was compiled for
    vectors of eight numbers or more (AVX2, AVX-512 in float), as it is the faster one there at every shape of a
-   transformer; CBLAS for more than 16 rows elsewhere. CBLAS: always for more than 16 rows; without one in the build
-   TRF_E_BACKEND. Stored in no file. */
+   transformer; CBLAS elsewhere. CBLAS: for more than 16 rows, in translators and generators, which pack their
+   weights, for more than 512, and never inside attention; without one in the build TRF_E_BACKEND. Stored in no
+   file. */
 typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2 } trf_products;
 
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
@@ -340,6 +343,7 @@ typedef enum trf_kind {
     TRF_DECODER_ONLY    = 2     /* language model: the target side alone, next-token loss */
 } trf_kind;
 
+/* GELU: x Phi(x) by erf, not by tanh; SILU: x sigmoid(x). */
 typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2 } trf_activation;
 
 /* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
@@ -473,9 +477,10 @@ typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIE
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
    learned tokens follow, the most frequent first, equal counts in byte order. One thread at a time while learning;
-   afterwards any number of threads may use it. */
+   afterwards any number of threads may use it. TRF_E_STATE: to learn more, or to use it before that. */
 typedef struct trf_vocab trf_vocab;
 
+/* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_vocab_destroy(trf_vocab *vocab);
 /* Counts the tokens of one line (NUL-terminated UTF-8; invalid UTF-8 is TRF_E_FORMAT with its offset, a token of more
@@ -635,7 +640,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
-   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset. */
+   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset (subwords
+   take it for U+FFFD). */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
                                        const trf_vocab *target_vocab, const char *target, trf_error *err);
 /* A long text for a language model: pairs with no source and targets of `length` ids, the last one shorter. All are
@@ -676,7 +682,7 @@ typedef struct trf_noise_options {
     int32_t whole_words;        /* MASKS: 1: words are chosen whole; default 0: every token is a word */
     double mean_span;           /* 1..1e6; default 3 */
     int32_t mask;               /* 0..vocab - 1; default 0: pad, which no text has */
-    int32_t vocab;              /* MASKS: number of tokens, 5..2^24; default 0 */
+    int32_t vocab;              /* MASKS: number of tokens, 5..2^24; has to be set: the default is 0 */
     int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24, 1..2^24; no source may have them; default 0 */
     const trf_vocab *words;     /* tells where words begin (borrowed): at a SentencePiece's blank; among characters a
                                    blank is a word; ids beyond it are words; NULL: all are */
@@ -990,12 +996,13 @@ TRF_API void trf_context_destroy(trf_context *context);
    Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
    no features, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
 
-/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d). Positions restart in every sequence. */
+/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d), to be trained of 2^24 rows at most
+   (TRF_E_LIMIT). Positions restart in every sequence. options may not be NULL. */
 typedef struct trf_embedding_options {
     trf_positions positions;    /* TRF_POSITIONS_LEARNED: rows offset + p of `learned` */
-    int32_t position_offset;
+    int32_t position_offset;    /* 0..2^20 */
     double scale;
-    const trf_tensor *learned;
+    const trf_tensor *learned;  /* (longest sequence + offset or more, d), with TRF_POSITIONS_LEARNED only */
 } trf_embedding_options;
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
                                  const trf_tensor *weight, const trf_embedding_options *options, trf_error *err);
@@ -1080,8 +1087,8 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 #endif
 
 /* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
-   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site):
-   backward makes it again from the same three numbers. NULL dropout: none. All (rows, d). */
+   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site), of
+   step the lower 32 bits: backward makes it again from the same three. NULL dropout: none. All (rows, d). */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err);
@@ -1098,13 +1105,14 @@ typedef enum trf_smoothing {
     TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
 } trf_smoothing;
 typedef struct trf_cross_entropy_options {
-    double label_smoothing;
+    double label_smoothing;     /* 0 <= e < 1 */
     trf_smoothing rule;
-    int32_t pad;
+    int32_t pad;                /* -1..V-1; NO_PAD_KL: from 0 */
 } trf_cross_entropy_options;
 /* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
-   rows are never stored. x: (rows, d), weight: (V, d), bias: (V) or NULL. Rows whose target is options->pad count
-   nothing (pad -1: no such rows). With dx also the gradients of that sum: dx, and dweight and dbias if not NULL. */
+   rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
+   0..V-1. Rows whose target is options->pad count nothing (pad -1: no such rows). With dx also the gradients of that
+   sum: dx, and dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
                                      trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
@@ -1177,7 +1185,9 @@ typedef struct trf_train_options {
     trf_hooks hooks;
 } trf_train_options;
 
-TRF_API trf_train_options trf_train_defaults(void);     /* the paper's values, and clipping at 1.0 */
+/* The paper's numbers under PyTorch's rules: TRF_ADAM with TRF_EPSILON_OUTSIDE, TRF_NOAM, TRF_SMOOTH_UNIFORM; and
+   clip_norm 1. */
+TRF_API trf_train_options trf_train_defaults(void);
 /* Sets optimizer, betas, epsilon and its rule, and smoothing_rule; the rest stays. PYTORCH: Adam(0.9, 0.999, 1e-8),
    uniform smoothing. PAPER: Adam(0.9, 0.98, 1e-9) with fairseq's epsilon, TRF_SMOOTH_OTHERS_KL. */
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
@@ -1365,12 +1375,6 @@ int madvise(void *, size_t, int);
 #define TRF__BOTH static __host__ __device__ TRF__UNUSED    /* for the GPU too */
 #else
 #define TRF__BOTH TRF__FN
-#endif
-
-#if defined(__cplusplus) || defined(_MSC_VER)
-#define TRF__RESTRICT __restrict
-#else
-#define TRF__RESTRICT restrict
 #endif
 
 /* Zeroes one object, in C and C++ alike. */
@@ -1604,9 +1608,7 @@ typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 
 TRF__FN trf__cursor trf__cursor_at(void *base)
 {
-    trf__cursor cursor;
-    cursor.base = (char *)base;
-    cursor.used = 0;
+    trf__cursor cursor = { (char *)base, 0 };
     return cursor;
 }
 
@@ -1655,7 +1657,7 @@ TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t ke
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
 }
 
-/* Number `index` of the 64-bit stream `stream` of a seed: for initial weights and shuffling. */
+/* Number `index` of the 64-bit stream `stream` of a seed: for everything random but dropout. */
 TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 {
     uint32_t counter[4], out[4];
@@ -1675,7 +1677,8 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 // trf__fma is the only place where a product and a sum may melt into one rounding: on machines with
 // a fused multiply-add (and contraction allowed, as gnu modes do) they do, on others they do not.
 // Kernels therefore never write a product that only feeds a sum in any other way (a minimum between the
-// two will do): no compiler finds anything else to contract, and gcc and clang give the same bits.
+// two will do; the doubles of trf__ln and of a row's loss have one product a sum, which all compilers
+// contract alike): gcc and clang give the same bits.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
@@ -1990,8 +1993,8 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 }
 
 /* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent, and one for the
-   root itself. Below 2^-100 of 2^64 a, for digits that denormal numbers have lost cannot be halved. Relative error
-   below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
+   root itself. An a below 2^-100 is taken times 2^64, and its root times 2^-32, as the steps need normal numbers.
+   Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     const trf__v16 one = trf__set(1.0f), small = trf__set(7.88860905e-31f);
@@ -2012,8 +2015,9 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
     return trf__if_less(a, trf__set((trf_real)HUGE_VAL), s, a);
 }
 
-/* Natural logarithm of x > 0 without libm: x = m 2^e with m in [sqrt(1/2), sqrt(2)), and
-   ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. Error below 1e-15 relative to 1. */
+/* Natural logarithm of a normal x > 0 without libm: x = m 2^e with m in [sqrt(1/2), sqrt(2)), and
+   ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. Relative error a few
+   1e-16, absolute near ln 1. */
 TRF__FN double trf__ln(double x)
 {
     uint64_t bits;
@@ -2028,7 +2032,7 @@ TRF__FN double trf__ln(double x)
     s = (m - 1) / (m + 1);
     s2 = s * s;
     for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
-    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see trf__fma) */
+    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see >>vector) */
     return e * 0.69314718055994531 + p;
 }
 
@@ -2479,9 +2483,10 @@ enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
 // at the end. An answer is proven when its score is no lower.
 //
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
-// Never taken: id -1 (the row has no more), probability 0, and NaN, which the driver ranks last and which voids the
-// proof where it is shown. If nothing at all is left, the best row ends there, with log-probability minus infinity.
-// With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus infinity.
+// Never taken: probability 0 and NaN, for which the driver shows id -1; a row that shows one has unknown scores
+// behind it, which voids the proof. If nothing at all is left, the best row ends there, with log-probability minus
+// infinity. With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus
+// infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
@@ -2927,8 +2932,8 @@ TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
 
 // >>tiles          the one place with threads
 //
-// An op is cut into numbered tiles that depend on its shapes alone and write disjoint outputs. Which
-// worker runs which tile in which order therefore changes no bit of the result.
+// An op is cut into numbered tiles that write disjoint outputs; where bits depend on the cut, as in CBLAS,
+// the cut depends on shapes alone. So which worker runs which tile in which order changes no bit.
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
 #if !defined(TRF__TILE_HOOK)
@@ -3051,7 +3056,7 @@ enum {
     TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,     /* two panels of up to so many rows */
     TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a level-1 cache */
     TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few rows of C; */
-    TRF__SHARES = 4,                                /* for many this many times six fetch the next panels together */
+    TRF__SHARES = 4,                                /* so many calls of six rows fetch the next panels together */
     TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
     TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns side by side */
     TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
@@ -3065,8 +3070,7 @@ typedef struct trf__view { const trf_real *at; int64_t row, column; } trf__view;
 
 TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
 {
-    trf__view view;
-    view.at = at; view.row = row; view.column = column;
+    trf__view view = { at, row, column };
     return view;
 }
 
@@ -3085,15 +3089,14 @@ typedef struct trf__product {
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k, trf__view a,
                                      trf__view b, int add)
 {
-    trf__product p;
-    p.c = c; p.ldc = ldc; p.m = m; p.n = n; p.k = k; p.a = a; p.b = b; p.strip = 0; p.bias = NULL; p.add = add;
+    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add };
     return p;
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. Meanwhile what is read later comes into the cache. For a few rows that is `far` rows later, where behind
-   these panels follow those at `next`; one row has no time to ask, and six have more than enough: they fetch what is
-   at `next`, `far` numbers a row. */
+   columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch what they read themselves `far` steps
+   later, and at the end the beginning of the panels at `next`, which are multiplied afterwards; 1 row and 6 rows
+   fetch those, `far` numbers further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
                                int64_t far, const trf_real *bias, trf_real *c, int64_t n_last) \
@@ -3311,8 +3314,8 @@ typedef struct trf__product_job {
     int blas;
 } trf__product_job;
 
-/* Tiles of CBLAS depend on the product alone, as its bits depend on them; ours on the threads too: two tiles for each
-   at least, where A is turned no taller than can be packed. */
+/* Tiles of CBLAS depend on the product alone, as its bits depend on them. Of ours those of a turned A are two for
+   each thread at least, none taller than can be packed. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
@@ -3808,8 +3811,8 @@ TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate
 //   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP), and that sum is dout . out
 //   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
 //
-// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time, so the largest thing that
-// ever exists is (TRF__QUERIES, m). Rows of S are padded to m16, a multiple of sixteen; padding has weight 0.
+// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time: of S and P no more than
+// (TRF__QUERIES, m) ever exists. Rows of S are padded to m16, a multiple of sixteen; padding has weight 0.
 //
 // Dropout numbers rows, not matrices: a Philox block of 128 bits serves eight neighbouring keys of one query. It is
 // counted by (block, query, sentence, step), with the head's lower 12 bits above the query's 20 and the others above
@@ -4640,7 +4643,8 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 //   p = p - shrink p - rate * m / (max(sqrt(v_scale v + epsilon_in), least_root) + epsilon_out)
 //
 // A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
-// becomes infinite: l2 p stops where its square would, and a weight stays as it is if the new one would be.
+// becomes infinite: l2 p stops where its square is still a number, and a weight stays as it is if the new one would
+// be.
 
 typedef struct trf__adam_job {
     const trf__adam *a;
@@ -5001,7 +5005,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 //
 // Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
 // with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
-// computes what. A block of threads takes tiles as a worker does on the CPU: its own, then every gridDim-th one.
+// computes what. Block b of threads takes tile b, then every gridDim-th one.
 // Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
 //
 // All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
@@ -5102,6 +5106,7 @@ struct trf__on_device {
     ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
 };
 
+/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted to that. */
 template <class T> struct trf__exactly { typedef T type; };
 
 enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
@@ -5216,7 +5221,7 @@ TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
     return key;
 }
 
-/* The plan's place: where it is, or the empty one where it belongs. A full table is emptied. */
+/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all are emptied. */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -5452,7 +5457,7 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
     list = trf__cuda_list(cuda, shape);
     before = list->used > 0;
     list->used = ++cuda->lists_asked;
-    if (list->graph) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1;
+    if (list->graph) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
     if (!before) return 0;
     if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
         trf__cuda_cannot_record(cuda);
@@ -6516,7 +6521,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* dgain and dbias first: ds may overwrite dy and dy2. Columns that are more than the room has are done in pieces. */
+/* Columns that are more than the room has are summed in pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
     int64_t c, most = TRF__CUDA_SUMS / 2;
@@ -6581,7 +6586,8 @@ TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
 
 // >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
 
-/* A chunk meets the weights' gradient once, which is read and written whole: 8 d rows make that less than a tenth. */
+/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what its logits move if
+   it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
     int64_t most = trf__times(8, d);
@@ -7127,7 +7133,7 @@ static const trf__backend trf__cuda_backend = { "cuda", TRF__CUDA_TABLE };
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
 //
-// The small functions of >>api-basics: nothing here can fail.
+// The small functions of >>api-basics; only copying a tensor's numbers can fail.
 // -----------------------------------------------------------------------------------------------
 
 TRF_API const char *trf_status_name(trf_status status)
@@ -7316,13 +7322,13 @@ TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_e
 enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
 
 /* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which guards them, is the
-   one state of the library that is in no object. While an op calls CBLAS the number is 1, since the threads are ours:
-   the first caller in remembers it, the last one out gives it back, unless the program has changed it meanwhile. More
-   callers at a time than there are buffers, twice MAX_THREADS, would crash: ours take half of them, and are let in in
-   the order in which they came, so that no team starves. What a program must not do: change the number while an op
-   runs (the bits may change), cancel a thread inside a call, compute in a forked child, or compute with two copies of
-   the implementation at once (each has a guard of its own). Who waits has a condition of its own: one for all would
-   wake all. */
+   one state of the library that is in no object (but for the last words of a CUDA device, >>launches). While an op
+   calls CBLAS the number is 1, since the threads are ours: the first caller in remembers it, the last one out gives
+   it back, unless the program has changed it meanwhile. More callers at a time than there are buffers, twice
+   MAX_THREADS, would crash: ours take half of them, and are let in in the order in which they came, so that no team
+   starves. What a program must not do: change the number while an op runs (the bits may change), cancel a thread
+   inside a call, compute in a forked child, or compute with two copies of the implementation at once (each has a
+   guard of its own). Who waits has a condition of its own: one for all would wake all. */
 typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
 
 static struct trf__openblas {
@@ -7589,7 +7595,7 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     to[n] = 0;
 }
 
-/* -?(0|[1-9][0-9]*), and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
+/* 0|-?[1-9][0-9]*, and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
 TRF__FN int trf__parse_int(const char *text, int64_t *x)
 {
     int negative = *text == '-';
@@ -7759,13 +7765,14 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
 // the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
 //
-// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Those texts are never looked up and never learned: a
-// word spelled "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
-// special id. Text is strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks
-// separate words, and are tokens like all others among characters. A token has at most 1 MiB.
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never learned: "<s>" in a
+// text is an unknown word like any other (id 3), so no text can smuggle in a special id. (A SentencePiece model may
+// have a piece so spelled, with an id of its own.) Text is strict UTF-8: no overlong forms, no surrogates, nothing
+// above U+10FFFF. Blanks separate words, and are tokens like all others among characters. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on, each with a NUL
-// behind it. No token holds a NUL, so nothing needs an escape. Reading them trusts nothing; errors tell the offset.
+// behind it; of SentencePiece the model's file. No token holds a NUL, so nothing needs an escape. Reading them trusts
+// nothing; errors tell the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
@@ -8038,9 +8045,10 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 //        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
 //        -> ids            4 + number of the piece among those of texts; a run of unknown ones is one unk, or bytes
 //
-// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand: ten lines against a library
-// larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as tokens do,
-// and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's parent is s.
+// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand (trf__wire_next), not by a
+// library larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as
+// tokens do, and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's
+// parent is s.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER, TRF__PIECE_UNUSED,
@@ -8294,7 +8302,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     return TRF_OK;
 }
 
-/* The double array of all pieces but those that stand for bytes; one or more are others. */
+/* The double array of all pieces but those that stand for bytes. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
@@ -9067,7 +9075,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
     X(uint64_t,           seed,             0, 2e19, 2)
 
-/* Where only 0 is left it is the kind that leaves no more. */
+/* Where the largest value is 0 this kind of model has no such field: say so. */
 TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
                                     trf_error *err)
 {
@@ -9106,9 +9114,9 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 //
 // All parameters lie in one arena: first those of the second table below, then the first table once per layer, each
 // at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's
-// moments and packed copies are arenas of the same layout: one offset finds a parameter in all of them. Names and
-// shapes are those of PyTorch's nn.Transformer. d = d_model, f = d_ff. Two parameters that are tied are one, with the
-// same offset.
+// moments and packed copies are arenas of the same layout: one offset finds a parameter in all of them. Layers and
+// final norms have the names and shapes of PyTorch's nn.Transformer. d = d_model, f = d_ff. Two parameters that are
+// tied are one, with the same offset.
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). */
@@ -9695,22 +9703,22 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // targets the labels, `out` what is projected, and `embedded` has room for one row a sequence.
 //
 // What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
-// that ops write lies in one arena of the device, laid out from the limits of a batch (>>acts); a pass that only
-// looks forward lets all sublayers of a stack share one set of activations.
+// activations and their gradients lie in one arena of the device, laid out from the limits of a batch (>>acts); a
+// pass that only looks forward lets all sublayers of a stack share one set of activations.
 // -----------------------------------------------------------------------------------------------
 
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
 //   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)     y = inner out_w^T + out_b
-//   cross-attention   wide = x W_q^T = q, memory = m [W_k W_v]^T = [k v], the rest the same
+//   cross-attention   in_w = [W_q; W_k; W_v]: wide = x W_q^T + b_q = q, memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
 //   feed-forward      wide = x w1^T + b1                    inner = drop(act(wide))          y = inner w2^T + b2
 //
 //   x, y: (N, d)   m: (M, d)   wide: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   inner: (N, d) or (N, f)
 //
 // These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in
-// wide, memory, inner and stats. Decoding token by token is the second line in both cases: `memory` is a cache that
-// holds earlier keys and values already. Those of the m that is new, the token itself for self-attention, nothing for
-// cross-attention, are made in `fresh` and go from there into the cache's `slots`.
+// wide, memory, inner and stats. Keys and values are computed into `fresh`, which mostly is `memory` itself. Decoding
+// token by token is the second line in both cases: `memory` is a cache, where self-attention puts those of the new
+// token, made in `fresh`, into `slots`; cross-attention has nothing new.
 
 /* One sublayer at work. */
 typedef struct trf__work {
@@ -9726,7 +9734,7 @@ typedef struct trf__work {
     trf_real *stats;
     /* backward: gradients of the parameters, and room for those of wide, memory and inner */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
-    int first;
+    int first;                          /* 1: the parameters' gradients are set, not added to */
     trf__act *dwide, *dmemory, *dinner;
 } trf__work;
 
@@ -10013,6 +10021,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
+    /* from the second layer on: the last s in the room of all layers is then the first layer's */
     for (i = 2 * stack->per_layer - 1; pass->limits.recompute && i < stack->n_sublayers; i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         sub->s = trf__take_acts(cursor, pass, rows, d);
@@ -10118,7 +10127,8 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
     return drop;
 }
 
-/* The dropouts of a stack: of its embedding, and where its sublayers are. */
+/* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a sublayer has four: +0
+   attention weights, +1 inner layer, +2 residual; no stack has 4096 sublayers. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     int i;
@@ -10408,7 +10418,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
     return TRF_OK;
 }
 
-/* The rows of a head, with `labels` what is asked for there too: their number as in the batch, and of wanted ones. */
+/* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels, int64_t *rows,
                                    int64_t *wanted, trf_error *err)
 {
@@ -11196,8 +11206,8 @@ struct trf_trainer {
 
 enum { TRF__TILE = 16384 };
 
-/* Cuts the parameters into tiles, on the device; before they have a place there it only counts. Only matrices of the
-   layers decay, unless decay_all. */
+/* Cuts the parameters into tiles, on the device; before they have a place there it only counts. Matrices decay, but
+   not embeddings, learned positions and what is tied to them, unless decay_all. */
 TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
@@ -11943,7 +11953,8 @@ TRF_API trf_search trf_search_defaults(void)
 // bring.
 // -----------------------------------------------------------------------------------------------
 
-/* What host and device tell each other about a round of searches, on either: first what comes to the host. */
+/* What host and device tell each other about a round of searches. There is one on either, in the same order: live and
+   progress go to the host, the rest to the device. */
 typedef struct trf__searches {
     int32_t *live;                              /* the places of sentences still searched */
     trf__progress *progress;
@@ -12956,7 +12967,10 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
 typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
-enum { TRF__GUESTS = 18, TRF__CONTEXT_ROOM = 1 << 16 };    /* numbers of a weight that a context packs at a time */
+enum {
+    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head attention 15 */
+    TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
+};
 
 struct trf_context {
     trf__run run;
@@ -12984,23 +12998,20 @@ TRF_API void trf_context_destroy(trf_context *context)
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
                                       trf_error *err)
 {
-    trf_device default_device = trf_device_default();
+    trf_device on = device ? *device : trf_device_default();
     trf_hooks none;
     trf_context *c;
-    trf_device of_reals;
     trf_status status;
     TRF__TRY(trf__begin(context, "context", err));
     *context = NULL;
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
-    if (!device) device = &default_device;
-    TRF__TRY(trf__device_check(device, err));
+    TRF__TRY(trf__device_check(&on, err));
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    of_reals = *device;
-    of_reals.precision = TRF_PRECISION_FLOAT32;         /* callers' tensors are what the ops work on */
-    c->run = trf__run_on(&of_reals, hooks);
+    on.precision = TRF_PRECISION_FLOAT32;       /* callers' tensors are what the ops work on */
+    c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
     status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, err);
@@ -13826,14 +13837,14 @@ struct trf_corpus {
     int32_t *batch_ids[2];
 };
 
-/* One step of a running 64-bit hash, and its last mix. */
+/* One step of a running 64-bit hash. */
 TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
     return hash ^ hash >> 32;
 }
 
-/* The shuffling's random numbers: one key per epoch, drawn one after another. */
+/* Random numbers drawn one after another under one key: an epoch's, or a sequence's (>>noise). */
 typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
 enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
 
@@ -14269,7 +14280,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 // >>noise          batches to learn from out of plain text: masks, spans, prefixes
 //
 // The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of its own, made from
-// seed, place and ordinal. No side ever has more ids than it, so one block is made at once for the whole batch:
+// seed, place and ordinal. Neither side made of it has more ids, so one block is made at once for the whole batch:
 //
 //   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
 // -----------------------------------------------------------------------------------------------
@@ -14479,15 +14490,15 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
-// Everything the library asks of the operating system is one of the functions trf_os_... here, called as
-// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and the two constants, in a
-// header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS 1); whoever defines TRF_OS before the
+// Everything the library asks about files is one of the functions trf_os_... here, called as
+// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and TRF_OS_SLASH and _FOLDERS, in
+// a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS 1); whoever defines TRF_OS before the
 // include comes between, as tests do that make calls fail. A descriptor is an int, failure is a negative result with
 // errno set. Strict C99 hides much of POSIX; what is used here stays visible.
 //
 // The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
-// on, and only regular files are opened, so no pipe, device or folder can hang or confuse a reader.
-// They return 0 or an errno.
+// on, and only regular files are read or replaced, so no pipe, device or folder can hang or confuse a reader.
+// The small ones return 0 or an errno.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;     /* mode: nine permission bits */
@@ -14883,7 +14894,7 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // >>files          the safetensors container
 //
 //     bytes 0..7      N, the length of the header, little-endian
-//     bytes 8..8+N    the header: one JSON object, UTF-8, blanks after it:
+//     bytes 8..7+N    the header: one JSON object, UTF-8, blanks after it:
 //                     {"__metadata__": {"key": "text", ...},
 //                      "name": {"dtype": "F32", "shape": [4, 2], "data_offsets": [begin, end]}, ...}
 //     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly once
@@ -16352,7 +16363,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 // Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the training options, what
 // is frozen, and the place in the corpus where the step begins that is not complete: batches delivered for it are
 // delivered again.
-// Random numbers need no state of their own: they follow from seed, step and place (>>dropout).
+// Random numbers need no state of their own: they follow from the seed, the step and where in the batch a number
+// stands (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -16535,7 +16547,8 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 //
 // On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own product is one chain
 // over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
-// whether keys and values were made one by one or together, and a file needs only ids (>>session).
+// whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
+// encoded together: more than 512 rows may go to CBLAS.)
 // -----------------------------------------------------------------------------------------------
 
 /* As in >>config; files keep the rules. */
@@ -16558,7 +16571,8 @@ typedef struct trf__story {
     int32_t *ids;
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t read;                               /* rows whose keys and values are in the cache */
-    int32_t told, from;         /* ids of the answer whose text is out; from here decoding tells how it goes on */
+    int32_t told;               /* so many ids of the answer have had their text told to the callback */
+    int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
 } trf__story;
 
 struct trf_generator {
@@ -16567,8 +16581,10 @@ struct trf_generator {
     trf__pass pass;
     size_t bytes, device_bytes;
     int32_t count;
-    int64_t ordinal, n_source;                  /* of the batch; ids of all sources */
-    int64_t rows, together;                     /* of the lists; that are drawn together */
+    int64_t ordinal;                            /* of the batch */
+    int64_t n_source;                           /* ids of all sources */
+    int64_t rows;                               /* the length of the lists */
+    int64_t together;                           /* sequences that are drawn at a time, at most */
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
@@ -16687,7 +16703,9 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
 
 // >>spoken         the text of an answer that grows
 //
-// It is decoded from a few ids before what is new: a run that has text even as the first, where a blank would go.
+// A token's text depends on what stands before it: words are joined by a blank, subwords lose theirs where an answer
+// begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
+// more is new. `from` moves on to ids that have a text even as the first.
 
 /* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
@@ -17018,9 +17036,9 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 
 // >>session        a generator in the middle of its sequences
 //
-//   generator      a tensor (words) I32: how many sequences; for all of them ids of the source, ids of beginning and
-//                  answer, ids of the beginning alone, 1 if EOS has ended it; then their log-probabilities' 64 bits,
-//                  the lower half first; the sources' ids; the others
+//   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
+//                  beginning and answer, how many its beginning alone, 1 if EOS has ended it; then their
+//                  log-probabilities' 64 bits, the lower half first; the ids of all sources; those of all the others
 //   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights,
 //                  the CRC-32 of the model's weights; trf.sampling.FIELD
 
