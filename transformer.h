@@ -13119,11 +13119,11 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
         if (x->lengths[i] < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
                              i, x->lengths[i]);
+        if (x->lengths[i] > INT32_MAX - *rows)
+            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond", INT32_MAX, i);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
-    if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "x", "x has %lld ids, the limit is %d", (long long)*rows, INT32_MAX);
     if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)

@@ -264,13 +264,23 @@ a character cut in two @@ files @@ int bytes = trf__utf8_at(from, left), taken =
 an error does not name its file @@ files store @@ snprintf(text, sizeof text, "%s: %s", name, err->message); @@ snprintf(text, sizeof text, "%s", err->message);
 the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y->count ? -1 : 1; @@ if (x->count != y->count) return x->count > y->count ? 1 : -1;
 a report read before it has come @@ apart @@ TRF__TRY(pass->run.backend->sync(&pass->run, err)); @@ (void)err;
-tied matrices differ on a broken device @@ apart @@ TRF__TRY(model->run.backend->sync(&model->run, err));       /* unless they never came */ @@ (void)0;
+tied matrices differ on a broken device @@ apart @@ TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err)); @@ (void)trf__arena_get(model, arena, p->offset + at, there, n, NULL);
 a block's dropout outlives its memory @@ apart @@ c->run.now = NULL; @@ (void)0;
 a block's guests stay @@ apart @@ for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes); @@ (void)0;
 the host makes the position table itself @@ apart @@ pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes); @@ memcpy(pass->table + p * c->d_model, row, bytes);
 the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
 every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
-a saved file never asks whether its numbers came @@ apart @@ if (tensors[i].home) status = @@ if (!tensors[i].name) status =
+a saved file never asks whether its numbers came @@ apart cuda @@ TRF__TRY(out->home->backend->sync(out->home, err)); @@ (void)out->home->backend->sync(out->home, NULL); (void)err;
+an average of numbers that never came @@ cuda @@ TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err)); @@ (void)trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, NULL);
+rows that fill up beyond the longest are left out @@ cuda @@ stack->most_keys = trf__max64(stack->most_keys, span->n_key); @@ (void)0;
+a GPU hides NaN in ReLU @@ cuda_ops @@ return h < 0 ? 0 : h; @@ return h > 0 ? h : 0;
+a GPU hides NaN in attention @@ cuda_ops @@ seen > 0 ? out[o] / sum : 0 @@ sum > 0 ? out[o] / sum : 0
+a GPU sums a norm wider than its room @@ cuda_ops @@ int64_t c, most = TRF__CUDA_SUMS / 2; @@ int64_t c, most = (int64_t)1 << 40;
+a gradient of more rows than are sorted @@ blocks @@ if (dweight->shape[0] > 1 << 24) @@ if (0)
+more ids of blocks than an int counts @@ blocks @@ if (x->lengths[i] > INT32_MAX - *rows) @@ if (0)
+a gradient of no memory of any shape @@ blocks @@ if (memory && (dmemory || sub.memory_rows > 0)) @@ if (memory && sub.memory_rows > 0)
+a saved zero hides a size @@ updater @@ if (t->shape[k] > 1) most = trf__times(most, t->shape[k]); @@ (void)0;
+a header of 640 bytes is a pickle @@ files @@ (begin[0] != 0x80 || n > TRF__FILE_HEADER)) @@ 1)
 a GPU reads one logit too many @@ cuda_ops @@ target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) { @@ target >= 0 && c <= l.vocab; c += TRF__CUDA_THREADS) {
 shared memory too small @@ cuda_ops cuda @@ TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS); @@ TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
 shared memory behind the end not zero @@ cuda_ops @@ uint4 eight = {0, 0, 0, 0}; @@ uint4 eight; if (row >= n) continue;
@@ -280,7 +290,7 @@ a list played for the next micro-batch @@ cuda @@ (int64_t)(intptr_t)pass->devic
 half a list is played @@ cuda @@ if (whole && e == cudaSuccess && !cuda->failed) e = @@ if (e == cudaSuccess && !cuda->failed) e =
 what is recorded does not happen @@ cuda @@     if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1; @@     if (e == cudaSuccess) return 1;
 what is filled up asks for a token @@ apart cuda @@ l->ids[row] = l->targets[row] = -1; @@ l->ids[row] = l->targets[row] = 4;
-empty lists of rows read the end @@ cuda @@         if (j.groups.first[k] == j.groups.first[k + 1]) continue; @@         (void)0;
+empty lists of rows read the end @@ cuda @@ if (j.groups.first[k] == j.groups.first[k + 1]) break; @@ (void)0;
 a GPU's left factor turned @@ cuda_ops @@ (from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8); @@ (from + i / 2 * 8 * (D + 8) + c * 16 + i % 2 * 8);
 a GPU's delta of the first row for both @@ cuda_ops @@ dp[j][e] * factor - delta[e / 2]) @@ dp[j][e] * factor - delta[0])
 a GPU's dropout of weights by the key alone @@ cuda_ops @@ trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8)); @@ trf__gpu_kept(h, now, query, key / 8 + e % (KEYS / 8));

@@ -490,7 +490,7 @@ static void test_embedding_errors(void **state)
         j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no ids");
         j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no lengths");
         s[0].ids = e_ids; s[0].lengths = many; s[0].count = 2;
-        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_LIMIT, -1, "more ids than int32 counts");
+        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_LIMIT, 1, "more ids than int32 counts");
         j = good;
         if (side == 0) {
             j.embedding.positions = (trf_positions)5;
