@@ -3014,10 +3014,16 @@ TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
     return (trf_real *)(void *)(cpu->scratch + (size_t)worker * cpu->scratch_each);
 }
 
-/* Rows per tile: about eight tiles, so that a few threads have work, but no smaller than pays. */
-TRF__FN int64_t trf__tile_rows(int64_t rows)
+/* Rows per tile: about eight tiles, or two for each thread, so that all have work, but no smaller than pays. */
+TRF__FN int64_t trf__rows_each(int64_t rows, int threads)
 {
-    return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, 8), 16)));
+    int64_t tiles = trf__max64(8, 2 * (int64_t)threads);
+    return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, tiles), 16)));
+}
+
+TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
+{
+    return trf__rows_each(rows, trf__cpu_of(run)->threads);
 }
 
 // >>gemm           matrix products: our own, or CBLAS's
@@ -3314,12 +3320,12 @@ typedef struct trf__product_job {
     int blas;
 } trf__product_job;
 
-/* Tiles of CBLAS depend on the product alone, as its bits depend on them. Of ours those of a turned A are two for
-   each thread at least, none taller than can be packed. */
+/* Tiles of CBLAS depend on the product alone, as its bits depend on them; of ours there are two for each thread, and
+   those of a turned A are no taller than can be packed. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
-    j->rows = trf__tile_rows(j->p.m);
+    j->rows = trf__rows_each(j->p.m, j->blas ? 1 : threads);
     j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512 : trf__round_up(trf__max64(1, j->p.n), 16);
     if (!trf__turned(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
@@ -3553,7 +3559,7 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed *j = (const trf__embed *)job;
-    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -3573,7 +3579,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 
 TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__embed_tile, j);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_tile, j);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -3582,7 +3588,7 @@ TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
@@ -3629,7 +3635,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
 TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (trf__dropping(run, &j->drop))
-        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__embed_drop_tile, j);
+        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_drop_tile, j);
     trf__tiles(run, trf__ceil_div(j->d, 16), trf__embed_gradient_tile, j);
 }
 
@@ -3754,7 +3760,7 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -3771,7 +3777,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
 
 TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__activate_tile, j);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__activate_tile, j);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -3779,7 +3785,7 @@ TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
 TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -3797,7 +3803,7 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
 
 TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(j->rows)), trf__activate_gradient_tile, j);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__activate_gradient_tile, j);
 }
 
 #endif
@@ -4405,7 +4411,7 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 // Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
 // is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
 
-enum { TRF__LOSS_GROUP = 512, TRF__LOSS_ROWS = 128 };
+enum { TRF__LOSS_GROUP = 512 };
 #define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
 /* Cuts the room of a loss: the logits of one group, for every row whether its target was the most likely token, and
@@ -4433,6 +4439,7 @@ typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;                 /* from its row on */
     int64_t row0, rows, ld;
+    int64_t each;               /* rows of a tile */
     int blas;
     trf_real *logits;
     int32_t *hit;
@@ -4486,8 +4493,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
     const trf__loss *l = j->l;
-    int64_t first = tile * TRF__LOSS_ROWS, row = j->row0 + first, r;
-    int64_t rows = trf__min64(TRF__LOSS_ROWS, j->rows - first);
+    int64_t first = tile * j->each, row = j->row0 + first, r;
+    int64_t rows = trf__min64(j->each, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
     trf__product p = trf__product_of(z, j->ld, rows, l->vocab, l->d,
                                      trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
@@ -4556,6 +4563,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.w = trf__mat_from(l->w, 0, l->d);
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows);
+    /* a quarter of a group; of ours a share for each thread, as no bit depends on it */
+    job.each = trf__max64(32, TRF__LOSS_GROUP / (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.copy != NULL, &job.logits, &job.hit, &panels);
     if (!job.blas && !job.w.copy && panels) {
         trf__pack pack = { panels, job.w.plain, 0, l->vocab, l->d, 1 };
@@ -4565,7 +4574,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     /* once without rows too: `first` sets the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
-        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, TRF__LOSS_ROWS), trf__loss_rows_tile, &job);
+        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile, &job);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d, job.rows, l->vocab, l->d,

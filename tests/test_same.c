@@ -131,7 +131,7 @@ static uint64_t hash_of_training(int threads, int steps)
 
 static void test_threads(void **state)
 {
-    static const int threads[] = { 2, 3, 4, 8 };
+    static const int threads[] = { 2, 3, 4, 8, 32 };
     uint64_t want = hash_of_training(1, 10);
     size_t i;
     (void)state;
