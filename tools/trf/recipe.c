@@ -99,10 +99,10 @@ static void decide_kinds(struct training *t, const struct words w[2])
     }
 }
 
-/* Subwords are as many as are seen often enough: a fiftieth of the words of the text, 500 to 8,000. */
+/* Subwords are as many as are seen often enough: a twenty-fifth of the words of the text, 500 to 8,000. */
 static int32_t subwords_for(int64_t words)
 {
-    return (int32_t)fmax(500, fmin(8000, (double)words / 50));
+    return (int32_t)fmax(500, fmin(8000, (double)words / 25));
 }
 
 int decide_tokens(struct training *t)
