@@ -291,9 +291,10 @@ typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_P
    on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096;
    without OpenMP one thread does all the work, whatever is asked. Results do not depend on the number of threads, to
    the last bit. The thread that makes an object starts its OpenMP threads there, or gets TRF_E_NOMEM; a call from
-   another thread starts them again, and OpenMP ends the process if it cannot. Where products go to OpenBLAS it is its
-   pthread build alone, in at most 64 threads at a time, each of which needs 128 MB of address space (or creation is
-   TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
+   another thread starts them again, and OpenMP ends the process if it cannot. gcc's OpenMP spins for milliseconds:
+   beside other busy programs GOMP_SPINCOUNT=1000 in the environment is up to nine times as fast. Where products go to
+   OpenBLAS it is its pthread build alone, in at most 64 threads at a time, each of which needs 128 MB of address
+   space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
 typedef struct trf_device {
     trf_device_kind kind;
     int32_t threads;

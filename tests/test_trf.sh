@@ -226,6 +226,20 @@ right=$(paste answers test.names | awk -F '\t' '$1 == $2' | wc -l)
 check "most answers are right ($right of 40)" test "$right" -ge 34
 "$trf" translate --model good --batch 7 --threads 2 <test.digits >piped
 check "standard input and output, other batches" same answers piped
+# what "$trf" has of VARIABLE in its environment, once it runs
+environment_has()
+{
+    sleep 2 | "$trf" translate --model good >/dev/null &
+    sleep 1
+    tr '\0' '\n' <"/proc/$!/environ" | grep -q "^$1"
+}
+if [ -r /proc/self/environ ] && "$trf" --version | grep -q OpenMP; then
+    unset OMP_WAIT_POLICY
+    check "threads do not spin for long" environment_has GOMP_SPINCOUNT=1000
+    export OMP_WAIT_POLICY=passive
+    environment_has GOMP_SPINCOUNT && whose=ours || whose=theirs
+    check "unless their user has said how they wait" test $whose = theirs
+fi
 "$trf" translate --model good --interactive <test.digits >single
 check "line by line" same answers single
 printf '1 2\n\n  \n1 2 3 4 5 6 7 8 9 1 2 3\n\377\n1\0002\n4 5 unknown\n7' >odd
