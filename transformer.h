@@ -5407,8 +5407,8 @@ TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, s
     if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
     if (stage) from = memcpy(stage->memory, from, bytes);
     trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
-    trf__cuda_did(run, "upload", stage ? cudaEventRecord(stage->read, cudaStreamLegacy)
-                                       : cudaStreamSynchronize(cudaStreamLegacy));
+    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
+    else if (run->state) trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
 }
 
 TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
@@ -5489,7 +5489,7 @@ TRF__FN int trf__cuda_asked(const trf__run *run, int whole)
     if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
     if (graph) (void)cudaGraphDestroy(graph);
     if (!whole || cuda->failed) return 1;
-    if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1;
+    if (e == cudaSuccess) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
     list->graph = NULL;
     trf__cuda_cannot_record(cuda);
     return 0;

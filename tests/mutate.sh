@@ -288,7 +288,7 @@ rows in shared memory misaligned @@ cuda_ops @@ *(uint4 *)(void *)(to + e / (D /
 a list played for other numbers of rows @@ cuda @@ from->rows, from->n_self, from->n_groups, from->most_queries, @@ 0, 0, 0, 0,
 a list played for the next micro-batch @@ cuda @@ (int64_t)(intptr_t)pass->device_block, pass->first, @@ (int64_t)(intptr_t)pass->device_block, 0,
 half a list is played @@ cuda @@ if (whole && e == cudaSuccess && !cuda->failed) e = @@ if (e == cudaSuccess && !cuda->failed) e =
-what is recorded does not happen @@ cuda @@     if (e == cudaSuccess) return trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)), 1; @@     if (e == cudaSuccess) return 1;
+what is recorded does not happen @@ cuda @@     if (e == cudaSuccess) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; } @@     if (e == cudaSuccess) return 1;
 what is filled up asks for a token @@ apart cuda @@ l->ids[row] = l->targets[row] = -1; @@ l->ids[row] = l->targets[row] = 4;
 empty lists of rows read the end @@ cuda @@ if (j.groups.first[k] == j.groups.first[k + 1]) break; @@ (void)0;
 a GPU's left factor turned @@ cuda_ops @@ (from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8); @@ (from + i / 2 * 8 * (D + 8) + c * 16 + i % 2 * 8);
