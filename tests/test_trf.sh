@@ -164,7 +164,32 @@ check "and the average beside it" same calm.checkpoint.average-2400 hunted.check
 for file in calm.update-*; do same $file hunted${file#calm} || echo $file; done >differ
 check "the models that are kept too" test ! -s differ
 check "the last three are among them" test -e hunted.update-2340 -a -e hunted.update-2370 -a -e hunted.update-2400
+for file in hunted hunted.checkpoint hunted.update-7 hunted.checkpoint.average-812; do : >$file.tmp-00000000; done
+: >hunted.else.tmp-00000000
+flock hunted.update-7.tmp-00000000 "$trf" train $busy --updates 2400 --model hunted --resume >out 2>err
+check "what killed saves left is removed" test "$(ls -d hunted*.tmp-*)" = "hunted.else.tmp-00000000
+hunted.update-7.tmp-00000000"
+rm hunted*.tmp-*
 check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq "$(ls -d calm* | wc -l)"
+
+# --- one line on a terminal, all of it in 80 columns, as wide a bar as there is room for
+if command -v script >/dev/null; then
+    # at COLUMNS: the last line of progress that a terminal of this width gets
+    at()
+    {
+        script -qec "stty cols $1; '$trf' train $files $model --batch-tokens 64 --warmup 5 --valid-size 0 --threads 1 \
+            --log-every 100 --updates 400 --model m" /dev/null </dev/null | tr '\r' '\n' | sed 's/.\[K$//' | grep 'update 400 '
+    }
+    at 80 >narrow
+    check "at 80 columns" grep -q '^\(\[#*\] \)\?100 % update 400 epoch [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s left [0-9]*s [0-9]* MB$' narrow
+    check "fewer than 80" test "$(head -n 1 narrow | wc -c)" -le 80
+    at 200 >wide
+    check "a bar where there is room" grep -q '^\[####################\] 100 % update 400 ' wide
+fi
+expect 0 "too short a time for the warm-up" "rises for 5000 updates, but in --minutes 0.02 there are only about" \
+    "$trf" train $files $model --batch-tokens 256 --threads 1 --warmup 5000 --log-every 5 --minutes 0.02 --model m
+expect 0 "too few updates for the paper's warm-up" "rises for 4000 updates, but there are only" \
+    "$trf" train $files --recipe paper --size tiny --updates 2 --threads 1 --model m
 
 # --- the same without --seed: the default is a seed like any other ------------------------------------------
 unseeded=$(echo $small | sed 's/--seed 5//')
@@ -190,6 +215,11 @@ check "and nothing else" grep -q "no pair is left to train on" err
 printf '1\tone\n\377\ttwo\n' >bad.tsv
 expect 0 "not UTF-8" "left out: bad.tsv:2: " "$trf" train --tsv bad.tsv $small --updates 1 --model m
 expect 1 "not UTF-8, strictly" "bad.tsv:2: .*--strict" "$trf" train --tsv bad.tsv $small --strict --updates 1 --model m
+printf '1\tx\377\tone\n2\ty\ttwo\n' >columns.tsv
+expect 0 "not UTF-8 in a column that nobody reads" "^2 pairs" \
+    "$trf" train --tsv columns.tsv --columns 1,3 $small --strict --updates 1 --model m
+awk 'BEGIN { for (i = 0; i < 1100000; i++) printf "x"; print "\tone" }' | cat train.tsv - >huge.tsv
+expect 0 "a word of more than 1 MiB is an unknown one" "^done" "$trf" train --tsv huge.tsv $small --updates 1 --model m
 expect 1 "no such file" "cannot read 'missing'" "$trf" train --tsv missing $small --updates 1 --model m
 expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 --model no/m
 expect 2 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv --d-model 16 --n-heads 3 --updates 1 --model m
@@ -471,6 +501,25 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         --tokens sentencepiece:bpe --vocab-size 5000 --threads 1 --updates 2 --model m
     expect 0 "a vocabulary a side" "target: [0-9]* subwords learned" "$trf" train --tsv train.tsv $model --threads 1 \
         --target-tokens sentencepiece --target-vocab-size 40 --updates 2 --model m
+    perl -e 'open F, "<", $ARGV[0]; binmode F; binmode STDOUT; undef $/; $_ = <F>; $n = unpack "Q<", $_;
+        ($a, $b) = substr($_, 8, $n) =~ /"trf.source_vocab":\{[^}]*"data_offsets":\[(\d+),(\d+)\]/;
+        print substr($_, 8 + $n + $a, $b - $a)' pieces >sentencepiece.model
+    expect 0 "a SentencePiece model" "done: " "$trf" train --tsv train.tsv $model --sentencepiece sentencepiece.model \
+        --metric loss --threads 1 --updates 2 --model given
+    check "is as good as the one learned" same pieces given
+    expect 0 "a SentencePiece model for one side" "done: " "$trf" train --tsv train.tsv $model --threads 1 --updates 2 \
+        --target-sentencepiece sentencepiece.model --source-tokens words --metric loss --model given
+    expect 0 "the other keeps its words" '"kind":"words"' "$trf" inspect given --json
+    head -n 100 train.digits >some.digits; head -n 100 train.names | sed '50s/.*/fo\xfcr/' >some.names
+    expect 0 "a line that is not UTF-8" "left out: some.names:50: expected UTF-8, got the byte 0xFC at offset 2" \
+        "$trf" train --source some.digits --target some.names $model --tokens sentencepiece --vocab-size 30 \
+        --threads 1 --updates 2 --model m
+    expect 1 "nor may it be, strictly" "some.names:50: .*--strict" "$trf" train --source some.digits --target some.names \
+        $model --tokens sentencepiece --vocab-size 30 --strict --updates 2 --model m
+    printf '1 2\n3 \377 4\n' >latin
+    expect 1 "nor be translated" "latin:2: answered with an empty line: expected UTF-8" "$trf" translate --model pieces \
+        --input latin --beam 1
+    check "keeps its place" eval 'lines_are 2 out && [ -z "$(sed -n 2p out)" ]'
     echo "3 1 4" | "$trf" translate --model pieces --beam 1 >out
     check "raw text" lines_are 1 out
     awk 'BEGIN { for (i = 0; i < 400; i++) { s = ""; for (j = 0; j < 8; j++) s = s (j % 2 ? "" : " ") sprintf("%c%c%c", 234 + (i + j) % 3, 160 + (i * 7 + j) % 31, 130 + (i * 13 + j * 5) % 60); print substr(s, 2) "	" substr(s, 2) } }' >syllables.tsv
@@ -514,6 +563,9 @@ expect 2 "alignments of plain lines" "are for --json" "$trf" translate --model g
 printf 'nine\n' >prefixes
 expect 0 "prefixes" "^nine" "$trf" translate --model good --input three --prefixes prefixes
 check "the other lines are free" test "$(sed -n 3p out)" = seven
+printf 'nin\351\n' >latin.prefixes
+expect 1 "a prefix that is not UTF-8" "three:1: .*prefix: expected UTF-8, got the byte 0xE9 at offset 3" \
+    "$trf" translate --model good --input three --prefixes latin.prefixes
 expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"embeddings":' "$trf" inspect good --json
 if command -v python3 >/dev/null; then
     for file in good good.checkpoint halves pieces; do
@@ -724,12 +776,12 @@ fi
 
 # labels, lines and models that will not do
 { head -n 300 counts.tsv; printf '1 2\tb\377d\n'; } >broken.tsv
-expect 0 "a label that is not UTF-8" "broken.tsv:301: the label is not UTF-8" "$trf" train --objective classify \
+expect 0 "a label that is not UTF-8" "broken.tsv:301: expected UTF-8, got the byte 0xFF at offset 5" "$trf" train --objective classify \
     --tsv broken.tsv $quick --updates 2 \
     --valid-size 0 --model m
 check "is no label" grep -q " 5 labels" err
 { head -n 300 parity.tsv; printf '1 2\tb\377d odd\n'; } >broken.tsv
-expect 0 "one of them is not UTF-8" "broken.tsv:301: the labels are not UTF-8" "$trf" train --objective tag \
+expect 0 "one of them is not UTF-8" "broken.tsv:301: expected UTF-8, got the byte 0xFF at offset 5" "$trf" train --objective tag \
     --tsv broken.tsv $quick --updates 2 \
     --valid-size 0 --model m
 sed 's/odd/zzz/g' parity.tsv >renamed.tsv
@@ -741,9 +793,9 @@ for command in translate generate "score --source train.digits --target train.na
     expect 1 "${command%% *} of labels" "parity: an encoder-only model has no decoder" "$trf" $command --model parity
 done
 printf '3 \377 1\n' >broken
-expect 1 "a word that is not UTF-8" "word 2: expected UTF-8" "$trf" tag --model parity --input broken
+expect 1 "a word that is not UTF-8" "broken:1: .*expected UTF-8, got the byte 0xFF at offset 2" "$trf" tag --model parity --input broken
 printf 'two\n\377\nthree\n' >broken
-expect 1 "a line that is not UTF-8" "broken:2: nothing to go on with" "$trf" generate --model counter \
+expect 1 "a line that is not UTF-8" "broken:2: .*expected UTF-8" "$trf" generate --model counter \
     --input broken --temperature 0
 check "keeps its place" eval 'lines_are 3 out && [ -z "$(sed -n 2p out)" ]'
 expect 1 "in objects too" '"ended":"unusable"' "$trf" generate --model counter --input broken --json

@@ -2,8 +2,11 @@
 
 #include "trf.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,12 +31,15 @@ static size_t character_bytes(const unsigned char *text, size_t left)
     return n;
 }
 
-int is_utf8(const char *text)
+/* So many bytes at the beginning of a text are UTF-8. */
+static size_t utf8_bytes(const char *text)
 {
-    size_t left = strlen(text), n = 0;
-    for (; left && (n = character_bytes((const unsigned char *)text, left)); left -= n) text += n;
-    return left == 0;
+    size_t length = strlen(text), at = 0, n = 0;
+    for (; at < length && (n = character_bytes((const unsigned char *)text + at, length - at)); at += n) { }
+    return at;
 }
+
+static int is_utf8(const char *text) { return !text[utf8_bytes(text)]; }
 
 void print_clean(FILE *file, const char *text, size_t most)
 {
@@ -191,6 +197,7 @@ void close_reader(struct reader *r)
 int next_line(struct reader *r)
 {
     ssize_t length;
+    size_t at;
     errno = 0;
     length = getline(&r->line, &r->capacity, r->file);
     if (length < 0) {
@@ -204,7 +211,11 @@ int next_line(struct reader *r)
     if (length > 0 && r->line[length - 1] == '\n') r->line[--length] = 0;
     if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
     r->length = (size_t)length;
-    r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : NULL;
+    at = utf8_bytes(r->line);
+    r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at < r->length ? r->not_utf8 : NULL;
+    if (r->fault == r->not_utf8)
+        snprintf(r->not_utf8, sizeof r->not_utf8, "expected UTF-8, got the byte 0x%02X at offset %zu",
+                 (unsigned)(unsigned char)r->line[at], at);
     return 1;
 }
 
@@ -264,6 +275,8 @@ static int next_tsv_pair(struct pair_reader *p)
         if (column == p->column[0]) p->source = at;
         if (column == p->column[1]) p->target = at;
     }
+    if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) && is_utf8(p->target))
+        r->fault = NULL;            /* it stands in a column that nobody asks for */
     if (r->fault) p->fault = r->fault;
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
     else if (p->exactly_two && column > 3) p->fault = "more than one tab; --columns chooses two columns";
@@ -431,6 +444,47 @@ int check_written(const struct settings *s, const char *option, const char *path
     }
     return DONE;
 }
+
+void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user)
+{
+    const char *slash = strrchr(prefix, '/'), *begin = slash ? slash + 1 : prefix;
+    size_t length = strlen(begin);
+    char *folder = folder_of(prefix);
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    while (files && (entry = readdir(files))) {
+        char *path;
+        if (strncmp(entry->d_name, begin, length)) continue;
+        path = format_text("%s%s", prefix, entry->d_name + length);
+        each(user, path, entry->d_name + length);
+        free(path);
+    }
+    if (files) closedir(files);
+    free(folder);
+}
+
+/* Whose name is what saving gives to a file that is not whole yet, and which nobody holds any more. */
+static void remove_unfinished(void *user, const char *path, const char *tail)
+{
+    static const char *const numbered[] = {".average-", ".update-"};
+    struct stat mine, there;
+    size_t i;
+    int fd;
+    (void)user;
+    for (i = 0; i < 2; i++)
+        if (!strncmp(tail, numbered[i], strlen(numbered[i]))) {
+            tail += strlen(numbered[i]);
+            tail += strspn(tail, "0123456789");
+        }
+    if (strncmp(tail, ".tmp-", 5) || strspn(tail + 5, "0123456789abcdef") != 8 || tail[13]) return;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) && S_ISREG(mine.st_mode) &&
+        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) unlink(path);
+    close(fd);
+}
+
+void sweep(const char *path) { for_files(path, remove_unfinished, NULL); }
 
 int check_writable(const char *path)
 {

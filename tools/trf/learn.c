@@ -6,7 +6,6 @@
 
 #include "train.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -147,38 +146,19 @@ static int save_model(struct training *t, const char *path)
     return FAILED;
 }
 
-/* Calls each(user, path, number) for every file whose name is path, middle and a number. */
-static void for_numbered(const char *path, const char *middle,
-                         void (*each)(void *user, const char *path, int64_t number), void *user)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = folder_of(path);
-    char *prefix = format_text("%s%s", slash ? slash + 1 : path, middle);
-    DIR *files = opendir(folder);
-    struct dirent *entry;
-    while (files && (entry = readdir(files))) {
-        const char *digits = entry->d_name + strlen(prefix);
-        char *whole;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) || !*digits || digits[strspn(digits, "0123456789")])
-            continue;
-        whole = format_text("%s%s%s", path, middle, digits);
-        each(user, whole, strtoll(digits, NULL, 10));
-        free(whole);
-    }
-    if (files) closedir(files);
-    free(folder);
-    free(prefix);
-}
+static int is_number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
-static void remove_other(void *user, const char *path, int64_t update)
+static void remove_other(void *user, const char *path, const char *tail)
 {
-    if (update != *(const int64_t *)user) unlink(path);
+    if (is_number(tail) && strtoll(tail, NULL, 10) != *(const int64_t *)user) unlink(path);
 }
 
 /* Removes every average beside the checkpoint but that of one update. */
 static void remove_averages(struct training *t, int64_t but)
 {
-    for_numbered(t->checkpoint, ".average-", remove_other, &but);
+    char *prefix = format_text("%s.average-", t->checkpoint);
+    for_files(prefix, remove_other, &but);
+    free(prefix);
 }
 
 static int note(struct training *t, const char *key, const char *value)
@@ -624,11 +604,10 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     return kept;
 }
 
-static void count_file(void *user, const char *path, int64_t update)
+static void count_file(void *user, const char *path, const char *tail)
 {
     (void)path;
-    (void)update;
-    ++*(int *)user;
+    *(int *)user += is_number(tail);
 }
 
 int learn(struct training *t)
@@ -638,7 +617,9 @@ int learn(struct training *t)
     int kept, status;
     if (!t->s->resume && (t->s->keep || t->s->average > 1)) {
         int earlier = 0;
-        for_numbered(t->s->model, ".update-", count_file, &earlier);
+        char *prefix = format_text("%s.update-", t->s->model);
+        for_files(prefix, count_file, &earlier);
+        free(prefix);
         if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
     }
     if ((status = check_translating(t))) return status;

@@ -137,7 +137,6 @@ int learn_labels(struct training *t)
     size_t i;
     for (i = 0; i < t->text[1].count; i++) {
         const char *line = line_of(&t->text[1], i);
-        if (!is_utf8(line)) continue;       /* met again when it becomes numbers */
         if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
         else if (*line) append_label(labels, line, strlen(line));
         if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
@@ -278,7 +277,6 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
     memset(&words, 0, sizeof words);
     *why = 0;
     if (encode_words(vocab, line, &words)) snprintf(why, 300, "%s", words.why);
-    else if (!is_utf8(tags)) snprintf(why, 300, "the labels are not UTF-8");
     else if (words.n_words != n_tags) snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
     else if (words.n > t->s->corpus.max_length)
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
@@ -303,7 +301,6 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
     int32_t number = label_number(&t->labels, label, strlen(label)), n;
     if (number < 0) {
         if (!*label) snprintf(why, 300, "no label");
-        else if (!is_utf8(label)) snprintf(why, 300, "the label is not UTF-8");
         else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
         return why;
     }

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { BAR = 20 };
+enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 
 void start_progress(struct progress *p, int64_t epoch)
 {
@@ -53,15 +53,21 @@ static double megabytes(void)
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
 }
 
-/* "[#####...............]  25 %" */
-static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, char text[64])
+/* "[#####...............] 25 % ", as wide as the room allows; "25 % " where there is none for a bar */
+static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, int room,
+                     char text[64])
 {
     double spent = now() - p->began + t->state.seconds;
     double share = left < 1e9 ? spent / (spent + left) : (double)(step % t->per_epoch) / (double)t->per_epoch;
-    int n = (int)(share * BAR), i;
-    *text = '[';
-    for (i = 0; i < BAR; i++) text[1 + i] = i < n ? '#' : '.';
-    snprintf(text + 1 + BAR, 64 - 1 - BAR, "] %3d %%  ", (int)(100 * share));
+    int width = room - (int)strlen("[] 100 % "), i;
+    if (width > WIDEST_BAR) width = WIDEST_BAR;
+    if (width >= NARROWEST_BAR) {
+        *text++ = '[';
+        for (i = 0; i < width; i++) *text++ = i < (int)(share * width) ? '#' : '.';
+        *text++ = ']';
+        *text++ = ' ';
+    }
+    snprintf(text, 16, "%d %% ", (int)(100 * share));
 }
 
 void end_line(void)
@@ -100,9 +106,20 @@ static int columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2 ? 80 : size.ws_col;
 }
 
+/* How many updates --minutes are is known when some have been timed. */
+static void warn_of_minutes(const struct training *t, struct progress *p, int64_t step, double left)
+{
+    double planned = (double)step + left * (double)p->updates / fmax(now() - p->began, 1e-9);
+    if (isfinite(t->s->minutes) && !p->warned && (double)t->s->training.warmup > planned / 2)
+        say("warning: the rate rises for %lld updates, but in --minutes %g there are only about %.0f: the model will "
+            "hardly learn; give a smaller --warmup or more minutes", (long long)t->s->training.warmup, t->s->minutes,
+            planned);
+    p->warned = 1;
+}
+
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
 {
-    char line[256];
+    char line[192];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
            left_s;
     int whole = report->step % t->s->log_every == 0 || time - p->told >= 30;
@@ -110,16 +127,22 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(t, p, report->step);
     time_text(left_s, left);
-    if (p->terminal) bar_text(t, p, report->step, left_s, bar);
     if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
-    snprintf(line, sizeof line, "%supdate %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB", bar,
+    snprintf(line, sizeof line,
+             p->terminal ? "update %lld epoch %lld loss %s lr %.1e %.0f tok/s left %s %.0f MB"
+                         : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB",
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
-    if (p->terminal) fprintf(stderr, "\r%.*s\033[K", columns() - 1, line); else fputs(line, stderr);
+    if (p->terminal) {
+        int most = columns() - 1, room = most - (int)strlen(line);
+        bar_text(t, p, report->step, left_s, room, bar);
+        fprintf(stderr, "\r%s%.*s\033[K", bar, most - (int)strlen(bar), line);
+    } else fputs(line, stderr);
     if (whole) fputc('\n', stderr);
     unfinished_line = !whole;
     p->drawn = time;
     if (!whole) return;
     log_progress(t, p, epoch, report, rate, left_s);
+    warn_of_minutes(t, p, report->step, left_s);
     p->window_began = p->told = time;
     p->window_loss = 0;
     p->window_target = p->window_tokens = 0;

@@ -38,7 +38,7 @@ static int count_words(const struct text *text, struct words *w, trf_vocab **voc
     for (line = 0; line < text->count && !status; line++) {
         if (line % 10 == 5) continue;
         status = trf_vocab_learn(*vocab, line_of(text, line), &err);
-        if (status == TRF_E_FORMAT) status = TRF_OK;    /* not UTF-8: left out later */
+        if (status == TRF_E_LIMIT) status = TRF_OK;     /* too large for a vocabulary */
     }
     if (!status) status = trf_vocab_finish(*vocab, INT32_MAX, 1, &err);
     for (line = 5; line < text->count && !status; line += 10) {
@@ -258,7 +258,7 @@ static void say_schedule(const struct training *t, int64_t planned)
     fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup, (long long)s->corpus.batch_tokens * s->accumulate);
-    if (planned > 0 && was_given(s, "warmup") && s->training.warmup > planned / 2)
+    if (planned > 0 && s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, (long long)planned);

@@ -254,13 +254,13 @@ static int read_text(struct training *t)
 // >>vocabularies   learned from the training text, or read
 // -----------------------------------------------------------------------------------------------
 
-/* Counts the tokens of one side. A line that is not UTF-8 is met again when it becomes ids. */
+/* Counts the tokens of one side. One that is too large for a vocabulary stays unknown. */
 static int learn_side(struct training *t, trf_vocab *vocab, int side)
 {
     trf_error err;
     size_t i;
     for (i = 0; i < t->text[side].count; i++)
-        if (trf_vocab_learn(vocab, line_of(&t->text[side], i), &err) && err.status != TRF_E_FORMAT) {
+        if (trf_vocab_learn(vocab, line_of(&t->text[side], i), &err) && err.status != TRF_E_LIMIT) {
             say("%s:%lld: %s", training_file(t->s, side), (long long)t->text[side].numbers[i], err.message);
             return FAILED;
         }
@@ -875,6 +875,8 @@ static int check_files(struct training *t)
         check_written(s, "log", s->log)) return FAILED;
     if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint)) ||
         (s->log && check_writable(s->log))) return FAILED;
+    sweep(s->model);
+    if (t->checkpoint) sweep(t->checkpoint);
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
         say("'%s' exists and will be replaced; --resume would go on from it", t->checkpoint);
     return DONE;

@@ -137,7 +137,7 @@ struct progress {
     int64_t tokens, updates, applied;           /* of this run; applied: updates that were not left out */
     double passes;                              /* over the data, in this run */
     int64_t first_epoch;
-    int terminal;
+    int terminal, warned;
 };
 
 void start_progress(struct progress *p, int64_t epoch);

@@ -53,7 +53,10 @@ static const char *add_sentence(struct translating *t, const char *prefix, int32
 {
     int32_t prefix_tokens;
     if (t->in.fault) return t->in.fault;
-    if (t->prefix.file && t->prefix.fault) return "a NUL byte in its prefix";
+    if (t->prefix.file && t->prefix.fault) {
+        snprintf(why, 300, "prefix: %s", t->prefix.fault);
+        return why;
+    }
     if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
     if (!add_text(&t->prefixes, t->target_vocab, prefix, trf_model_config(t->model)->max_length - 1, &prefix_tokens,
                   why))

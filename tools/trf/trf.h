@@ -55,7 +55,6 @@ double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 /* Text of unknown origin, for a terminal: nothing that drives one may pass. At most `most` bytes. */
 void print_clean(FILE *file, const char *text, size_t most);
-int is_utf8(const char *text);
 void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
 void print_json_number(FILE *file, double x);                           /* what is not finite as null */
 void print_json_field(FILE *file, const char *name, double x);          /* ,"name":x */
@@ -195,7 +194,7 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
 // Lines, pairs, sequences, results (files.c)
 //
 // A line ends with LF or CR LF, which do not belong to the sentence; the last line may lack it.
-// Lines that cannot be read as a sentence or as a pair (a NUL byte, no tab) come with a `fault`.
+// Lines that cannot be read as a sentence or as a pair (a NUL byte, not UTF-8, no tab) come with a `fault`.
 // -----------------------------------------------------------------------------------------------
 
 struct reader {
@@ -205,6 +204,7 @@ struct reader {
     size_t capacity, length;
     int64_t number;         /* of the line just read, from 1 */
     const char *fault;      /* NULL, or why the line is no sentence */
+    char not_utf8[64];      /* what fault points to when that is the reason */
 };
 
 int open_reader(struct reader *r, const char *path);        /* NULL or "-": standard input */
@@ -270,6 +270,10 @@ void free_word_tokens(struct word_tokens *words);
 int same_file(const char *a, const char *b);
 int check_written(const struct settings *s, const char *option, const char *path);
 int check_writable(const char *path);       /* better now than after a night of training */
+/* Calls each(user, path, tail) for every file whose path begins with prefix; tail is what follows. */
+void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user);
+/* Removes what saving path, and its averages and kept models, left behind in processes that were killed. */
+void sweep(const char *path);
 FILE *open_output(const struct settings *s);
 int check_output(FILE *file, const char *path);     /* a full disk or a closed pipe must not look like success */
 int close_output(FILE *file, const char *path);
