@@ -172,6 +172,57 @@ hunted.update-7.tmp-00000000"
 rm hunted*.tmp-*
 check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq "$(ls -d calm* | wc -l)"
 
+# --- a save that fails, and an older training of the same name ------------------------------------------------------
+kept="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --metric loss --valid-size 40"
+expect 0 "a training with an average" "^done" "$trf" train $kept --updates 40 --model firm
+cp firm.checkpoint.average-40 average
+if (trap '' XFSZ; ulimit -f 40; "$trf" train $kept --updates 40 --model firm --resume) >out 2>err; then status=0; else status=1; fi
+check "no room for the checkpoint" test $status -eq 1
+check "its average stays" same average firm.checkpoint.average-40
+expect 0 "and it goes on" "resumed from update 41" "$trf" train $kept --updates 60 --model firm --resume
+"$trf" train $kept --updates 100000 --checkpoint-every 0 --model firm 2>firm.err &
+pid=$!
+until grep -q "^update" firm.err; do sleep 0.05; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect 0 "a new training's beginning replaces an old checkpoint" "resumed from update 1$" \
+    "$trf" train $kept --updates 60 --model firm --resume
+expect 0 "straight" "^done" "$trf" train $kept --updates 60 --model straight
+check "and goes on from there" same straight firm
+mkdir apart
+"$trf" train $kept --updates 100000 --valid-every 400 --checkpoint-every 0 --model apart/m --checkpoint left \
+    --log left.log --log-every 10 2>left.err &
+pid=$!
+until grep -q "^update" left.err; do sleep 0.02; done
+rm -r apart
+wait $pid
+check "a model that cannot be written ends training" test $? -eq 1
+check "what was learned is kept" grep -q "left is complete: the same command with --resume goes on" left.err
+check "the log says so" grep -q '"event":"end","why":"error"' left.log
+mkdir apart
+expect 0 "and is gone on with" "resumed from update 401" "$trf" train $kept --updates 410 --model apart/m --checkpoint left --resume
+expect 0 "a checkpoint of another model file" "mean is written instead of the best" \
+    "$trf" train $kept --updates 62 --valid-every 10 --average 3 --learning-rate 3 --ema 0 --resume --model nowhere --checkpoint firm.checkpoint
+check "a model is there" test -s nowhere
+printf 'something else' >other
+expect 0 "no update at all" "^done: 0 updates" "$trf" train $kept --updates 0 --model other
+check "writes the first weights" eval '"$trf" inspect other >/dev/null'
+
+# --- what is asked for when going on
+expect 0 "a cosine" "^done" "$trf" train $kept --schedule cosine --updates 40 --ema 0 --model wave
+expect 0 "that goes on to more updates" "^update 100 .* lr [1-9]" "$trf" train $kept --schedule cosine --updates 120 --log-every 20 --model wave --resume
+expect 0 "one with an end of its own" "^done" \
+    "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
+expect 0 "told when going on" "the rate ends with update 130, as it was planned" "$trf" train $kept --updates 140 --model fixed --resume
+expect 0 "freezing from now on" "^frozen: [1-9]" "$trf" train $kept --updates 65 --model firm --resume --freeze 'encoder.*'
+expect 1 "nothing is called so" "nothing\*" "$trf" train $kept --updates 65 --model firm --resume --freeze 'nothing*'
+expect 1 "no seed has begun" "no training to go on with" "$trf" train $files $model --seeds 2 --updates 20 --model absent --resume
+expect 1 "no checkpoints" "needs checkpoints" "$trf" train $files $model --seeds 2 --checkpoint '' --updates 20 --model absent --resume
+
+# --- what is better, where every answer is wrong
+expect 0 "only the loss gets better" "(--updates is reached)" "$trf" train $files $model --batch-tokens 256 --warmup 50 --metric exact \
+    --patience 3 --valid-every 5 --updates 60 --threads 1 --seed 5 --ema 0.5 --model m
+
 # --- one line on a terminal, all of it in 80 columns, as wide a bar as there is room for
 if command -v script >/dev/null; then
     # at COLUMNS: the last line of progress that a terminal of this width gets
@@ -333,7 +384,7 @@ check "a line all the same" test "$(cat out)" = "nan	0"
 # --- characters, one vocabulary, conventions, inspect ------------------------------------------------------
 expect 0 "characters to words" "14 source and 14 target tokens" \
     "$trf" train --tsv letters.tsv --source-tokens characters $small --updates 10 --model letters
-expect 0 "one vocabulary of letters and words" "^target: characters" "$trf" train --tsv letters.tsv --recipe paper --updates 1 --model m
+expect 0 "one vocabulary of letters and words" "^target: characters" "$trf" train --tsv letters.tsv --recipe paper --size tiny --updates 1 --model m
 echo 123 | "$trf" translate --model letters --beam 1 >out 2>err
 check "characters translate" lines_are 1 out
 expect 0 "words to characters" "" \
@@ -538,6 +589,9 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         check "$kind: the same of several" same cut seeds.seed-1
         expect 1 "$kind, other cuts" "TRF_E_STATE" "$trf" train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
     done
+        expect 0 "passes over three copies" "^done" "$trf" train $cut --epochs 2 --batch-tokens 200 --model m
+    check "are as long as planned" awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
+        /^done/ { if (!($2 > 0.9 * planned && $2 < 1.1 * planned)) exit 1 }' err
     expect 2 "alpha" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 --updates 1 --model m
     expect 1 "too many" "8 to 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 2147483647 --model m
 else

@@ -216,9 +216,10 @@ static int save_checkpoint(struct training *t, double seconds)
     int64_t update = trf_trainer_step(t->trainer);
     trf_error err;
     char *average;
-    int status = DONE;
+    int status = DONE, known;
     if (!t->checkpoint) return DONE;
     average = average_path(t, update);
+    known = !access(average, F_OK);
     if (t->s->ema > 0) {
         status = average_stands_in(t);
         if (!status) status = save_model(t, average);
@@ -234,7 +235,7 @@ static int save_checkpoint(struct training *t, double seconds)
     }
     if (note_state(t, 0)) status = FAILED;
     if (!status) remove_averages(t, update);
-    else if (t->s->ema > 0) unlink(average);        /* it belongs to no checkpoint */
+    else if (t->s->ema > 0 && !known) unlink(average);      /* it belongs to no checkpoint */
     free(average);
     return status;
 }
@@ -340,7 +341,8 @@ int restore_average(struct training *t)
 static int is_better(const struct training *t, double score, double loss, double than, double than_loss)
 {
     if (isnan(than)) return !isnan(score);
-    return better(metric_of(t), score, than) || (score == than && loss < than_loss);
+    return better(metric_of(t), score, than) ||
+           (worth(metric_of(t), score) == worth(metric_of(t), than) && loss < than_loss);
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
@@ -473,6 +475,7 @@ static int validate_and_keep(struct training *t, int64_t update)
     show_validation(t, update, &v, is_best);
     if (keep_model(t, update, v.score, v.loss) || (is_best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
+    if (is_best && is_hopeless(metric_of(t), v.score)) gain = 1;       /* only the loss can tell yet that it learns */
     state->without_gain = gain ? 0 : state->without_gain + 1;
     if (!is_best) return DONE;
     state->best = v.score;
@@ -486,6 +489,15 @@ static int validate_now(struct training *t, int64_t update)
     int status = average_stands_in(t);
     if (!status) status = validate_and_keep(t, update);
     return weights_come_back(t) ? FAILED : status;
+}
+
+/* A model that cannot be written ends training, but what was learned until then is kept if it can be. */
+static int validate_or_save(struct training *t, const struct progress *p, int64_t update)
+{
+    int status = validate_now(t, update);
+    if (status && t->checkpoint && !save_checkpoint(t, now() - p->began))
+        say("%s is complete: the same command with --resume goes on", t->checkpoint);
+    return status;
 }
 
 /* Validations to wait for something better: three will do where nothing can be. */
@@ -517,8 +529,8 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && validate_now(t, step))
-            return FAILED;
+        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() &&
+            validate_or_save(t, p, step)) return FAILED;
         if (stopped() || (*why = is_over(t, p, step))) break;
         if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0)
             save_checkpoint(t, now() - p->began);
@@ -533,7 +545,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         count_update(p, &report);
         show_progress(t, p, epoch, &report);
     }
-    return !stopped() && step && t->state.validated != step ? validate_now(t, step) : DONE;
+    return !stopped() && step && t->state.validated != step ? validate_or_save(t, p, step) : DONE;
 }
 
 /* The mean of several takes the place of the best one, unless it is worse. */
@@ -548,7 +560,8 @@ static int write_mean(struct training *t)
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss) && v.score != t->state.best;
         fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss,
                 v.nll, metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
-        if (worse) return DONE;
+        if (worse && !access(t->s->model, F_OK)) return DONE;
+        if (worse) say("warning: '%s' is not there any more: the mean is written instead of the best", t->s->model);
         t->score = v.score;
     }
     return save_model(t, t->s->model);
@@ -560,7 +573,7 @@ static int write_result(struct training *t)
     int status;
     t->score = t->state.best;
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
-    if (t->valid[0].count && !access(t->s->model, F_OK)) return DONE;
+    if (t->state.best_update && !access(t->s->model, F_OK)) return DONE;
     if (t->state.best_update)
         say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
     status = average_stands_in(t);
@@ -572,8 +585,9 @@ static int write_result(struct training *t)
 static int end_by_signal(struct training *t)
 {
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
-        t->checkpoint ? t->checkpoint : "no checkpoint was wanted, nothing is kept",
-        t->checkpoint ? " is complete: the same command with --resume goes on" : "");
+        t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
+        t->checkpoint ? " is complete: the same command with --resume goes on"
+                      : t->state.best_update ? "only the best model so far is kept" : "nothing is kept");
     return SIGNALLED + stopped();
 }
 
@@ -626,7 +640,12 @@ int learn(struct training *t)
     catch_signals();
     log_start(t);
     start_progress(&p, trf_corpus_epoch(t->corpus));
-    if (train_on(t, &p, &why)) return FAILED;
+    if (!t->s->resume && t->checkpoint && !access(t->checkpoint, F_OK) && save_checkpoint(t, 0))
+        return FAILED;                  /* else --resume would go on from that of an earlier training */
+    if (train_on(t, &p, &why)) {
+        log_end(t, &p, "error");
+        return FAILED;
+    }
     if (!stopped()) return end_well(t, &p, why);
     kept = save_checkpoint(t, now() - p.began);
     end_line();

@@ -156,7 +156,7 @@ static void open_standard_streams(void)
 
 /* libgomp's threads spin for milliseconds before they sleep: beside one other busy program the thread that they wait
    for then hardly ever gets a core, and training has a tenth of the speed. A short spin costs nothing where nobody
-   else computes. libgomp reads the number before main, so the program starts itself again, or goes on if it cannot. */
+   else computes. libgomp reads the number before main, so the program starts itself again if it can. */
 static void spin_shortly(char **argv)
 {
 #if defined(__linux__) && defined(_OPENMP)

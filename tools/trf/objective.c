@@ -36,6 +36,30 @@ int leading_side(const struct settings *s)
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
 }
 
+/* Options that do nothing beside another one, or without it. */
+static int check_company(const struct settings *s)
+{
+    int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
+    const struct { const char *option, *why; int wrong; } of[] = {
+        {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
+        {"sentencepiece", "is not for --init-from: the vocabularies are those of that model", s->init_from != NULL},
+        {"min-count", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
+        {"vocab-size", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
+        {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
+        {"average-of", "is for --average", s->average < 2},
+        {"valid-size", "is for pairs held out, but the pairs to validate on are given", validated_on},
+        {"joint-vocabulary", "no and --tying all, which needs one vocabulary, contradict each other",
+         !s->joint_vocabulary && was_given(s, "tying") && s->config.tying == TRF_TIED_ALL},
+    };
+    size_t i;
+    for (i = 0; i < sizeof of / sizeof *of; i++) {
+        if (!was_given(s, of[i].option) || !of[i].wrong) continue;
+        say("--%s %s", of[i].option, of[i].why);
+        return USAGE;
+    }
+    return DONE;
+}
+
 /* Options that only some objectives know: one that did nothing would be taken for one that works. */
 int check_effects(const struct settings *s)
 {
@@ -61,10 +85,13 @@ int check_effects(const struct settings *s)
         say("--%s has no effect on --objective %s", of[i].option, names[s->objective]);
         return USAGE;
     }
+    if (s->joint_vocabulary == 0 && was_given(s, "joint-vocabulary") && s->config.tying == TRF_TIED_ALL &&
+        was_given(s, "tying")) {
+        say("--tying all needs one vocabulary for both sides, --joint-vocabulary no wants two");
+        return USAGE;
+    }
     if (s->extend_vocabulary && !s->init_from) { say("--extend-vocabulary is for --init-from"); return USAGE; }
-    if (!s->init_from || !was_given(s, "size")) return DONE;
-    say("--size is not for --init-from: the sizes are those of that model");
-    return USAGE;
+    return s->resume ? DONE : check_company(s);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -70,12 +70,13 @@ static void then_conventions(struct settings *s)
     trf_train_set_conventions(&s->training, (trf_conventions)s->conventions);
 }
 
-/* The paper's is what the library begins with. */
+/* The rest of the paper's is what the library begins with. */
 static void then_recipe(struct settings *s)
 {
     if (s->recipe != RECIPE_PAPER) return;
     s->conventions = TRF_CONVENTIONS_PAPER;
     then_conventions(s);
+    s->training.attention_dropout = s->training.activation_dropout = 0;     /* section 5.4 names the other two */
 }
 
 static void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
@@ -182,7 +183,7 @@ const struct row rows[] = {
     {TRAIN, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
     {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
      "auto: what is marked 'from the data' below is chosen to give a good model; paper: Vaswani et al. 2017 as it "
-     "stands, with 4,000 updates of warm-up and batches of 4,096 tokens", then_recipe},
+     "stands, with its base model, 4,000 updates of warm-up, and batches of 4,096 tokens", then_recipe},
     {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
      "layers of encoder + decoder, d-model / d-ff, heads: tiny 4+4, 128 / 256, 4; small 3+3, 256 / 512, 4; base 6+6, "
      "512 / 2048, 8; big 6+6, 1024 / 4096, 16", then_size},
@@ -258,7 +259,8 @@ const struct row rows[] = {
     {TRAIN, LONG_NUMBER, "updates", AT(updates), "N", "end after update N, counted from the very beginning", NULL},
     {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
      "end after N passes over the data", NULL},
-    {TRAIN, REAL, "minutes", AT(minutes), "X", "end after X minutes, those before --resume included", NULL},
+    {TRAIN, REAL, "minutes", AT(minutes), "X",
+     "end after X minutes, those before --resume included if --minutes was given there too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
      "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. "
      "Without it, 10 where none of the three above is given, else 0", NULL},
@@ -336,8 +338,8 @@ const struct row rows[] = {
      "vocabulary beyond 500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
-     "validate and keep an exponential moving average of the weights, to which each update adds the share X; 0: the "
-     "weights themselves", NULL},
+     "validate and keep an exponential moving average of the weights, to which each update adds the share X, and "
+     "in the beginning more: update s the share 9 / (10 + s); 0: the weights themselves", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
     {TRAIN, COUNT, "average", AT(average), "N",

@@ -132,7 +132,8 @@ int command_plot(struct settings *s, int argc, char **argv)
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
         return USAGE;
     }
-    if (s->output && (same_file(s->output, argv[0]) || check_writable(s->output))) return FAILED;
+    if (s->output && same_file(s->output, argv[0])) { say("--output names the log itself"); return FAILED; }
+    if (s->output && check_writable(s->output)) return FAILED;
     memset(&p, 0, sizeof p);
     status = read_log(&p, argv[0]);
     if (!status) {

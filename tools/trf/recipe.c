@@ -149,13 +149,14 @@ void decide_model(struct training *t)
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
     int given = 0;
     size_t i;
-    if (s->recipe != RECIPE_AUTO || s->init_from) return;
+    if (s->init_from) return;
     for (i = 0; i < 5; i++) given |= was_given(s, widths[i]);
     if (s->size == SIZE_AUTO && !given) {
-        s->size = tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
+        s->size = s->recipe == RECIPE_PAPER ? SIZE_BASE
+                : tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
         for (i = 0; (int)i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
     }
-    if (was_given(s, "conventions")) return;
+    if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return;
     if (is_auto(s, "norm-place")) s->config.norm_place = TRF_PRE_NORM;
     if (is_auto(s, "tying")) s->config.tying = s->joint_vocabulary ? TRF_TIED_ALL : TRF_TIED_DECODER;
     if (is_auto(s, "generator-bias")) s->config.generator_bias = 0;
@@ -218,11 +219,12 @@ static void decide_validation(struct training *t, int64_t planned)
 {
     struct settings *s = t->s;
     double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
-    if (!was_given(s, "valid-every")) s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch));
+    if (!was_given(s, "valid-every"))
+        s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch / s->subword_samples));
     if (s->metric == METRIC_AUTO && s->objective != OBJECTIVE_TRANSLATE)
         s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
     if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
-        s->metric = s->target_tokens == TOKENS_CHARACTERS ? METRIC_CER
+        s->metric = trf_vocab_kind(t->vocab[1]) == TRF_CHARACTERS ? METRIC_CER
                   : mean >= 6 && is_language(t) ? METRIC_BLEU : METRIC_WER;
     if (!was_given(s, "patience")) s->patience = planned != NO_PLAN || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;

@@ -378,7 +378,6 @@ static int take_architecture(struct training *t)
     for (i = 0; i < n_rows; i++)        /* what the command line says stands */
         if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
             return USAGE;
-    s->corpus.max_length = s->config.max_length - 1;
     return DONE;
 }
 
@@ -638,7 +637,6 @@ static int fill_corpus(struct training *t)
     free_side(&t->ids[0]);
     free_side(&t->ids[1]);
     while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
-    batches = (batches + t->s->subword_samples - 1) / t->s->subword_samples;
     t->per_epoch = batches > t->s->accumulate ? (batches + t->s->accumulate - 1) / t->s->accumulate : 1;
     trf_corpus_rewind(t->corpus);
     return DONE;
@@ -668,12 +666,24 @@ static void set_limits(const struct settings *s, int32_t longest, trf_train_opti
     training->longest = longest + 1;
 }
 
+/* A chunk fits the model, whose longest sequence may be that of a file. */
+static int settle_chunk(struct settings *s)
+{
+    int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
+    s->corpus.max_length = most;
+    if (!was_given(s, "chunk") && s->chunk > most) s->chunk = most;
+    if (!learns_from_text(s) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
+    say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)most, (int)s->chunk);
+    return USAGE;
+}
+
 static int start_training(struct training *t)
 {
     struct settings *s = t->s;
     const trf_vocab *vocab[2];
     trf_error err;
     int status = s->init_from ? begin_from(t) : DONE;
+    if (!status) status = settle_chunk(s);
     if (!status) status = make_vocabularies(t);
     if (!status && learns_labels(s)) status = learn_labels(t);
     if (status) return status;
@@ -744,8 +754,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     s->config = stored.config;
     if (!was_given(s, "seed"))
         s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as then_seed has it */
-    s->corpus.max_length = s->config.max_length - 1;
-    return DONE;
+    return settle_chunk(s);
 }
 
 /* The limits of the checkpoint's batches, for which memory is planned. */
@@ -768,12 +777,15 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
 {
     trf_file *file = NULL;
     trf_error err;
-    const char *content;
+    const char *content, *updates;
     int status;
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(file, "trf.content");       /* if it is no checkpoint, loading will say so */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
     if (!status) status = stored_batches(s, file);
+    updates = trf_file_metadata(file, "option.updates");
+    if (was_given(s, "updates") && updates && strtoll(updates, NULL, 10) == s->training.total_steps)
+        s->training.total_steps = 0;        /* it was to end at --updates, and still is */
     trf_file_close(file);
     return status;
 }
@@ -792,6 +804,10 @@ static int load_training(struct training *t)
         if (merged.updates == INT64_MAX) { say("--schedule cosine needs --total-steps, or --updates"); return USAGE; }
         merged.training.total_steps = merged.updates;
     }
+    if (merged.training.schedule == TRF_COSINE && merged.updates != INT64_MAX &&
+        merged.updates > merged.training.total_steps)
+        say("warning: the rate ends with update %lld, as it was planned: give --total-steps %lld for more of it",
+            (long long)merged.training.total_steps, (long long)merged.updates);
     /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
     set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
                &merged.training);
@@ -821,7 +837,7 @@ static int load_training(struct training *t)
                 "--seed of the beginning, and --epochs that are not over");
         return FAILED;
     }
-    return make_average_room(t) || restore_average(t) ? FAILED : DONE;
+    return freeze(t) || make_average_room(t) || restore_average(t) ? FAILED : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -854,6 +870,13 @@ static void free_training(struct training *t)
     if (t->log) fclose(t->log);
 }
 
+/* "m.update-900" is of "m". */
+static int is_of(const char *path, const char *base, const char *middle)
+{
+    size_t length = strlen(base);
+    return !strncmp(path, base, length) && !strncmp(path + length, middle, strlen(middle));
+}
+
 static int check_files(struct training *t)
 {
     struct settings *s = t->s;
@@ -863,6 +886,12 @@ static int check_files(struct training *t)
     if (!s->checkpoint || *s->checkpoint)
         t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
+    if (s->init_from && (is_of(s->init_from, s->model, ".update-") ||
+                         (t->checkpoint && is_of(s->init_from, t->checkpoint, ".average-")))) {
+        say("--init-from '%s' is a file that training to --model '%s' replaces or removes: give --model another name",
+            s->init_from, s->model);
+        return USAGE;
+    }
     if (t->checkpoint && same_file(t->checkpoint, s->model)) {
         say("--model and --checkpoint name the same file");
         return USAGE;
@@ -874,7 +903,9 @@ static int check_files(struct training *t)
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
     if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint)) ||
-        (s->log && check_writable(s->log))) return FAILED;
+        (s->log && stat(s->log, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode) ? 0
+                                                                                  : s->log && check_writable(s->log)))
+        return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
@@ -931,11 +962,6 @@ static int check_training(struct training *t)
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
     if ((status = check_files(t))) return status;
-    s->corpus.max_length = s->config.max_length - 1;    /* the library adds a begin or an end mark */
-    if (learns_from_text(s) && (s->chunk < 2 || s->chunk > s->corpus.max_length)) {
-        say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)s->corpus.max_length, (int)s->chunk);
-        return USAGE;
-    }
     return DONE;
 }
 
@@ -956,8 +982,14 @@ static int open_log(struct training *t)
 static void describe(const struct training *t)
 {
     const trf_config *config = trf_model_config(t->model);
-    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, &t->s->training);
+    const trf_train_options *o = &t->s->training;
+    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     say_skips(t);
+    fprintf(stderr, "model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s; dropout: "
+            "embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
+            (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff, (int)config->n_heads,
+            config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", o->dropout, o->residual_dropout,
+            o->attention_dropout, o->activation_dropout, t->s->ema);
     fprintf(stderr, "%lld ", (long long)trf_corpus_size(t->corpus));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
         fprintf(stderr, "pairs; %d source and %d target tokens; ", (int)config->source_vocab,
@@ -1040,6 +1072,21 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     return status;
 }
 
+/* Whether one of several trainings has begun; the others begin now. */
+static int any_checkpoint(const struct settings *s)
+{
+    int32_t i, found = 0;
+    for (i = 0; i < s->seeds && !found; i++) {
+        char *path = format_text("%s.seed-%llu.checkpoint", s->model, (unsigned long long)(s->seed + (uint64_t)i));
+        found = !access(path, F_OK);
+        free(path);
+    }
+    if (s->checkpoint) say("--resume needs checkpoints");
+    else if (!found) say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another seed",
+                         s->model, (unsigned long long)s->seed);
+    return found && !s->checkpoint;
+}
+
 /* The same training from several seeds: how much of a result is luck. */
 static int train_seeds(struct settings *s)
 {
@@ -1051,6 +1098,7 @@ static int train_seeds(struct settings *s)
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
     if (standard_inputs(s)) { say("--seeds reads the data several times: standard input will not do"); return USAGE; }
     if (check_written(s, "model", s->model) || check_writable(s->model)) return FAILED;
+    if (s->resume && !any_checkpoint(s)) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {
         int32_t asked = s->metric;
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);

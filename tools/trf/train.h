@@ -127,7 +127,10 @@ int validate(struct training *t, struct validation *v);
 int check_translating(struct training *t);      /* better now than at the first validation */
 enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
+/* Answers that need more corrections than they should have words are no worse than no answers: 100. */
+double worth(enum metric metric, double score);
 int better(enum metric metric, double a, double b);
+int is_hopeless(enum metric metric, double score);      /* 1: nothing could be worse */
 
 /* progress.c */
 struct progress {

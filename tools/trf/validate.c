@@ -17,9 +17,20 @@ const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
 enum metric metric_of(const struct training *t) { return (enum metric)t->s->metric; }
 
+static int is_error_rate(enum metric metric) { return metric == METRIC_WER || metric == METRIC_CER; }
+
+double worth(enum metric metric, double score) { return is_error_rate(metric) && score > 100 ? 100 : score; }
+
 int better(enum metric metric, double a, double b)
 {
-    return metric == METRIC_LOSS || metric == METRIC_WER || metric == METRIC_CER ? a < b : a > b;
+    a = worth(metric, a);
+    b = worth(metric, b);
+    return metric == METRIC_LOSS || is_error_rate(metric) ? a < b : a > b;
+}
+
+int is_hopeless(enum metric metric, double score)
+{
+    return is_error_rate(metric) ? score >= 100 : metric != METRIC_LOSS && score <= 0;
 }
 
 static int cancelled(trf_status status, const trf_error *err)
