@@ -176,13 +176,13 @@ check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq "
 kept="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --metric loss --valid-size 40"
 expect 0 "a training with an average" "^done" "$trf" train $kept --updates 40 --model firm
 cp firm.checkpoint.average-40 average
-if (trap '' XFSZ; ulimit -f 40; "$trf" train $kept --updates 40 --model firm --resume) >out 2>err; then status=0; else status=1; fi
+if (trap '' XFSZ; ulimit -f 100; "$trf" train $kept --updates 40 --model firm --resume) >out 2>err; then status=0; else status=1; fi
 check "no room for the checkpoint" test $status -eq 1
 check "its average stays" same average firm.checkpoint.average-40
 expect 0 "and it goes on" "resumed from update 41" "$trf" train $kept --updates 60 --model firm --resume
 "$trf" train $kept --updates 100000 --checkpoint-every 0 --model firm 2>firm.err &
 pid=$!
-until grep -q "^update" firm.err; do sleep 0.05; done
+until grep -qs "^update" firm.err; do sleep 0.05; done
 kill -KILL $pid
 wait $pid 2>/dev/null
 expect 0 "a new training's beginning replaces an old checkpoint" "resumed from update 1$" \
@@ -193,7 +193,7 @@ mkdir apart
 "$trf" train $kept --updates 100000 --valid-every 400 --checkpoint-every 0 --model apart/m --checkpoint left \
     --log left.log --log-every 10 2>left.err &
 pid=$!
-until grep -q "^update" left.err; do sleep 0.02; done
+until grep -qs "^update" left.err; do sleep 0.02; done
 rm -r apart
 wait $pid
 check "a model that cannot be written ends training" test $? -eq 1
@@ -222,6 +222,31 @@ expect 1 "no checkpoints" "needs checkpoints" "$trf" train $files $model --seeds
 # --- what is better, where every answer is wrong
 expect 0 "only the loss gets better" "(--updates is reached)" "$trf" train $files $model --batch-tokens 256 --warmup 50 --metric exact \
     --patience 3 --valid-every 5 --updates 60 --threads 1 --seed 5 --ema 0.5 --model m
+
+# --- options that would do nothing, or too much
+expect 2 "one vocabulary and two" "--joint-vocabulary no wants two" "$trf" train $files $model --tying all --joint-vocabulary no --updates 1 --model m
+expect 2 "pairs to validate on, and some held out" "the pairs to validate on are given" "$trf" train $files $model \
+    --valid-source test.digits --valid-target test.names --valid-size 9 --updates 1 --model m
+expect 2 "random cuts of one copy" "is for --subword-samples" "$trf" train $files $model --subword-alpha 0.2 --updates 1 --model m
+expect 2 "the last of one" "is for --average" "$trf" train $files $model --average-of last --updates 1 --model m
+expect 2 "a vocabulary that is there" "vocabularies are those of that model" "$trf" train $files --init-from firm \
+    --sentencepiece none --updates 1 --model m
+expect 2 "its size too" "without --extend-vocabulary" "$trf" train $files --init-from firm --vocab-size 9 --updates 1 --model m
+cp average firm.checkpoint.average-65
+expect 2 "a beginning that training removes" "give --model another name" "$trf" train $files \
+    --init-from firm.checkpoint.average-65 --updates 1 --model firm
+check "is still there" test -s firm.checkpoint.average-65
+expect 0 "pairs of their own to validate on, the mean of the last" "^mean of 2 models" "$trf" train $files $model --batch-tokens 256 \
+    --valid-source test.digits --valid-target test.names --valid-every 5 --average 2 --average-of last --updates 20 --threads 1 --model m
+check "none is held out then" test -z "$(grep 'held out' err)"
+expect 0 "letters" "validated every 100 by cer" "$trf" train --tsv letters.tsv $model --tokens characters --updates 2 --threads 1 --model letters
+expect 0 "are letters in the next training" "validated every 100 by cer" "$trf" train --tsv letters.tsv --init-from letters --updates 2 --threads 1 --model m
+expect 0 "a model of short texts" "^done" "$trf" train --objective causal --text train.names --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1 --max-length 8 --updates 2 --threads 1 --model brief
+expect 0 "whose chunks are as short" "^done" "$trf" train --objective causal --text train.names --init-from brief --updates 2 --threads 1 --model m
+expect 0 "the paper's recipe has its base model" "^model: 6 encoder and 6 decoder layers, d-model 512, d-ff 2048, 8 heads, post-norm; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
+    "$trf" train $files --recipe paper --updates 0 --threads 1 --model m
+expect 0 "a log that is no file" "^done" "$trf" train $files $model --batch-tokens 256 --updates 1 --threads 1 --log /dev/null --model m
+rm -f m.checkpoint*
 
 # --- one line on a terminal, all of it in 80 columns, as wide a bar as there is room for
 if command -v script >/dev/null; then

@@ -47,9 +47,7 @@ static int check_company(const struct settings *s)
         {"vocab-size", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
         {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
         {"average-of", "is for --average", s->average < 2},
-        {"valid-size", "is for pairs held out, but the pairs to validate on are given", validated_on},
-        {"joint-vocabulary", "no and --tying all, which needs one vocabulary, contradict each other",
-         !s->joint_vocabulary && was_given(s, "tying") && s->config.tying == TRF_TIED_ALL},
+        {"valid-size", "is for pairs held out, but the pairs to validate on are given", validated_on}
     };
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++) {
