@@ -74,7 +74,7 @@ worker()
 # The long ones first, so that both workers end together.
 [ -z "$builds" ] || job columns.sh count "sh tests/columns.sh '$build'"
 job test_trf.sh count "sh tests/test_trf.sh '$build/trf'"
-mkdir "$work/copy" "$work/embed"
+mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "'$build/reverse' 1"
 mkdir "$work/translate"
@@ -83,6 +83,11 @@ job "example ranks" status "'$build/ranks' 3"
 job "example classify" status "'$build/classify'"
 [ -z "$builds" ] || job "example fill" status "'$build/fill'"
 job "example generate" status "'$build/generate' README.md 'The ' 20"
+job "example raw" status "cd '$work/raw' &&
+    awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
+    '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
+    cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers && '$build/trf' translate --model m <lines >expected &&
+    grep -q . answers && cmp answers expected"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c; do        # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}

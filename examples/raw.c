@@ -1,0 +1,40 @@
+/* raw.c - lines of raw text through a model that trf has trained: vocabularies and subwords are in its file.
+
+   build   cc -O2 -march=native -fopenmp -I. examples/raw.c -o raw -lopenblas -lm
+   run     ./raw en-de.safetensors <test.en
+   prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model or
+           not UTF-8), an empty one, and why on standard error.
+   exits   with 1 if there was such a line, or no model. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <string.h>
+
+static int translate_lines(const char *path)
+{
+    static char line[8192], answer[65536];
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_error err;
+    int failed = trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, NULL, &err);
+    if (failed) fprintf(stderr, "%s\n", err.message);
+    while (translator && fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        if (trf_translate_text(translator, line, answer, sizeof answer, &err)) {
+            fprintf(stderr, "%s\n", err.message);
+            failed = 1;
+            *answer = 0;
+        }
+        puts(answer);
+    }
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2) return translate_lines(argv[1]);
+    fputs("usage: raw MODEL <lines\n", stderr);
+    return 2;
+}
