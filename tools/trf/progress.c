@@ -133,9 +133,11 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
                          : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB",
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
     if (p->terminal) {
-        int most = columns() - 1, room = most - (int)strlen(line);
-        bar_text(t, p, report->step, left_s, room, bar);
-        fprintf(stderr, "\r%s%.*s\033[K", bar, most - (int)strlen(bar), line);
+        int most = columns() - 1;
+        bar_text(t, p, report->step, left_s, most - (int)strlen(line), bar);
+        fprintf(stderr, "\r%.*s", most, bar);
+        if (most > (int)strlen(bar)) fprintf(stderr, "%.*s", most - (int)strlen(bar), line);
+        fputs("\033[K", stderr);
     } else fputs(line, stderr);
     if (whole) fputc('\n', stderr);
     unfinished_line = !whole;
