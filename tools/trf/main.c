@@ -24,6 +24,9 @@
     "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
     "2 a wrong command line"
 
+/* Commands that name files without an option. No model computes in them. */
+enum { READ_FILES = EVAL | INSPECT | AVERAGE | PLOT };
+
 static const struct command commands[] = {
     {TRAIN, "train", "learn from text, write a model file", "trf train [options]",
      "Learns to turn source lines into target lines and writes a model file, vocabularies inside; or\n"
@@ -137,7 +140,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
-    if (optind < argc && !(command->bit & (EVAL | INSPECT | AVERAGE | PLOT))) {
+    if (optind < argc && !(command->bit & READ_FILES)) {
         say("'%s' is not an option; all options: %s --help", argv[optind], name);
         return USAGE;
     }
@@ -177,12 +180,14 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
     char trf[] = "trf", option[] = "--help", *help[] = {trf, option, NULL};
     int i;
-    spin_shortly(argv);
     open_standard_streams();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
-    for (i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(word, commands[i].name)) return run_command(&commands[i], argc - 1, argv + 1);
+    for (i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(word, commands[i].name)) continue;
+        if (!(commands[i].bit & READ_FILES)) spin_shortly(argv);
+        return run_command(&commands[i], argc - 1, argv + 1);
+    }
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
         for (i = 0; argc > 2 && i < N_COMMANDS; i++)
             if (!strcmp(argv[2], commands[i].name)) return run_command(&commands[i], 2, help);
