@@ -211,6 +211,7 @@ check "writes the first weights" eval '"$trf" inspect other >/dev/null'
 # --- what is asked for when going on
 expect 0 "a cosine" "^done" "$trf" train $kept --schedule cosine --updates 40 --ema 0 --model wave
 expect 0 "that goes on to more updates" "^update 100 .* lr [1-9]" "$trf" train $kept --schedule cosine --updates 120 --log-every 20 --model wave --resume
+expect 0 "that ends before its warm-up" "^done: 0 updates" "$trf" train $kept --schedule cosine --updates 10 --model wave --resume
 expect 0 "one with an end of its own" "^done" \
     "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
 expect 0 "told when going on" "the rate ends with update 130, as it was planned" "$trf" train $kept --updates 140 --model fixed --resume
@@ -227,6 +228,8 @@ expect 0 "only the loss gets better" "(--updates is reached)" "$trf" train $file
 expect 2 "one vocabulary and two" "--joint-vocabulary no wants two" "$trf" train $files $model --tying all --joint-vocabulary no --updates 1 --model m
 expect 2 "pairs to validate on, and some held out" "the pairs to validate on are given" "$trf" train $files $model \
     --valid-source test.digits --valid-target test.names --valid-size 9 --updates 1 --model m
+expect 0 "none is to be held out then" "^done" "$trf" train $files $model --batch-tokens 256 --threads 1 \
+    --valid-source test.digits --valid-target test.names --valid-size 0 --updates 1 --model m
 expect 2 "random cuts of one copy" "is for --subword-samples" "$trf" train $files $model --subword-alpha 0.2 --updates 1 --model m
 expect 2 "the last of one" "is for --average" "$trf" train $files $model --average-of last --updates 1 --model m
 expect 2 "a vocabulary that is there" "vocabularies are those of that model" "$trf" train $files --init-from firm \
@@ -614,7 +617,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         check "$kind: the same of several" same cut seeds.seed-1
         expect 1 "$kind, other cuts" "TRF_E_STATE" "$trf" train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
     done
-        expect 0 "passes over three copies" "^done" "$trf" train $cut --epochs 2 --batch-tokens 200 --model m
+    expect 0 "passes over three copies" "^done" "$trf" train $cut --epochs 2 --batch-tokens 200 --model m
     check "are as long as planned" awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
         /^done/ { if (!($2 > 0.9 * planned && $2 < 1.1 * planned)) exit 1 }' err
     expect 2 "alpha" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 --updates 1 --model m
@@ -645,6 +648,7 @@ check "the other lines are free" test "$(sed -n 3p out)" = seven
 printf 'nin\351\n' >latin.prefixes
 expect 1 "a prefix that is not UTF-8" "three:1: .*prefix: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" translate --model good --input three --prefixes latin.prefixes
+check "behind its end answers are free" test "$(sed -n 3p out)" = seven
 expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"embeddings":' "$trf" inspect good --json
 if command -v python3 >/dev/null; then
     for file in good good.checkpoint halves pieces; do

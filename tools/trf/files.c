@@ -198,6 +198,7 @@ int next_line(struct reader *r)
 {
     ssize_t length;
     size_t at;
+    r->fault = NULL;            /* behind the last line too */
     errno = 0;
     length = getline(&r->line, &r->capacity, r->file);
     if (length < 0) {

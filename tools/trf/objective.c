@@ -39,15 +39,19 @@ int leading_side(const struct settings *s)
 /* Options that do nothing beside another one, or without it. */
 static int check_company(const struct settings *s)
 {
+    static const char theirs[] = "is not for --init-from: the vocabularies are those of that model";
     int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
     const struct { const char *option, *why; int wrong; } of[] = {
         {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
-        {"sentencepiece", "is not for --init-from: the vocabularies are those of that model", s->init_from != NULL},
+        {"sentencepiece", theirs, s->init_from != NULL},
+        {"source-sentencepiece", theirs, s->init_from != NULL},
+        {"target-sentencepiece", theirs, s->init_from != NULL},
         {"min-count", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
         {"vocab-size", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
         {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
         {"average-of", "is for --average", s->average < 2},
-        {"valid-size", "is for pairs held out, but the pairs to validate on are given", validated_on}
+        {"valid-size", "is for pairs held out, but the pairs to validate on are given",
+         validated_on && s->valid_size > 0}
     };
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++) {

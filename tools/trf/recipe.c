@@ -244,6 +244,11 @@ int check_ends(const struct training *t)
     return USAGE;
 }
 
+int64_t cosine_end(const struct settings *s, int64_t planned)
+{
+    return planned > s->training.warmup ? planned : s->training.warmup + 1;
+}
+
 static void say_schedule(const struct training *t, int64_t planned)
 {
     const struct settings *s = t->s;
@@ -280,7 +285,7 @@ int decide_schedule(struct training *t)
             say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
             return USAGE;
         }
-        s->training.total_steps = planned > s->training.warmup ? planned : s->training.warmup + 1;
+        s->training.total_steps = cosine_end(s, planned);
     }
     say_schedule(t, planned);
     return DONE;

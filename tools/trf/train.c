@@ -784,8 +784,9 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
     if (!status) status = stored_batches(s, file);
     updates = trf_file_metadata(file, "option.updates");
-    if (was_given(s, "updates") && updates && strtoll(updates, NULL, 10) == s->training.total_steps)
-        s->training.total_steps = 0;        /* it was to end at --updates, and still is */
+    if (s->training.schedule == TRF_COSINE && was_given(s, "updates") && updates &&
+        strtoll(updates, NULL, 10) == s->training.total_steps)
+        s->training.total_steps = 0;                        /* it was to end at --updates, and still is */
     trf_file_close(file);
     return status;
 }
@@ -802,7 +803,7 @@ static int load_training(struct training *t)
     if (apply_given(&merged)) return USAGE;
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps == 0) {
         if (merged.updates == INT64_MAX) { say("--schedule cosine needs --total-steps, or --updates"); return USAGE; }
-        merged.training.total_steps = merged.updates;
+        merged.training.total_steps = cosine_end(&merged, merged.updates);
     }
     if (merged.training.schedule == TRF_COSINE && merged.updates != INT64_MAX &&
         merged.updates > merged.training.total_steps)
@@ -877,6 +878,13 @@ static int is_of(const char *path, const char *base, const char *middle)
     return !strncmp(path, base, length) && !strncmp(path + length, middle, strlen(middle));
 }
 
+/* A pipe, a terminal, /dev/null: written as it is, never replaced. */
+static int is_device(const char *path)
+{
+    struct stat there;
+    return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+}
+
 static int check_files(struct training *t)
 {
     struct settings *s = t->s;
@@ -903,9 +911,7 @@ static int check_files(struct training *t)
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
     if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint)) ||
-        (s->log && stat(s->log, &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode) ? 0
-                                                                                  : s->log && check_writable(s->log)))
-        return FAILED;
+        (s->log && !is_device(s->log) && check_writable(s->log))) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
@@ -961,8 +967,7 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_files(t))) return status;
-    return DONE;
+    return check_files(t);
 }
 
 /* A run that goes on appends; a line that was cut off by a kill is ended first. */
@@ -1076,15 +1081,16 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
 static int any_checkpoint(const struct settings *s)
 {
     int32_t i, found = 0;
+    if (s->checkpoint) { say("--resume needs checkpoints"); return 0; }
     for (i = 0; i < s->seeds && !found; i++) {
         char *path = format_text("%s.seed-%llu.checkpoint", s->model, (unsigned long long)(s->seed + (uint64_t)i));
         found = !access(path, F_OK);
         free(path);
     }
-    if (s->checkpoint) say("--resume needs checkpoints");
-    else if (!found) say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another seed",
-                         s->model, (unsigned long long)s->seed);
-    return found && !s->checkpoint;
+    if (!found)
+        say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another seed", s->model,
+            (unsigned long long)s->seed);
+    return found;
 }
 
 /* The same training from several seeds: how much of a result is luck. */

@@ -82,6 +82,7 @@ int decide_tokens(struct training *t);
 void decide_model(struct training *t);
 void decide_batches(struct training *t);
 int decide_schedule(struct training *t);
+int64_t cosine_end(const struct settings *s, int64_t planned);      /* behind the warm-up in any case */
 int check_ends(const struct training *t);       /* something must say when training ends */
 void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 
