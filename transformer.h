@@ -334,8 +334,8 @@ TRF_API const char *trf_build_info(void);
 // >>api-config     what a model is, and the conventions in which systems differ
 //
 // The same paper is computed differently by different systems: where a norm stands, how positions are made, how
-// weights start. Every such point is a field of trf_config, each value names a system that does it so, and files keep
-// them all.
+// weights start. These points are fields of trf_config, each value names a system that does it so, and files keep them
+// all. Those of training are in trf_train_options, those of the search in trf_search.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_kind {
@@ -373,7 +373,7 @@ typedef enum trf_tying {
 } trf_tying;
 
 /* Weights of attention, feed-forward and heads: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at
-   zero, norms at gain 1, bias 0. */
+   zero (nn.Transformer's in feed-forward: uniform +-1/sqrt(in)), norms at gain 1, bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
     TRF_INIT_XAVIER        = 1  /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
@@ -427,7 +427,7 @@ typedef struct trf_config {
     double norm_epsilon;        /* 1e-30..1, default 1e-5 */
     int32_t final_norm;         /* 1: one more norm after the last encoder and the last decoder layer */
     int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4) */
-    trf_tying tying;            /* decoder-only models cannot tie all, encoder-only ones nothing */
+    trf_tying tying;            /* decoder-only: not ALL; encoder-only: UNTIED (TRF_HEAD_MASKED has its own) */
     int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
     trf_init init;
     trf_embedding_init embedding_init;

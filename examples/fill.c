@@ -2,7 +2,7 @@
    build   cc -O2 -march=native -fopenmp -I. examples/fill.c -o fill -lopenblas -lm
    run     ./fill                       (a minute)
    prints  the loss, six sentences with a gap and what fills it, and how many of 1000 gaps in unseen sentences got the
-           article that stood there (some allow two); exits with 1 if fewer than 85 % did. */
+           article that stood there (in some gaps two are right); exits with 1 if fewer than 85 % did. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "grammar.h"
@@ -67,7 +67,7 @@ int main(void)
         z = numbers + gap * config.source_vocab;
         for (i = 1; i < 5; i++) if (z[article[i]] > z[article[best]]) best = i;
         right += best == is;
-        ids[gap] = 3;                   /* is written */
+        ids[gap] = 3;                   /* unk is written */
         if (tests++ < 6 && !trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err))
             printf("  %s: %s%s\n", text, articles[best], best == is ? "" : ", not right");
     }

@@ -17,13 +17,14 @@ static void print_text(void *user, int32_t sequence, int32_t id, const char *tex
     fflush(stdout);
 }
 
-/* The whole of a file, or sums as "3+4=7;8+9=17;". */
+/* The first MiB of a file, or sums as "3+4=7;8+9=17;". */
 static char *read_text(const char *path)
 {
     FILE *file = path ? fopen(path, "rb") : NULL;
     size_t n = 0, size = 1 << 20;
     char *text = (char *)malloc(size);
     if (file) { n = fread(text, 1, size - 1, file); fclose(file); }
+    if (n == size - 1) while (n && (text[n - 1] & 0x80)) n--;                           /* no character is cut in two */
     while (!path && n < 60000) { int a = rand() % 10, b = rand() % 10; n += (size_t)sprintf(text + n, "%d+%d=%d;", a, b, a + b); }
     text[n] = 0;
     return text;

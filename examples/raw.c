@@ -10,6 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The next line without its end; what it has beyond size - 1 bytes is left out. */
+static int read_line(char *line, size_t size)
+{
+    size_t n = 0;
+    int c = getchar();
+    if (c == EOF) return 0;
+    for (; c != EOF && c != '\n'; c = getchar()) if (n < size - 1) line[n++] = (char)c;
+    line[n] = 0;
+    return 1;
+}
+
 static int translate_lines(const char *path)
 {
     static char line[8192], answer[65536];
@@ -18,8 +29,7 @@ static int translate_lines(const char *path)
     trf_error err;
     int failed = trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, NULL, &err);
     if (failed) fprintf(stderr, "%s\n", err.message);
-    while (translator && fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = 0;
+    while (translator && read_line(line, sizeof line)) {
         if (trf_translate_text(translator, line, answer, sizeof answer, &err)) {
             fprintf(stderr, "%s\n", err.message);
             failed = 1;

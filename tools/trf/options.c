@@ -425,7 +425,7 @@ const struct row rows[] = {
     {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
     {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "on a GPU: bf16 makes products of 16 bits, several times as fast; weights and sums keep 32", NULL},
+     "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
     {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "whose matrix products; auto: the faster one on this machine (see trf_products)", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
