@@ -334,8 +334,8 @@ TRF_API const char *trf_build_info(void);
 // >>api-config     what a model is, and the conventions in which systems differ
 //
 // The same paper is computed differently by different systems: where a norm stands, how positions are made, how
-// weights start. These points are fields of trf_config, each value names a system that does it so, and files keep them
-// all. Those of training are in trf_train_options, those of the search in trf_search.
+// weights start. These points are fields of trf_config, each value names a system that does it so, and files keep
+// them all. Those of training are in trf_train_options, those of the search in trf_search.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_kind {
@@ -726,8 +726,9 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
 /* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
    link at `path` is replaced by the file, not followed. Any number of programs may save there at a time. One that is
    killed here leaves a file path.tmp-... behind, which the next save there removes: flock tells that nobody writes it
-   any more (not on Windows, nor where files cannot be locked). A program whose files may not exceed a size
-   (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
+   any more (not on Windows, nor where files cannot be locked, nor of more than four that save at a time). A program
+   whose files may not exceed a size (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving is then
+   TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
@@ -1148,7 +1149,7 @@ typedef enum trf_schedule {
 
 typedef struct trf_train_options {
     trf_optimizer optimizer;
-    double beta1, beta2, epsilon;       /* 0 <= beta < 1, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
+    double beta1, beta2, epsilon;       /* betas 0..1 - 1e-12, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
     trf_adam_epsilon epsilon_rule;
     double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
     int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
@@ -1251,9 +1252,10 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
 /* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
    characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
-   moments stay as they are, weight decay included; its gradient is computed, but has no part in the norm, in clipping
-   or in the decision to skip. Checkpoints keep what is frozen; all ranks must freeze the same. *matched (may be
-   NULL): how many parameters fit; none: TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
+   moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
+   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep what
+   is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
+   TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
                                       trf_error *err);
 /* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
@@ -2323,7 +2325,11 @@ typedef struct trf__verdict {
     int32_t skipped;
 } trf__verdict;
 
-typedef struct trf__tile { int64_t begin, n; int32_t decay; } trf__tile;   /* a piece of one parameter */
+/* A piece of one parameter. */
+typedef struct trf__tile {
+    int64_t begin, n, missed;           /* missed: updates that its moments have not had, as it was frozen */
+    int32_t decay;
+} trf__tile;
 
 typedef struct trf__clip {
     trf__verdict *verdict;
@@ -4657,7 +4663,6 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 // be.
 
 typedef struct trf__adam_job {
-    const trf__adam *a;
     double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
     double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
 } trf__adam_job;
@@ -4665,13 +4670,12 @@ typedef struct trf__adam_job {
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
    1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23 would be divided by epsilon
    alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
-TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, double learning_rate)
+TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
 {
-    double n = (double)a->verdict->updates, c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double n = (double)(a->verdict->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
     double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
     trf__adam_job j;
     TRF__ZERO(j);
-    j.a = a;
     j.scale1 = first;
     j.scale2 = scale / first;
     j.rate = learning_rate / c1;
@@ -4694,8 +4698,8 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 
 TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__adam_job *j = (const trf__adam_job *)job;
-    const trf__adam *a = j->a;
+    const trf__adam *a = (const trf__adam *)job;
+    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate), *j = &of;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
     trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
@@ -4705,7 +4709,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     trf__v16 inside = trf__set((trf_real)j->epsilon_in), outside = trf__set((trf_real)j->epsilon_out);
     trf__v16 least_root = trf__set((trf_real)j->least_root);
     trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)), shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
-    (void)run; (void)worker;
+    (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
         trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left);
@@ -4724,8 +4728,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
 
 TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 {
-    trf__adam_job job = trf__adam_job_of(a, run->now->learning_rate);
-    if (!a->verdict->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, &job);
+    if (!a->verdict->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
 }
 
 #endif
@@ -6774,14 +6777,15 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
     const float most = (float)TRF__MOST_GRADIENT;
     float rate, v_scale, inside, outside, least_root, scale1, scale2;
     if (a.verdict->skipped) return;
-    if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, now->learning_rate);
-    __syncthreads();
-    rate = (float)-job->rate; v_scale = (float)job->v_scale;
-    inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-    scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
         int decay = a.tiles[t].decay;
-        float l2 = (float)(decay ? job->l2 : 0), shrink = (float)(decay ? -job->shrink : 0);
+        float l2, shrink;
+        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
+        __syncthreads();
+        rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
+        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
         for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
             int64_t i = a.tiles[t].begin + k;
             float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
@@ -6794,6 +6798,7 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
             a.m[i] = m; a.v[i] = v;
         }
+        __syncthreads();                /* before the next tile's job */
     }
 }
 
@@ -10880,7 +10885,7 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
     l->on = 1 - e;
     if (rule == TRF_SMOOTH_NO_PAD_KL) { l->off = e / (n - 2); l->zero_column = e > 0 ? pad : -1; }
     else l->off = e / (n - 1);
-    if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;
+    if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return;
     l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
 }
 
@@ -11205,7 +11210,8 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     trf__verdict *verdict;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are empty */
+    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are empty; */
+    int64_t *missed;                /* updates that its moments have not had, less all there were when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     int64_t updated;                /* number of the last update that was made here; 0: none, */
     double rate;                    /* and its learning rate */
@@ -11215,6 +11221,9 @@ struct trf_trainer {
 };
 
 enum { TRF__TILE = 16384 };
+
+/* Of `missed`, and of `frozen`, a text, behind it. */
+TRF__FN size_t trf__marks_bytes(int32_t n_params) { return (size_t)n_params * (sizeof(int64_t) + 1) + 1; }
 
 /* Cuts the parameters into tiles, on the device; before they have a place there it only counts. Matrices decay, but
    not embeddings, learned positions and what is tied to them, unless decay_all. */
@@ -11232,6 +11241,7 @@ TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
         for (at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
             tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
+            tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
             if (t->tiles) run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
     }
@@ -11284,14 +11294,14 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     run = trf__run_on(&device, &options->hooks);
     count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
     return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL),
-                                       sizeof count + (size_t)layout.n_params + 1),
+                                       sizeof count + trf__marks_bytes(layout.n_params)),
                          trf__pass_memory(config, &limits, options, &device));
 }
 
 TRF__FN void trf__trainer_close(trf_trainer *t)
 {
     const trf__run *run = &t->pass.run;
-    trf__free(&t->options.hooks, t->frozen, (size_t)t->model->layout.n_params + 1);
+    trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
     if (run->backend) run->backend->free(run, t->arena, t->arena_bytes);
     trf__pass_close(&t->pass);
 }
@@ -11310,11 +11320,12 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     const trf__layout *layout = &t->model->layout;
-    t->frozen = (char *)trf__alloc(&t->options.hooks, (size_t)layout->n_params + 1);
-    if (!t->frozen)
+    t->missed = (int64_t *)trf__alloc(&t->options.hooks, trf__marks_bytes(layout->n_params));
+    if (!t->missed)
         return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks", (int)layout->n_params);
+    memset(t->missed, 0, trf__marks_bytes(layout->n_params));
+    t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
-    t->frozen[layout->n_params] = 0;
     t->n_tiles = trf__cut_tiles(t, 0);
     t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
@@ -11400,6 +11411,13 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     return TRF_OK;
 }
 
+/* What the device has decided over the last update. */
+TRF__FN trf_status trf__verdict_of(const trf_trainer *t, trf__verdict *verdict, trf_error *err)
+{
+    t->pass.run.backend->download(&t->pass.run, verdict, t->verdict, sizeof *verdict);
+    return t->pass.run.backend->sync(&t->pass.run, err);
+}
+
 /* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
@@ -11417,6 +11435,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       trf_error *err)
 {
     const trf__layout *layout;
+    trf__verdict verdict;
     int32_t i, n = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
@@ -11424,8 +11443,11 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
     TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__verdict_of(trainer, &verdict, err));
     for (i = 0; i < layout->n_params; i++)
         if (trf__fits(pattern, layout->params[i].name)) {
+            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= verdict.updates;
+            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += verdict.updates;
             trainer->frozen[i] = frozen ? '1' : '0';
             n++;
         }
@@ -11544,18 +11566,29 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     return TRF_OK;
 }
 
-/* Keeps the trainer's places in the data. A batch that is refused is done with; one that is cancelled is not. */
+/* The trainer's places in the data after a batch. One from nowhere moves nothing. One that is refused is done with,
+   if it is of the data that the trainer is in; one that is cancelled is not. */
+TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
+{
+    int refused = status != TRF_OK && status != TRF_E_CANCELLED;
+    if (place.corpus == 0) return;
+    if (refused && t->behind.corpus != 0 && t->behind.corpus != place.corpus) return;
+    if (first || t->begin.corpus != place.corpus) t->begin = place;
+    t->behind = place;
+    if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) t->behind.batch++;
+}
+
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                         trf_error *err)
 {
     trf_status status;
+    int first;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (trainer->micro == 0) trainer->begin = batch->place;
+    first = trainer->micro == 0;
     status = trf__micro_batch(trainer, batch, err);
-    trainer->behind = batch->place;
-    if (status != TRF_E_CANCELLED && batch->place.batch < INT64_MAX) trainer->behind.batch++;
+    trf__keep_place(trainer, batch->place, first, status);
     TRF__TRY(status);
     return trf__report_batch(&trainer->pass, report, trainer->step + 1, err);
 }
@@ -11640,13 +11673,6 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
     while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]), TRF__TILE))
         tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
     return layout->params[i].name;
-}
-
-/* What the device has decided over the last update. */
-TRF__FN trf_status trf__verdict_of(const trf_trainer *t, trf__verdict *verdict, trf_error *err)
-{
-    t->pass.run.backend->download(&t->pass.run, verdict, t->verdict, sizeof *verdict);
-    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
@@ -12020,8 +12046,11 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-/* Candidates of a row, at most. */
-TRF__FN int64_t trf__most_candidates(const trf_search *s) { return (int64_t)s->beam * s->candidates + 1; }
+/* Candidates of a row, at most; pad and bos are none. */
+TRF__FN int64_t trf__most_candidates(const trf_search *s, int64_t vocab)
+{
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2));
+}
 
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
 {
@@ -12039,7 +12068,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     int64_t n = run->backend->fill(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
     int64_t length = run->backend->fill(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__most_candidates(s), sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__most_candidates(s, c->target_vocab), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i, on_host = run->backend->on_host;
@@ -12063,7 +12092,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
     h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab,
-                                                               trf__most_candidates(s)));
+                                                               trf__most_candidates(s, c->target_vocab)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -12441,7 +12470,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
     if (run->backend->ahead > 1) {
         stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), trf__round_places(t));
         n_cross = trf__min64(run->backend->fill(run, n_cross), h->n_places);
-        *wanted = trf__max64(1, trf__min64(trf__most_candidates(&t->search), t->model->config.target_vocab - 2));
+        *wanted = trf__most_candidates(&t->search, t->model->config.target_vocab);
     }
     stack->n_self = stack->rows;
     stack->n_cross = round->sources ? n_cross : 0;
@@ -13834,7 +13863,8 @@ struct trf_corpus {
     int64_t longest;            /* ids of the longest side of any pair */
     uint64_t hash;              /* of all pairs, kept up to date by every add */
 
-    int64_t epoch, batch;       /* the position */
+    int64_t epoch, batch;       /* the position, */
+    int64_t put_epoch, put_batch;   /* and where it was put last: by rewinding or resuming */
     int64_t planned;            /* the epoch that the plan is for, or -1 */
     int64_t n_batches;          /* of the plan */
     void *memory;               /* everything below; NULL until the first next or seek */
@@ -14020,8 +14050,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
-    c->epoch = epoch;
-    c->batch = batch;
+    c->epoch = c->put_epoch = epoch;
+    c->batch = c->put_batch = batch;
     return TRF_OK;
 }
 
@@ -14264,7 +14294,10 @@ TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corp
 
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
 
-TRF_API void trf_corpus_rewind(trf_corpus *corpus) { if (corpus) corpus->epoch = corpus->batch = 0; }
+TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+{
+    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+}
 
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
@@ -15960,9 +15993,10 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
 //                      trf.updates, with a corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters
-//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_parameter. "format": "pt" is
-//                      for PyTorch's users. All other keys are the program's own (trf_model_set_metadata), or of
-//                      those who wrote the file before.
+//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_parameter; trf.missed.NAME of
+//                      one that is or was: updates meanwhile, less all that there were when it froze.
+//                      "format": "pt" is for PyTorch's users. All other keys are the program's own
+//                      (trf_model_set_metadata), or of those who wrote the file before.
 //
 // Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
 // and the checksum covers them. load_state_dict(strict=False) passes over them.
@@ -16378,12 +16412,22 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 #if !defined(TRF_NO_TRAIN)
 
-/* Where a resumed run begins: at the trainer's place, unless that is in other data or the corpus is not there yet. */
+/* Where a resumed run begins: at the trainer's place, unless that is in other data; where the corpus was put, if it
+   is not at that place yet, and so has delivered nothing that the trainer has seen. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
     int behind = begin.epoch > next.epoch || (begin.epoch == next.epoch && begin.batch > next.batch);
-    return begin.corpus != next.corpus || behind ? next : begin;
+    if (begin.corpus != next.corpus) return next;
+    if (behind) { begin.epoch = corpus->put_epoch; begin.batch = corpus->put_batch; }
+    return begin;
+}
+
+enum { TRF__KEY_SIZE = 160 };
+
+TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
+{
+    snprintf(to, size, "trf.missed.%s", p->name);
 }
 
 typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
@@ -16392,10 +16436,18 @@ TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
 {
     const trf__resume *resume = (const trf__resume *)of;
     const trf_trainer *trainer = resume->trainer;
+    const trf__layout *layout = &trainer->model->layout;
+    char key[TRF__KEY_SIZE];
+    int32_t i;
     trf__note_content(notes, trainer->model, "checkpoint");
     trf__note_int(notes, "trf.step", trainer->step);
     trf__note_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__note(notes, "trf.frozen", trainer->frozen);
+    for (i = 0; i < layout->n_params; i++)
+        if (trainer->missed[i] != 0) {
+            trf__missed_key(key, sizeof key, &layout->params[i]);
+            trf__note_int(notes, key, trainer->missed[i]);
+        }
     if (resume->corpus) {
         trf_place place = trf__resume_place(trainer, resume->corpus);
         trf__note_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
@@ -16471,15 +16523,28 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
-TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, trf_error *err)
+/* What is frozen, and has been, after `updates` updates. */
+TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates, trf_error *err)
 {
     const char *frozen = trf_file_metadata(file, "trf.frozen");
-    size_t n = (size_t)t->model->layout.n_params;
-    if (!frozen) return TRF_OK;
-    if (strlen(frozen) != n || strspn(frozen, "01") != n)
+    const trf__layout *layout = &t->model->layout;
+    size_t n = (size_t)layout->n_params;
+    char key[TRF__KEY_SIZE];
+    int32_t i;
+    if (frozen && (strlen(frozen) != n || strspn(frozen, "01") != n))
         return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
                          "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n, frozen);
-    memcpy(t->frozen, frozen, n);
+    if (frozen) memcpy(t->frozen, frozen, n);
+    for (i = 0; i < layout->n_params; i++) {
+        int64_t least = t->frozen[i] == '1' ? -updates : 0;
+        trf__missed_key(key, sizeof key, &layout->params[i]);
+        if (!trf_file_metadata(file, key)) continue;
+        TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
+        if (t->missed[i] < least || t->missed[i] > least + updates)
+            return trf__fail(err, TRF_E_FORMAT, t->missed[i], "trf.missed",
+                             "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
+                             (long long)(least + updates), (long long)t->missed[i]);
+    }
     trf__cut_tiles(t, t->options.decay_all);
     return TRF_OK;
 }
@@ -16503,7 +16568,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     TRF__TRY(trf_trainer_create(&t, model, training, err));
     t->begin = t->behind = place;
     status = trf__trainer_moved(t, step, updates, err);
-    if (status == TRF_OK) status = trf__read_frozen(file, t, err);
+    if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }

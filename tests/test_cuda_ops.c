@@ -585,7 +585,7 @@ static void test_cross_entropy(void **state)
 static void test_adam(void **state)
 {
     enum { N = 5000 };
-    static const trf__tile tiles[] = { { 0, 4096, 1 }, { 4096, 900, 0 }, { 4996, 4, 1 } };
+    static const trf__tile tiles[] = { { 0, 4096, 0, 1 }, { 4096, 900, -3, 0 }, { 4996, 4, -1, 1 } };
     struct thing *m, *v, *g, *t_tiles, *partial, *slots;
     trf_real slot[TRF__SLOTS] = { 0 };
     trf_real *wide, *narrow;

@@ -86,6 +86,18 @@ static void test_smoothing_variants(void **state)
     }
 }
 
+/* So little that its share of a token is 0: none, and no logarithm of it. */
+static void test_smoothing_next_to_nothing(void **state)
+{
+    int rule, i;
+    (void)state;
+    for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++) {
+        trf_real dz[V];
+        assert_near(smoothed(example, 2, 5e-324, (trf_smoothing)rule, dz), 0.420554860, EXACT + 1e-9);
+        for (i = 0; i < V; i++) assert_true(dz[i] - dz[i] == 0);
+    }
+}
+
 /* fairseq's rule at e is PyTorch's at e V/(V-1). */
 static void test_smoothing_rules_convert(void **state)
 {
@@ -824,6 +836,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smoothing_variants),
+        cmocka_unit_test(test_smoothing_next_to_nothing),
         cmocka_unit_test(test_smoothing_rules_convert),
         cmocka_unit_test(test_uniform_logits_lose_ln_v),
         cmocka_unit_test(test_layer_norm_epsilon),

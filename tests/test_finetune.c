@@ -419,6 +419,86 @@ static void frozen_and_thawed(void **state)
     lab_close(&plain);
 }
 
+/* The first update after a thaw is Adam's first: by the rate, for any beta2, with or without a checkpoint between. A
+   second freeze, of moments that have had one: the next is the second, as in a trainer that never had the others. */
+static void thawed_as_new(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_load_options load = trf_load_defaults();
+    int again, i;
+    int32_t k;
+    (void)state;
+    load.device.threads = 1;
+    load.hooks = c.hooks;
+    o.schedule = TRF_CONSTANT; o.warmup = 1; o.learning_rate = 1e-3; o.beta2 = 0.999; o.epsilon = 1e-30;
+    trf_train_set_dropout(&o, 0);
+    for (again = 0; again < 2; again++) {
+        lab l = lab_open(&c, &o);
+        int64_t moved = 0, n = 0, j;
+        OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
+        for (i = 0; i < 20; i++) step(&l, &batch);
+        if (again) {
+            OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+            lab_close(&l);
+            OK(trf_checkpoint_load(&l.model, &l.trainer, NULL, path, NULL, &load, &err));
+        }
+        OK(trf_trainer_freeze(l.trainer, "encoder.*", 0, NULL, &err));
+        for (k = 0; k < trf_parameter_count(l.model); k++) {
+            trf_tensor p = trf_parameter(l.model, k);
+            trf_real *before, *after;
+            lab one;
+            if (strncmp(p.name, "encoder.layers.0.", 17) || !strstr(p.name, "weight")) continue;
+            OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+            OK(trf_checkpoint_load(&one.model, &one.trainer, NULL, path, NULL, &load, &err));
+            before = kit_numbers(trf_parameter(one.model, k));
+            step(&one, &batch);
+            after = kit_numbers(trf_parameter(one.model, k));
+            for (j = 0; j < trf_tensor_count(&p); j++, n++) {
+                double by = fabs((double)after[j] - (double)before[j]);
+                assert_true(!(by > 1.001e-3));
+                moved += by > 0.999e-3;
+            }
+            free(before); free(after);
+            lab_close(&one);
+        }
+        assert_true(n > 1000 && moved * 100 > n * 95);
+        lab_close(&l);
+    }
+    assert_int_equal(memory.live, 0);
+}
+
+/* Moments that stand still while others move on: afterwards the same bits as if the others' updates had not been. */
+static void thawed_where_it_was(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    lab plain, l;
+    uint64_t want;
+    int i;
+    (void)state;
+    o.schedule = TRF_CONSTANT; o.warmup = 1; o.learning_rate = 1e-3; o.beta2 = 0.999;
+    trf_train_set_dropout(&o, 0);
+    plain = lab_open(&c, &o);
+    l = lab_open(&c, &o);
+    for (i = 0; i < 6; i++) step(&plain, &batch);
+    want = hash_weights(HASH_START, plain.model);
+    for (i = 0; i < 6; i++) {
+        step(&l, &batch);
+        OK(trf_trainer_freeze(l.trainer, "*", 1, NULL, &err));
+        step(&l, &batch);
+        if (i % 2) step(&l, &batch);
+        OK(trf_trainer_freeze(l.trainer, "*", 0, NULL, &err));
+    }
+    assert_true(hash_weights(HASH_START, l.model) == want);
+    lab_close(&l);
+    lab_close(&plain);
+}
+
 static void freezing_refused(void **state)
 {
     static kit_pairs data;
@@ -575,6 +655,59 @@ static void frozen_nonsense(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* The same of updates that were missed: at most as many as there were. */
+static void missed_nonsense(void **state)
+{
+    static kit_pairs data;
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
+    trf_config c = small_config();
+    trf_train_options o = small_options();
+    trf_load_options load = trf_load_defaults();
+    int thawed, which;
+    (void)state;
+    load.device.threads = 1;
+    load.hooks = c.hooks;
+    for (thawed = 0; thawed < 2; thawed++) for (which = 0; which < 3; which++) {
+        lab l = lab_open(&c, &o), loaded = {NULL, NULL};
+        char *bytes, *at;
+        long n;
+        FILE *f;
+        step(&l, &batch);
+        step(&l, &batch);
+        OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
+        step(&l, &batch);
+        if (thawed) OK(trf_trainer_freeze(l.trainer, "encoder.*", 0, NULL, &err));
+        OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+        f = fopen(path, "r+b");
+        assert_non_null(f);
+        assert_int_equal(fseek(f, 0, SEEK_END), 0);
+        n = ftell(f);
+        rewind(f);
+        bytes = (char *)calloc(1, (size_t)n + 1);
+        assert_int_equal(fread(bytes, 1, (size_t)n, f), n);
+        at = strstr(bytes + 8, "\"trf.missed.encoder.");
+        assert_non_null(at);
+        at = strstr(at, "\":\"") + 3;
+        assert_int_equal(strncmp(at, thawed ? "1\"" : "-2\"", thawed ? 2 : 3), 0);
+        at[thawed ? 0 : 1] = which == 0 ? '4' : which == 1 ? 'x' : '3';
+        rewind(f);
+        assert_int_equal(fwrite(bytes, 1, (size_t)n, f), n);
+        fclose(f);
+        free(bytes);
+        if (which == 2) OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
+        else {
+            trf_status status = trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err);
+            assert_int_equal(status, TRF_E_FORMAT);
+            assert_non_null(strstr(err.message, "trf.missed.encoder."));
+            assert_null(loaded.model);
+            assert_null(loaded.trainer);
+        }
+        lab_close(&loaded);
+        lab_close(&l);
+    }
+    assert_int_equal(memory.live, 0);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Weights of another model. */
 
@@ -726,10 +859,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(frozen_and_tied),
         cmocka_unit_test(frozen_and_skipped),
         cmocka_unit_test(frozen_and_thawed),
+        cmocka_unit_test(thawed_as_new),
+        cmocka_unit_test(thawed_where_it_was),
         cmocka_unit_test(freezing_refused),
         cmocka_unit_test(frozen_on_two_ranks),
         cmocka_unit_test(frozen_for_good),
         cmocka_unit_test(frozen_nonsense),
+        cmocka_unit_test(missed_nonsense),
         cmocka_unit_test(weights_of_another),
         cmocka_unit_test(weights_of_another_head),
         cmocka_unit_test(weights_refused),

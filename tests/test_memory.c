@@ -694,6 +694,7 @@ static void test_translator_plan_of_nothing(void **state)
 {
     trf_config c = small_config();
     trf_search s = trf_search_defaults();
+    size_t known;
     (void)state;
     s.threads = 1;
     assert_true(trf_translator_memory(&c, NULL, 1, 0) > 0 && trf_translator_memory(&c, &s, 1, 0) > 0);
@@ -702,6 +703,12 @@ static void test_translator_plan_of_nothing(void **state)
     assert_true(trf_translator_memory(&c, &s, 0, 1) == 0 && trf_translator_memory(&c, &s, -1, 1) == 0);
     assert_true(trf_translator_memory(&c, &s, 1, -1) == 0 && trf_translator_memory(&c, &s, 1, INT32_MAX) == 0);
     assert_true(trf_translator_memory(NULL, &s, 1, 1) == 0);
+    s.beam = c.target_vocab;                        /* no room for more candidates than there are tokens */
+    s.candidates = 1;
+    known = trf_translator_memory(&c, &s, 8, 5);
+    s.candidates = 16;
+    assert_true(trf_translator_memory(&c, &s, 8, 5) < known + 8 * 32 * (size_t)(s.beam * s.candidates));
+    s.beam = 1;
     s.max_sentences = s.max_tokens = INT32_MAX;     /* sums that are large, but do not wrap */
     assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) > trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
     s.beam = s.n_best = 1024; s.candidates = 16;

@@ -1631,7 +1631,47 @@ static void places_of_incomplete_steps(void **state)
     end_run(&r);
 }
 
-/* The last batch of an epoch, and of the last epoch; a corpus that begins anew. */
+/* Batches are fetched ahead, and one of other data, or of none, is refused or trained on between them: the place in
+   the data stays. */
+static void places_beside_other_data(void **state)
+{
+    trf_error err;
+    stop x;
+    run r = begin_run(&x);
+    trf_corpus *other = corpus_of(1);
+    trf_batch batch, foreign, own;
+    int32_t ids[2] = {5, 5}, length = 2, k;
+    (void)state;
+    memset(&own, 0, sizeof own);
+    own.source.ids = own.target.ids = ids;
+    own.source.lengths = own.target.lengths = &length;
+    own.source.count = own.target.count = 1;
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 0 */
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    for (k = 0; k < 3; k++) OK(trf_corpus_next(r.corpus, &batch, &err));        /* 1 to 3 */
+    OK(trf_corpus_next(other, &foreign, &err));
+    foreign.target.count = 0;
+    assert_int_equal(trf_train_step(r.trainer, &foreign, NULL, &err), TRF_E_INVALID_ARG);
+    place_is(&r, 0, 1);
+    own.target.count = 0;
+    assert_int_equal(trf_train_step(r.trainer, &own, NULL, &err), TRF_E_INVALID_ARG);
+    place_is(&r, 0, 1);
+    own.target.count = 1;
+    OK(trf_train_step(r.trainer, &own, NULL, &err));
+    place_is(&r, 0, 1);
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));    /* 3, and more in the same step */
+    OK(trf_forward_backward(r.trainer, &own, NULL, &err));
+    foreign.place.batch += 7;
+    assert_int_equal(trf_forward_backward(r.trainer, &foreign, NULL, &err), TRF_E_INVALID_ARG);
+    OK(trf_optimizer_step(r.trainer, NULL, &err));
+    place_is(&r, 0, 4);
+    OK(trf_corpus_resume(r.corpus, r.trainer, &err));
+    trf_corpus_destroy(other);
+    end_run(&r);
+}
+
+/* The last batch of an epoch, and of the last epoch; a corpus that begins anew, or is rewound: what it has delivered
+   since then and nobody trained on comes again. */
 static void places_at_the_end(void **state)
 {
     trf_error err;
@@ -1654,6 +1694,11 @@ static void places_at_the_end(void **state)
     }
     assert_int_equal(trf_corpus_next(r.corpus, &batch, &err), TRF_E_END);
     place_is(&r, 4, 0);
+    trf_corpus_rewind(r.corpus);
+    for (number = 0; number < 3; number++) OK(trf_corpus_next(r.corpus, &batch, &err));
+    place_is(&r, 0, 0);
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    place_is(&r, 0, 3);
     r.corpus = corpus_of(0);
     place_is(&r, 0, 0);
     trf_corpus_destroy(used);
@@ -2631,6 +2676,7 @@ int main(void)
         cmocka_unit_test(cancelled_steps_lose_nothing),
         cmocka_unit_test(cancelled_steps_again),
         cmocka_unit_test(places_of_incomplete_steps),
+        cmocka_unit_test(places_beside_other_data),
         cmocka_unit_test(places_at_the_end),
         cmocka_unit_test(slow_builds_say_so), cmocka_unit_test(options_half_way), cmocka_unit_test(options_that_stay),
         cmocka_unit_test(resuming_is_refused),
