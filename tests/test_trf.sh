@@ -215,6 +215,23 @@ expect 0 "that ends before its warm-up" "^done: 0 updates" "$trf" train $kept --
 expect 0 "one with an end of its own" "^done" \
     "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
 expect 0 "told when going on" "the rate ends with update 130, as it was planned" "$trf" train $kept --updates 140 --model fixed --resume
+expect 0 "a cosine over passes" "^done" "$trf" train $kept --schedule cosine --epochs 2 --ema 0 --model turns
+expect 0 "that goes on to more of them" "^done" "$trf" train $kept --schedule cosine --epochs 4 --log-every 1 --model turns --resume
+check "has a rate until its end" awk '/^update/ { n++; for (i = 1; i < NF; i++) if ($i == "lr") zeros += $(i + 1) == 0 }
+    END { exit !(n > 5 && zeros < 2) }' err
+"$trf" train $kept --epochs 1 --updates 1 --model pass 2>err
+pass=$(sed -n 's/^updates: about \([0-9]*\) a pass.*/\1/p' err)
+"$trf" train $kept --epochs 1 --updates $((pass - 2)) --model pass 2>err
+expect 0 "the end of a pass" "(--epochs are over)" "$trf" train $kept --epochs 1 --log-every 1 --log pass.log --model pass --resume
+check "ends when there is no time left" awk -F '[:,]' '/progress/ { for (i = 1; i < NF; i++) { if ($i == "\"seconds\"") spent = $(i + 1)
+    if ($i == "\"seconds_left\"") left = $(i + 1) } } END { exit !(spent > 0 && left < spent / 2) }' pass.log
+expect 2 "nothing says where it ends" "needs --total-steps" "$trf" train $kept --schedule cosine --patience 3 --model firm --resume
+"$trf" train $kept --epochs 10 --accumulate 100 --model gathered 2>err
+check "as many updates as were planned" awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
+    /^done/ { exit !($2 > 0 && planned == $2) }' err
+expect 0 "a time that ends at once" "^done" "$trf" train $kept --minutes 0.001 --log-every 1 --model m
+check "is never below none" eval '! grep -q "left -" err'
+check "and is not kept" eval '"$trf" train $kept --updates 100 --model m --resume 2>/dev/null; ! "$trf" inspect m | grep -q training.seconds'
 expect 0 "freezing from now on" "^frozen: [1-9]" "$trf" train $kept --updates 65 --model firm --resume --freeze 'encoder.*'
 expect 1 "nothing is called so" "nothing\*" "$trf" train $kept --updates 65 --model firm --resume --freeze 'nothing*'
 expect 1 "no seed has begun" "no training to go on with" "$trf" train $files $model --seeds 2 --updates 20 --model absent --resume
@@ -231,8 +248,13 @@ expect 2 "pairs to validate on, and some held out" "the pairs to validate on are
 expect 0 "none is to be held out then" "^done" "$trf" train $files $model --batch-tokens 256 --threads 1 \
     --valid-source test.digits --valid-target test.names --valid-size 0 --updates 1 --model m
 expect 2 "random cuts of one copy" "is for --subword-samples" "$trf" train $files $model --subword-alpha 0.2 --updates 1 --model m
+expect 2 "words of a file that cuts words" "is not for a SentencePiece model" "$trf" train $files $model --tokens words --sentencepiece none --updates 1 --model m
+expect 2 "how many it has" "the file has its size" "$trf" train $files $model --vocab-size 9 --sentencepiece none --updates 1 --model m
+expect 2 "an end of what is no cosine" "is for --schedule cosine" "$trf" train $files $model --total-steps 9 --updates 1 --model m
+expect 2 "answers to no question" "is for answers" "$trf" train $files $model --metric loss --valid-beam 3 --updates 1 --model m
+expect 2 "patience with nobody" "and there are none" "$trf" train $files $model --valid-size 0 --patience 3 --updates 1 --model m
 expect 2 "the last of one" "is for --average" "$trf" train $files $model --average-of last --updates 1 --model m
-expect 2 "a vocabulary that is there" "vocabularies are those of that model" "$trf" train $files --init-from firm \
+expect 2 "a vocabulary that is there" "the vocabulary is that of the model" "$trf" train $files --init-from firm \
     --sentencepiece none --updates 1 --model m
 expect 2 "its size too" "without --extend-vocabulary" "$trf" train $files --init-from firm --vocab-size 9 --updates 1 --model m
 cp average firm.checkpoint.average-65
@@ -320,6 +342,10 @@ expect 0 "updates that go astray" "update 20 was left out: .* is not finite" \
 expect 1 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
 check "it says so" grep -q "all 10 updates were left out" err
+cp one stays
+expect 1 "nothing but skipped updates from the beginning" "no model is written" \
+    "$trf" train --tsv train.tsv --init-from wild --metric loss --seed 5 --threads 1 --updates 3 --model stays
+check "and the old one stays" same one stays
 expect 2 "a cosine without an end" "--total-steps" \
     "$trf" train --tsv train.tsv $small --schedule cosine --patience 2 --model m
 
@@ -774,6 +800,32 @@ for objective in "classify --tsv counts.tsv" "tag --tsv parity.tsv" "causal --te
     expect 0 "$name, second half" "resumed from update 16" "$trf" train --objective $objective $quick --updates 40 --valid-every 10 --model halved --resume
     check "$name, resumed = straight" same straight halved
 done
+{ cat counting; yes one | head -n 350 | tr '\n' ' '; echo; } >uneven
+lengths="--objective mask --text uneven --chunk 400 $quick --valid-size 100 --valid-every 10 --ema 0"
+"$trf" train $lengths --updates 40 --model straight 2>wanted
+"$trf" train $lengths --updates 15 --model halved 2>/dev/null
+expect 0 "a text longer than a batch" "resumed from update 16" "$trf" train $lengths --updates 40 --model halved --resume
+grep '^validation: update [234]0' wanted >first
+grep '^validation: update [234]0' err >out
+check "is validated as before" same first out
+check "three times" lines_are 3 out
+{ yes "1 2 3	small" | head -n 70000; yes "7 8 9	large" | head -n 400; } | sed 's/\\t/\t/' >sorted.tsv
+expect 0 "a file sorted by label" "^done: 1 updates" "$trf" train --objective classify --tsv sorted.tsv $quick --updates 1 --model m
+parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) parameters are those.*/\1 \2/p' err; }
+"$trf" train --objective classify --tsv counts.tsv --init-from counts --seed 5 --threads 1 --updates 0 --model m 2>err
+check "the same labels keep their head" eval 'set -- $(parameters); test $1 -eq $2'
+expect 0 "and say what they said" "^4 digits$" "$trf" classify --model m --input four
+sed 's/1 digits/more digits/' counts.tsv >renamed.tsv
+"$trf" train --objective classify --tsv renamed.tsv --init-from counts --seed 5 --threads 1 --updates 0 --model m 2>err
+check "other labels get a new one" eval 'set -- $(parameters); test $1 -eq $(($2 - 2))'
+expect 0 "a side that a language model lacks" "^done" "$trf" train --tsv train.tsv --init-from counter --source-vocab-size 15 --min-count 2 \
+    --seed 5 --threads 1 --updates 1 --model m
+expect 2 "the side that it has" "the vocabulary is that of the model\|without --extend-vocabulary" "$trf" train --tsv train.tsv --init-from counter \
+    --target-vocab-size 15 --updates 1 --model m
+expect 2 "spans of letters" "needs words or subwords" "$trf" train --objective span --text counting --tokens characters $quick --updates 1 --model m
+expect 0 "no end marks" "^done" "$trf" train --tsv train.tsv $quick --target-eos no --updates 1 --model m
+expect 0 "are none of the score" "" "$trf" score --model m --source test.digits --target test.names
+check "either" test "$(awk '{ n += $2 } END { print n }' out)" -eq "$(wc -w <test.names)"
 expect 0 "from hidden words to labels" "parameters are those of masked" "$trf" train --objective tag --tsv parity.tsv --init-from masked \
     --extend-vocabulary --seed 5 --threads 1 --updates 20 --model m
 check "its vocabulary has grown" grep -q "source: 10 tokens are new" err

@@ -202,7 +202,7 @@ static int note_state(struct training *t, int there)
              (long long)state->best_update, state->best, state->best_loss, (int)state->without_gain);
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
-    if (!status && isfinite(t->s->minutes)) status = note(t, "training.seconds", there ? value : NULL);
+    if (!status) status = note(t, "training.seconds", there && isfinite(t->s->minutes) ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(t, "training.held_out", there ? value : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
@@ -252,6 +252,10 @@ int restore_options(struct training *t)
     int32_t metric = t->s->metric;
     int i, end_given = 0;
     if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
+    value = trf_model_metadata(t->model, "option.updates");
+    state->updates = value ? strtoll(value, NULL, 10) : INT64_MAX;
+    value = trf_model_metadata(t->model, "option.epochs");
+    state->epochs = value ? strtoll(value, NULL, 10) : TRF_ENDLESS;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
@@ -439,6 +443,8 @@ static trf_status one_update(struct training *t, struct progress *p, trf_step_re
     for (i = 0; i < t->s->accumulate; i++) {
         status = trf_corpus_next(t->corpus, &batch, err);
         if (status == TRF_E_END && i > 0) break;
+        if (!status && p->passes <= 0)
+            p->first_pass = (double)batch.place.epoch + (double)batch.place.batch / (double)t->batches;
         if (!status && t->noise) status = trf_noise_apply(t->noise, &batch, &batch, err);
         if (status) return status;
         if ((status = trf_forward_backward(t->trainer, &batch, report, err))) return status;
@@ -509,6 +515,9 @@ static int32_t patience(const struct training *t)
     return cannot && t->s->patience > 3 ? 3 : t->s->patience;
 }
 
+/* Every update of this run was left out: there is nothing to validate or to keep. */
+static int learnt_nothing(const struct progress *p) { return p->updates && !p->applied; }
+
 /* Why training is over before the next update, or NULL. */
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
 {
@@ -529,7 +538,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() &&
+        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && !learnt_nothing(p) &&
             validate_or_save(t, p, step)) return FAILED;
         if (stopped() || (*why = is_over(t, p, step))) break;
         if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0)
@@ -545,7 +554,8 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         count_update(p, &report);
         show_progress(t, p, epoch, &report);
     }
-    return !stopped() && step && t->state.validated != step ? validate_or_save(t, p, step) : DONE;
+    if (stopped() || !step || t->state.validated == step || learnt_nothing(p)) return DONE;
+    return validate_or_save(t, p, step);
 }
 
 /* The mean of several takes the place of the best one, unless it is worse. */
@@ -600,7 +610,7 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     size_t i;
     int kept = save_checkpoint(t, seconds);
     end_line();
-    if (p->updates && !p->applied) {
+    if (learnt_nothing(p)) {
         say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p->updates);
         return FAILED;
     }
@@ -639,7 +649,7 @@ int learn(struct training *t)
     if ((status = check_translating(t))) return status;
     catch_signals();
     log_start(t);
-    start_progress(&p, trf_corpus_epoch(t->corpus));
+    start_progress(&p);
     if (!t->s->resume && t->checkpoint && !access(t->checkpoint, F_OK) && save_checkpoint(t, 0))
         return FAILED;                  /* else --resume would go on from that of an earlier training */
     if (train_on(t, &p, &why)) {

@@ -36,30 +36,63 @@ int leading_side(const struct settings *s)
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
 }
 
-/* Options that do nothing beside another one, or without it. */
-static int check_company(const struct settings *s)
+struct unfit { const char *option, *why; int wrong; };
+
+static int check_unfit(const struct settings *s, const struct unfit *of, size_t n)
 {
-    static const char theirs[] = "is not for --init-from: the vocabularies are those of that model";
-    int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
-    const struct { const char *option, *why; int wrong; } of[] = {
-        {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
-        {"sentencepiece", theirs, s->init_from != NULL},
-        {"source-sentencepiece", theirs, s->init_from != NULL},
-        {"target-sentencepiece", theirs, s->init_from != NULL},
-        {"min-count", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
-        {"vocab-size", "is not for --init-from without --extend-vocabulary", s->init_from && !s->extend_vocabulary},
-        {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
-        {"average-of", "is for --average", s->average < 2},
-        {"valid-size", "is for pairs held out, but the pairs to validate on are given",
-         validated_on && s->valid_size > 0}
-    };
     size_t i;
-    for (i = 0; i < sizeof of / sizeof *of; i++) {
+    for (i = 0; i < n; i++) {
         if (!was_given(s, of[i].option) || !of[i].wrong) continue;
         say("--%s %s", of[i].option, of[i].why);
         return USAGE;
     }
     return DONE;
+}
+
+static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
+
+/* Options that do nothing beside another one, or without it. */
+static int check_company(const struct settings *s)
+{
+    static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
+    int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
+    int unseen = !validated_on && was_given(s, "valid-size") && s->valid_size == 0;
+    int file[2] = {s->source_sentencepiece && is_whole(s->source_tokens),
+                   s->target_sentencepiece && is_whole(s->target_tokens)};
+    const struct unfit of[] = {
+        {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
+        {"tokens", kind, file[0] || file[1]},
+        {"source-tokens", kind, file[0]},
+        {"target-tokens", kind, file[1]},
+        {"vocab-size", "is not for --sentencepiece: the file has its size", was_given(s, "sentencepiece")},
+        {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
+        {"average-of", "is for --average", s->average < 2},
+        {"total-steps", "is for --schedule cosine", s->training.schedule != TRF_COSINE},
+        {"valid-beam", "is for answers, which --metric loss does not want", s->metric == METRIC_LOSS},
+        {"patience", "is for pairs to validate on, and there are none", unseen && s->patience > 0},
+        {"valid-size", "is for pairs held out, but the pairs to validate on are given",
+         validated_on && s->valid_size > 0}
+    };
+    return check_unfit(s, of, sizeof of / sizeof *of);
+}
+
+/* The same of a model to begin with, once it is known which vocabularies it has. */
+int check_inherited(const struct training *t)
+{
+    static const char theirs[] = "is not for --init-from: the vocabulary is that of the model";
+    static const char grown[] = "is not for --init-from without --extend-vocabulary";
+    const struct settings *s = t->s;
+    int has[2] = {!reads_side(s, 0) || t->vocab[0], !reads_side(s, 1) || t->vocab[1]}, still = !s->extend_vocabulary;
+    const struct unfit of[] = {
+        {"sentencepiece", theirs, has[0] && has[1]},
+        {"source-sentencepiece", theirs, has[0]},
+        {"target-sentencepiece", theirs, has[1]},
+        {"min-count", grown, has[0] && has[1] && still},
+        {"vocab-size", grown, has[0] && has[1] && still},
+        {"source-vocab-size", grown, has[0] && still},
+        {"target-vocab-size", grown, has[1] && still}
+    };
+    return check_unfit(s, of, sizeof of / sizeof *of);
 }
 
 /* Options that only some objectives know: one that did nothing would be taken for one that works. */
@@ -168,7 +201,8 @@ int learn_labels(struct training *t)
         const char *line = line_of(&t->text[1], i);
         if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
         else if (*line) append_label(labels, line, strlen(line));
-        if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
+        if (labels->n <= 4 * MOST_LABELS) continue;
+        settle_labels(labels);
         if (labels->n > MOST_LABELS) break;
     }
     settle_labels(labels);
@@ -409,6 +443,10 @@ int add_sentinels(struct training *t)
     trf_error err;
     char token[32];
     int32_t i;
+    if (trf_vocab_kind(t->vocab[0]) == TRF_CHARACTERS) {
+        say("--objective span needs words or subwords: <extra_id_0>, for what is missing, is no character");
+        return USAGE;
+    }
     for (i = 0; i < SENTINELS && trf_vocab_kind(t->vocab[0]) != TRF_SENTENCEPIECE; i++) {
         snprintf(token, sizeof token, "<extra_id_%d>", (int)i);
         if (trf_vocab_id(t->vocab[0], token) != 3 || !trf_vocab_add(t->vocab[0], token, &err)) continue;

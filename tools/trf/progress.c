@@ -15,11 +15,10 @@
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 
-void start_progress(struct progress *p, int64_t epoch)
+void start_progress(struct progress *p)
 {
     memset(p, 0, sizeof *p);
     p->began = p->drawn = p->told = p->window_began = now();
-    p->first_epoch = epoch;
     p->terminal = isatty(STDERR_FILENO);
 }
 
@@ -39,12 +38,22 @@ void count_update(struct progress *p, const trf_step_report *report)
 static double time_left(const struct training *t, const struct progress *p, int64_t step)
 {
     const struct settings *s = t->s;
-    double spent = now() - p->began, left = s->minutes * 60 - t->state.seconds - spent, passes;
+    double spent = now() - p->began, left = fmax(0, s->minutes * 60 - t->state.seconds - spent), passes;
     if (s->updates != INT64_MAX) left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
     if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
-    passes = (double)(s->corpus.epochs - p->first_epoch);
-    passes = passes > p->passes ? passes - p->passes : 0;
+    passes = fmax(0, (double)s->corpus.epochs - p->first_pass - p->passes);
     return fmin(left, spent / p->passes * passes);
+}
+
+/* Of the training, from its beginning: what is done of the end that is nearest; without one, of the pass. */
+static double share_done(const struct training *t, const struct progress *p, int64_t step)
+{
+    const struct settings *s = t->s;
+    double pass = p->first_pass + p->passes, share = (t->state.seconds + now() - p->began) / (s->minutes * 60);
+    if (s->updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS && !isfinite(s->minutes)) return fmod(pass, 1);
+    if (s->updates != INT64_MAX) share = fmax(share, (double)step / (double)s->updates);
+    if (s->corpus.epochs != TRF_ENDLESS) share = fmax(share, pass / (double)s->corpus.epochs);
+    return fmin(1, share);
 }
 
 static double megabytes(void)
@@ -54,11 +63,8 @@ static double megabytes(void)
 }
 
 /* "[#####...............] 25 % ", as wide as the room allows; "25 % " where there is none for a bar */
-static void bar_text(const struct training *t, const struct progress *p, int64_t step, double left, int room,
-                     char text[64])
+static void bar_text(double share, int room, char text[64])
 {
-    double spent = now() - p->began + t->state.seconds;
-    double share = left < 1e9 ? spent / (spent + left) : (double)(step % t->per_epoch) / (double)t->per_epoch;
     int width = room - (int)strlen("[] 100 % "), i;
     if (width > WIDEST_BAR) width = WIDEST_BAR;
     if (width >= NARROWEST_BAR) {
@@ -134,7 +140,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
     if (p->terminal) {
         int most = columns() - 1;
-        bar_text(t, p, report->step, left_s, most - (int)strlen(line), bar);
+        bar_text(share_done(t, p, report->step), most - (int)strlen(line), bar);
         fprintf(stderr, "\r%.*s", most, bar);
         if (most > (int)strlen(bar)) fprintf(stderr, "%.*s", most - (int)strlen(bar), line);
         fputs("\033[K", stderr);

@@ -66,15 +66,24 @@ static int tokens_for(const struct words *w, size_t lines)
     return TOKENS_UNIGRAM;
 }
 
+static int inherited_kind(const trf_vocab *vocab)
+{
+    trf_token_kind kind = trf_vocab_kind(vocab);
+    return kind == TRF_WORDS ? TOKENS_WORDS : kind == TRF_CHARACTERS ? TOKENS_CHARACTERS : TOKENS_UNIGRAM;
+}
+
 static void decide_kinds(struct training *t, const struct words w[2])
 {
     struct settings *s = t->s;
     int32_t *const kinds[2] = {&s->source_tokens, &s->target_tokens};
     int side, decided[2];
     for (side = 0; side < 2; side++) {
-        decided[side] = *kinds[side] == TOKENS_AUTO && reads_side(s, side);
+        decided[side] = *kinds[side] == TOKENS_AUTO && reads_side(s, side) && !t->vocab[side];
+        if (t->vocab[side]) *kinds[side] = inherited_kind(t->vocab[side]);
         if (*kinds[side] == TOKENS_SENTENCEPIECE) *kinds[side] = TOKENS_UNIGRAM;
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
+        if (decided[side] && *kinds[side] == TOKENS_CHARACTERS && s->objective == OBJECTIVE_SPAN)
+            *kinds[side] = TOKENS_UNIGRAM;                  /* a missing span's mark is no character */
     }
     for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
         if (decided[side] && reads_side(s, !side) &&
@@ -110,7 +119,7 @@ int decide_tokens(struct training *t)
     struct settings *s = t->s;
     struct words w[2];
     trf_vocab *vocab[2] = {NULL, NULL};
-    int side, both = s->config.tying == TRF_TIED_ALL, status = DONE;
+    int side, both = s->config.tying == TRF_TIED_ALL && !s->init_from, status = DONE;
     int32_t i;
     memset(w, 0, sizeof w);
     for (side = 0; side < 2 && !status; side++)
@@ -123,7 +132,8 @@ int decide_tokens(struct training *t)
     decide_kinds(t, w);
     /* one vocabulary where both sides have the same pieces, or a quarter of the words in common */
     if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = both = s->objective == OBJECTIVE_SPAN;
-    else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && s->source_tokens == s->target_tokens &&
+    else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && !t->vocab[0] && !t->vocab[1] &&
+        s->source_tokens == s->target_tokens &&
         !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
         both = s->source_sentencepiece ? !strcmp(s->source_sentencepiece, s->target_sentencepiece)
              : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.25 * w[1].distinct);
@@ -194,13 +204,17 @@ static void decide_dropout(struct training *t)
 enum { NO_PLAN = -1 };
 
 /* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience. */
+static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs)
+{
+    int64_t by_epochs = epochs == TRF_ENDLESS || epochs > INT64_MAX / 2 / t->batches
+                      ? INT64_MAX : (epochs * t->batches + t->s->accumulate - 1) / t->s->accumulate;
+    int64_t all = by_epochs < updates ? by_epochs : updates;
+    return all == INT64_MAX ? NO_PLAN : all;
+}
+
 static int64_t planned_updates(const struct training *t)
 {
-    const struct settings *s = t->s;
-    int64_t by_epochs = s->corpus.epochs == TRF_ENDLESS || s->corpus.epochs > INT64_MAX / t->per_epoch
-                      ? INT64_MAX : s->corpus.epochs * t->per_epoch;
-    int64_t all = by_epochs < s->updates ? by_epochs : s->updates;
-    return all == INT64_MAX ? NO_PLAN : all;
+    return updates_until(t, t->s->updates, t->s->corpus.epochs);
 }
 
 static void decide_rate(struct training *t, int64_t planned)
@@ -244,9 +258,31 @@ int check_ends(const struct training *t)
     return USAGE;
 }
 
-int64_t cosine_end(const struct settings *s, int64_t planned)
+/* Behind the warm-up in any case. */
+static int64_t cosine_end(const struct settings *s, int64_t planned)
 {
     return planned > s->training.warmup ? planned : s->training.warmup + 1;
+}
+
+/* One that was to end with the training still does. */
+int settle_cosine(struct training *t, int64_t stored)
+{
+    struct settings *s = t->s;
+    int64_t planned = planned_updates(t), before = updates_until(t, t->state.updates, t->state.epochs);
+    if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) return DONE;
+    if (planned != NO_PLAN && (stored == 0 || stored == cosine_end(s, before))) {
+        s->training.total_steps = cosine_end(s, planned);
+        return DONE;
+    }
+    if (stored == 0) {
+        say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
+        return USAGE;
+    }
+    s->training.total_steps = stored;
+    if (planned == NO_PLAN || planned > stored)
+        say("warning: the rate ends with update %lld, as it was planned: give --total-steps for more of it",
+            (long long)stored);
+    return DONE;
 }
 
 static void say_schedule(const struct training *t, int64_t planned)

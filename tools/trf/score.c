@@ -34,13 +34,13 @@ static int next_target(struct pair_reader *p)
     return got;
 }
 
-/* One more target. Where the library adds no end mark it is one of the ids, as it was behind every document. */
+/* One more target. Behind the documents of a language model the end mark is one of the ids. */
 static int add_target(struct scoring *t, const trf_config *config, char why[300])
 {
     struct side *side = &t->side[1];
     int32_t n;
     if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) return FAILED;
-    if (config->target_eos) return DONE;
+    if (config->target_eos || config->kind != TRF_DECODER_ONLY) return DONE;
     side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
     side->ids[side->used++] = config->eos;
     side->lengths[side->count - 1]++;

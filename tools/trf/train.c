@@ -398,16 +398,59 @@ static int begin_from(struct training *t)
     }
     for (side = 0; side < 2 - joint; side++)
         if (reads_side(s, side) && inherit_vocabulary(t, side, joint)) return FAILED;
+    if (check_inherited(t)) return USAGE;
     if (check_tokens(s, (const trf_vocab *const *)t->vocab, s->init_from)) return FAILED;
     s->joint_vocabulary = joint;
     return DONE;
 }
 
+/* Whether row i of a parameter is about the same thing in both models: the same label, the same token. */
+static int rows_agree(const struct training *t, const char *name)
+{
+    const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
+    const char *labels[2] = {trf_model_metadata(t->from, "labels"), trf_model_metadata(t->model, "labels")};
+    if (!strncmp(name, "head.", 5)) return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
+    if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
+    return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
+}
+
+/* The rows that do not agree are new. *copied: parameters that are the other model's, or have rows that are. */
+static int copy_weights(struct training *t, int32_t *copied)
+{
+    int32_t i, n = trf_parameter_count(t->model);
+    trf_real **fresh = calloc((size_t)n, sizeof *fresh);
+    trf_error err;
+    int status = fresh ? DONE : FAILED;
+    for (i = 0; i < n && !status; i++) {
+        trf_tensor w = trf_parameter(t->model, i);
+        size_t count = (size_t)trf_tensor_count(&w);
+        if (rows_agree(t, w.name)) continue;
+        fresh[i] = malloc(count * sizeof **fresh);
+        status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ? FAILED : DONE;
+    }
+    if (status) say("out of memory: the weights that are new");
+    if (!status && trf_model_copy_weights(t->model, t->from, copied, &err)) {
+        say_error(t->s->init_from, &err);
+        status = FAILED;
+    }
+    for (i = 0; i < n && fresh; i++) {
+        trf_tensor w = trf_parameter(t->model, i);
+        if (!fresh[i]) continue;
+        if (!status && trf_tensor_write(&w, fresh[i], trf_tensor_count(&w), &err)) {
+            say_error("weights", &err);
+            status = FAILED;
+        }
+        if (trf_parameter_index(t->from, w.name) >= 0) --*copied;
+        free(fresh[i]);
+    }
+    free(fresh);
+    return status;
+}
+
 static int take_weights(struct training *t)
 {
-    trf_error err;
-    int32_t copied;
-    if (trf_model_copy_weights(t->model, t->from, &copied, &err)) { say_error(t->s->init_from, &err); return FAILED; }
+    int32_t copied = 0;
+    if (copy_weights(t, &copied)) return FAILED;
     if (copied == 0) {
         say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
         return FAILED;
@@ -637,7 +680,8 @@ static int fill_corpus(struct training *t)
     free_side(&t->ids[0]);
     free_side(&t->ids[1]);
     while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
-    t->per_epoch = batches > t->s->accumulate ? (batches + t->s->accumulate - 1) / t->s->accumulate : 1;
+    t->batches = batches;
+    t->per_epoch = (int64_t)fmax(1, (double)(batches + t->s->accumulate / 2) / t->s->accumulate);
     trf_corpus_rewind(t->corpus);
     return DONE;
 failed:
@@ -777,16 +821,12 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
 {
     trf_file *file = NULL;
     trf_error err;
-    const char *content, *updates;
+    const char *content;
     int status;
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(file, "trf.content");       /* if it is no checkpoint, loading will say so */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
     if (!status) status = stored_batches(s, file);
-    updates = trf_file_metadata(file, "option.updates");
-    if (s->training.schedule == TRF_COSINE && was_given(s, "updates") && updates &&
-        strtoll(updates, NULL, 10) == s->training.total_steps)
-        s->training.total_steps = 0;                        /* it was to end at --updates, and still is */
     trf_file_close(file);
     return status;
 }
@@ -798,18 +838,15 @@ static int load_training(struct training *t)
     struct settings merged = *t->s;
     const trf_vocab *vocab[2];
     trf_error err;
+    int64_t cosine;
     int side, status = read_stored(&merged, t->checkpoint, &load);
     if (status) return status;
+    cosine = merged.training.schedule == TRF_COSINE ? merged.training.total_steps : 0;
     if (apply_given(&merged)) return USAGE;
-    if (merged.training.schedule == TRF_COSINE && merged.training.total_steps == 0) {
-        if (merged.updates == INT64_MAX) { say("--schedule cosine needs --total-steps, or --updates"); return USAGE; }
-        merged.training.total_steps = cosine_end(&merged, merged.updates);
-    }
-    if (merged.training.schedule == TRF_COSINE && merged.updates != INT64_MAX &&
-        merged.updates > merged.training.total_steps)
-        say("warning: the rate ends with update %lld, as it was planned: give --total-steps %lld for more of it",
-            (long long)merged.training.total_steps, (long long)merged.updates);
-    /* the data are not read yet: the plan of memory is the stored one, within reason; it can grow */
+    if (merged.training.schedule == TRF_COSINE && merged.training.total_steps <= merged.training.warmup &&
+        !was_given(t->s, "total-steps"))
+        merged.training.total_steps = merged.training.warmup + 1;
+    /* the data are not read yet: for now the plan of memory is the stored one, within reason */
     set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
                &merged.training);
     if (trf_checkpoint_load(&t->model, &t->trainer, NULL, t->checkpoint, &merged.training, &load, &err)) {
@@ -829,7 +866,9 @@ static int load_training(struct training *t)
         fill_corpus(t) || make_noise(t, vocab[0]))
         return FAILED;
     settle_validation(t);
-    if (check_ends(t)) return USAGE;
+    if (check_ends(t) || settle_cosine(t, cosine)) return USAGE;
+    set_limits(t->s, t->amounts.longest, &t->s->training);
+    if (trf_trainer_set_options(t->trainer, &t->s->training, &err)) { say_error("trainer", &err); return FAILED; }
     if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)

@@ -38,6 +38,7 @@ struct state {
     int64_t validated, best_update;     /* updates; -1 and 0: none yet */
     double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
     int32_t without_gain;               /* validations since the metric got better */
+    int64_t updates, epochs;            /* where the checkpoint's run was to end */
     double seconds;                     /* spent in earlier runs */
     uint64_t held_out;                  /* fingerprint of the pairs it is about */
     int had_average, same_metric;       /* the checkpoint had --ema; was judged as now */
@@ -60,7 +61,7 @@ struct training {
     size_t valid_line_capacity;
     int64_t skips[N_SKIPS];
     struct amounts amounts;
-    int64_t per_epoch;                  /* updates of a pass, about */
+    int64_t batches, per_epoch;         /* of a pass: batches, and updates, about */
     trf_model *model;
     trf_trainer *trainer;
     trf_corpus *corpus;
@@ -82,7 +83,7 @@ int decide_tokens(struct training *t);
 void decide_model(struct training *t);
 void decide_batches(struct training *t);
 int decide_schedule(struct training *t);
-int64_t cosine_end(const struct settings *s, int64_t planned);      /* behind the warm-up in any case */
+int settle_cosine(struct training *t, int64_t stored);     /* where it ends, after --resume; 0: it was none before */
 int check_ends(const struct training *t);       /* something must say when training ends */
 void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 
@@ -102,6 +103,7 @@ int check_effects(const struct settings *s);        /* that the options given ar
 int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */
+int check_inherited(const struct training *t);         /* the same beside --init-from */
 int learn_labels(struct training *t);
 int store_labels(struct training *t);                   /* in the model */
 /* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends
@@ -139,12 +141,11 @@ struct progress {
     double window_began, window_loss;           /* since the last finished line */
     int64_t window_target, window_tokens;
     int64_t tokens, updates, applied;           /* of this run; applied: updates that were not left out */
-    double passes;                              /* over the data, in this run */
-    int64_t first_epoch;
+    double passes, first_pass;                  /* over the data, in this run; where that began */
     int terminal, warned;
 };
 
-void start_progress(struct progress *p, int64_t epoch);
+void start_progress(struct progress *p);
 void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
 void show_validation(struct training *t, int64_t update, const struct validation *v, int is_best);
