@@ -122,6 +122,11 @@ smoothing counts pad @@ definitions @@ { l->off = e / (n - 2); @@ { l->off = e /
 smoothing keeps its entropy @@ definitions @@ l->row_loss[row] -= l->entropy; @@ (void)0;
 loss gradient misses the smoothing @@ ops blocks model @@ z[target] -= (trf_real)(l->on - l->off); @@ z[target] -= (trf_real)l->on;
 adam's second beta is the first @@ ops model golden @@ trf__min(trf__mul(g, g), square), a->beta2); @@ trf__min(trf__mul(g, g), square), a->beta1);
+a thawed parameter has had every update @@ ops finetune @@ (double)(a->verdict->updates - missed), c1 @@ (double)a->verdict->updates, c1
+what was missed is not kept @@ finetune @@ if (trainer->missed[i] != 0) { @@ if (0) {
+missed updates of a file are not checked @@ finetune @@ if (t->missed[i] < least || t->missed[i] > least + updates) @@ if (0)
+room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2) @@ (int64_t)s->beam * s->candidates + 1
+the logarithm of no smoothing @@ definitions @@ if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return; @@ if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;
 adam without bias correction @@ ops definitions golden model @@ j.v_scale = 1 / c2; @@ j.v_scale = 1;
 fairseq's epsilon @@ ops definitions @@ { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; } @@ { j.rate = learning_rate / c1; j.v_scale = 1; }
 weight decay on biases @@ model definitions @@ tile.decay = decay_all || @@ tile.decay = 1 ||
@@ -134,8 +139,11 @@ a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.least_root = 
 an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, moved, p); @@ p = moved; (void)one;
 root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
 bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;
-a cancelled step loses its batch @@ store @@ return begin.corpus != next.corpus || behind ? next : begin; @@ return next; (void)behind;
-a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED && batch->place.batch < INT64_MAX) @@ if (batch->place.batch < INT64_MAX)
+a cancelled step loses its batch @@ store @@     if (begin.corpus != next.corpus) return next; @@     return next;
+what a rewound corpus has delivered is lost @@ store @@ { begin.epoch = corpus->put_epoch; begin.batch = corpus->put_batch; } @@ begin = next;
+a refused batch of other data moves the place @@ store @@     if (refused && t->behind.corpus != 0 && t->behind.corpus != place.corpus) return; @@     (void)refused;
+a batch from nowhere moves the place @@ store @@     if (place.corpus == 0) return; @@     (void)0;
+a cancelled batch is done with @@ store @@ if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) @@ if (place.batch < INT64_MAX)
 no place behind an epoch's last batch @@ store corpus @@ if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ double rising = s * pow(w, -1.5) @@ double rising = s * pow(w, -1.4)
 learning rate of the step before @@ definitions model usage golden @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1); @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step);
@@ -192,7 +200,7 @@ the file is not flushed @@ files @@ int folder = -1, error = trf__sync(saving->f
 an error of fsync is dropped @@ files @@ if (error || closing) return trf__fail_io( @@ if (closing) return trf__fail_io(
 the folder is not flushed @@ files @@     error = trf__sync(folder); @@     error = 0;
 writing follows links @@ files @@ int flags = create ? O_WRONLY | O_CREAT | O_EXCL : @@ int flags = create ? O_WRONLY | O_CREAT | O_TRUNC :
-a corpus rewinds to the beginning of its epoch @@ corpus @@ if (corpus) corpus->epoch = corpus->batch = 0; @@ if (corpus) corpus->batch = 0;
+a corpus rewinds to the beginning of its epoch @@ corpus @@ if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch @@ if (corpus) corpus->batch = corpus->put_epoch
 a text has as many ids as there was room @@ corpus usage @@ if (status != TRF_E_LIMIT || to->n <= to->capacity) return status; @@ return status;
 others' metadata are lost @@ store @@ if (status == TRF_OK) status = trf__read_metadata(file, model, err); @@ (void)0;
 metadata in the order of setting @@ store @@ strcmp(model->metadata[i].key, key) < 0; i++) @@ strcmp(model->metadata[i].key, key) != 0; i++)
@@ -234,7 +242,7 @@ tied matrices may differ @@ store @@ if (!memcmp(numbers, there, (size_t)n * siz
 extra tensors are accepted @@ store @@ if (!known[i]) @@ if (known[i] > 1)
 transposed tensors are accepted @@ store @@ if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] == p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
 resuming begins at step 0 @@ store usage same @@     t->step = step; @@     t->step = 0;
-resuming begins the epoch again @@ corpus store usage @@     c->batch = batch; @@     c->batch = 0;
+resuming begins the epoch again @@ corpus store usage @@     c->batch = c->put_batch = batch; @@     c->batch = c->put_batch = 0;
 resuming with other data @@ store @@ if (trainer->begin.corpus != fingerprint) @@ if (0)
 second moments of the first @@ store usage @@ trf__read_arena(file, model, "optimizer.v.", t->v, err); @@ trf__read_arena(file, model, "optimizer.m.", t->v, err);
 a checkpoint in the middle of a step @@ store @@ if (trainer->micro == 0) return TRF_OK; @@ if (trainer->micro < 1000) return TRF_OK;
