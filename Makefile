@@ -51,11 +51,11 @@ $(BRISK): LIGHT = $(SOME)
 
 SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/double_test_golden $(CUDAS)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
-	sh tests/run.sh $(BUILD)
+	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(APARTS)))
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
 check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
-	sh tests/run.sh $(BUILD) builds
+	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(APARTS) $(CUDAS))
 
 # What takes too long for every change: the other suites on the CUDA column, and its kernels under the race checker.
 check-cuda: $(LONG)

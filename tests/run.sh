@@ -1,12 +1,14 @@
 #!/bin/sh
-# Every test: sh tests/run.sh BUILD [builds]
+# Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
-# BUILD holds the test programs (test_*, double_test_*, apart_test_*, cuda_test_*), the examples and trf. With `builds`,
-# what takes long too: copy, reverse, fill, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
+# BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
+# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
 # done, and all it has said if it failed. The last line counts test cases.
 
-build=${1:?usage: run.sh BUILD [builds]}
-builds=${2:-}
+build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
+shift
+builds=
+[ "${1:-}" != builds ] || { builds=1; shift; }
 build=$(cd "$build" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
@@ -14,6 +16,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS
+quick=--quick
+[ -z "$builds" ] || quick=
 [ -z "$builds" ] || export TRF_TEST_ALL=1       # loops over every case, where make test takes a part of them
 
 limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
@@ -78,7 +82,7 @@ mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "'$build/reverse' 1"
 mkdir "$work/translate"
-job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"
+job "example translate" status "cd '$work/translate' && '$build/translate' ${quick} --no-prompt"
 job "example ranks" status "'$build/ranks' 3"
 job "example classify" status "'$build/classify'"
 [ -z "$builds" ] || job "example fill" status "'$build/fill'"
@@ -89,12 +93,9 @@ job "example raw" status "cd '$work/raw' &&
     cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers && '$build/trf' translate --model m <lines >expected &&
     grep -q . answers && cmp answers expected"
 job "example embed" status "cd '$work/embed' && '$build/embed'"
-for source in tests/test_*.c; do        # a suite that was not built fails
+for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
     job "$suite" cmocka "'$build/$suite'"
-done
-for suite in "$build"/double_test_* "$build"/apart_test_* "$build"/cuda_test_*; do
-    [ -f "$suite" ] && job "${suite##*/}" cmocka "'$suite'"
 done
 worker & second=$!
 worker

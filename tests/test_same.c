@@ -56,7 +56,7 @@ static int64_t tiles_of(trf__tile_function *function)
 enum { TALL = 70 };             /* rows of a sentence whose attention weights are three tiles */
 
 /* Ten steps with dropout, forward, scores, attention weights and answers: one hash. */
-static uint64_t hash_of_training(int threads, int steps)
+static uint64_t hash_of_training(trf_products products, int threads, int steps)
 {
     static kit_pairs data;
     static double scores[KIT_PAIRS];
@@ -82,6 +82,7 @@ static uint64_t hash_of_training(int threads, int steps)
     c.activation = TRF_GELU;
     c.positions = TRF_POSITIONS_LEARNED;
     c.device.threads = threads;
+    c.device.products = products;
     o.threads = s.threads = threads;
     o.warmup = 10;
     o.source_tokens = o.target_tokens = 1600;
@@ -129,17 +130,30 @@ static uint64_t hash_of_training(int threads, int steps)
     return hash;
 }
 
-static void test_threads(void **state)
+/* Whether large products may go to CBLAS in this build, with the library that is here. */
+static int cblas_serves(void)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model = NULL;
+    trf_status status;
+    c.source_vocab = c.target_vocab = 24;
+    c.device.products = TRF_PRODUCTS_CBLAS;
+    status = trf_model_create(&model, &c, NULL);
+    trf_model_destroy(model);
+    assert_true(status == TRF_OK || status == TRF_E_BACKEND);
+    return status == TRF_OK;
+}
+
+static void same_for_threads(trf_products products)
 {
     static const int threads[] = { 2, 3, 4, 8, 32 };
-    uint64_t want = hash_of_training(1, 10);
+    uint64_t want = hash_of_training(products, 1, 10);
     size_t i;
-    (void)state;
     assert_int_equal(widest_worker, 0);
     for (i = 0; i < sizeof threads / sizeof *threads; i++) {
         uint64_t got;
         widest_worker = 0;
-        got = hash_of_training(threads[i], 10);
+        got = hash_of_training(products, threads[i], 10);
         if (got != want) print_error("%d threads: hash %016llx, one thread %016llx\n", threads[i],
                                      (unsigned long long)got, (unsigned long long)want);
         assert_true(got == want);
@@ -147,6 +161,12 @@ static void test_threads(void **state)
         assert_true(widest_worker > 0);     /* or nothing would have been shown */
 #endif
     }
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    same_for_threads(TRF_PRODUCTS_AUTO);
 #define AT_LEAST_THREE(function) \
     if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
     assert_true(tiles_of(function) >= 3);
@@ -160,11 +180,20 @@ static void test_threads(void **state)
     AT_LEAST_THREE(trf__adam_tile) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__pack_tile)
 }
 
+/* Where the built-in product is the faster one AUTO never asks CBLAS. */
+static void test_threads_with_cblas(void **state)
+{
+    (void)state;
+    if (!cblas_serves()) { skip(); return; }
+    widest_worker = 0;
+    same_for_threads(TRF_PRODUCTS_CBLAS);
+}
+
 /* A hash that never changed would be the same for everybody. */
 static void test_the_hash(void **state)
 {
     (void)state;
-    assert_true(hash_of_training(1, 1) != hash_of_training(1, 2));
+    assert_true(hash_of_training(TRF_PRODUCTS_AUTO, 1, 1) != hash_of_training(TRF_PRODUCTS_AUTO, 1, 2));
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -228,6 +257,7 @@ static void test_other_kernels(void **state)
     static const char *const cores[] = { "Haswell", "Nehalem" };
     size_t i;
     (void)state;
+    if (!cblas_serves()) { skip(); return; }
     for (i = 0; i < sizeof cores / sizeof *cores; i++) {
         uint64_t one = 0, got;
         static const char *const threads[] = { "1", "2", "3", "4", "8" };
@@ -469,6 +499,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads_with_cblas),
         cmocka_unit_test(test_the_hash),
         cmocka_unit_test(test_other_kernels),
         cmocka_unit_test(test_resume_everywhere),
@@ -479,7 +510,7 @@ int main(int argc, char **argv)
     kit_sleep_while_waiting(argv);
     if (argc == 3 && !strcmp(argv[1], "hash")) {
         if (!kernels_as_asked()) return 3;
-        printf("%016llx\n", (unsigned long long)hash_of_training(atoi(argv[2]), 3));
+        printf("%016llx\n", (unsigned long long)hash_of_training(TRF_PRODUCTS_CBLAS, atoi(argv[2]), 3));
         return 0;
     }
     if (argc == 5 && !strcmp(argv[1], "train")) return child_trains(argv[2], atoi(argv[3]), atoi(argv[4]));

@@ -144,7 +144,7 @@ check "broken = whole" same broken whole
 busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
       --metric wer --valid-size 40"
 expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates 2400 --model calm
-n=0 x=12345 resume=
+n=0 x=12345 resume= met=0 strange=
 while [ $n -lt 20 ]; do
     n=$((n + 1))
     x=$(((x * 1103515245 + 12345) % 2147483648))
@@ -155,8 +155,12 @@ while [ $n -lt 20 ]; do
     sleep 0.$((x / 65536 % 400 + 100))
     kill -$signal $pid 2>/dev/null
     wait $pid 2>/dev/null
+    status=$?
+    case $status in 130 | 143 | 137) met=$((met + 1)) ;; 0) ;; *) strange="$strange $status" ;; esac
     if [ -e hunted.checkpoint ]; then resume=--resume; fi
 done
+check "interruptions that met a run ($met)" test $met -ge 10
+check "which ends with 0 or by its signal ($strange)" test -z "$strange"
 expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400 --model hunted $resume
 check "the model is that of the unbroken run" same calm hunted
 check "the checkpoint too" same calm.checkpoint hunted.checkpoint

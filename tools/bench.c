@@ -590,13 +590,14 @@ static void bench_loading(const char *path)
         FILE *f = fopen(path, "rb");
         long bytes;
         char *memory;
+        trf_hooks plain = {0};
         if (!f || fseek(f, 0, SEEK_END) || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET)) die("cannot read the file");
         now[0] = seconds();
-        memory = (char *)malloc((size_t)bytes);
+        memory = (char *)trf__alloc(&plain, (size_t)bytes);         /* in as large pages as a model's */
         if (!memory || fread(memory, 1, (size_t)bytes, f) != (size_t)bytes) die("cannot read the file");
         now[1] = seconds();
         fclose(f);
-        free(memory);
+        trf__free(&plain, memory, (size_t)bytes);
         if (now[1] - now[0] < best[0]) best[0] = now[1] - now[0];
         now[0] = seconds();
         if (trf_model_load(&model, path, NULL, &err)) die(err.message);
@@ -616,33 +617,31 @@ static void bench_loading(const char *path)
            1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS), 1.024e-3 * (double)used.ru_maxrss);
 }
 
-/* How fast `threads` threads read n numbers that lie in no cache, bytes a second: the best of some passes, each over the
-   next of many copies. */
+/* How fast `threads` threads read n numbers again and again, as weights are read, bytes a second: the best of some passes. */
 static double reading_speed(int threads, int64_t n)
 {
-    enum { COPIES = 8 };
-    float *numbers = (float *)calloc((size_t)n * COPIES, sizeof *numbers), sum = 0;
+    trf_hooks plain = {0};
+    float *numbers = (float *)trf__alloc(&plain, (size_t)n * sizeof *numbers), sum = 0;
     double best = 1e9;
     int64_t i, pass;
     if (!numbers) die("no memory to read");
-    for (i = 0; i < n * COPIES; i++) numbers[i] = (float)(i % 7);
-    for (pass = 0; pass < 5 * COPIES; pass++) {
-        const float *from = numbers + pass % COPIES * n;
+    for (i = 0; i < n; i++) numbers[i] = (float)(i % 7);
+    for (pass = 0; pass < 40; pass++) {
         double start = seconds();
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads(threads) reduction(+ : sum)
 #endif
         for (i = 0; i < n / 256; i++) {
-            trf__v16 part = trf__load(from + 256 * i);
+            trf__v16 part = trf__load(numbers + 256 * i);
             int k;
-            for (k = 1; k < 16; k++) part = trf__add(part, trf__load(from + 256 * i + 16 * k));
+            for (k = 1; k < 16; k++) part = trf__add(part, trf__load(numbers + 256 * i + 16 * k));
             sum += trf__sum(part);
         }
         start = seconds() - start;
         if (start < best) best = start;
     }
     if (sum == 0) die("nothing was read");
-    free(numbers);
+    trf__free(&plain, numbers, (size_t)n * sizeof *numbers);
     (void)threads;
     return (double)n * sizeof *numbers / best;
 }

@@ -138,7 +138,8 @@ def made_up(program, models, seed):
             try: processor, ids = ours_of(name)
             except RuntimeError as error:
                 refused += 1
-                if run.returncode == 0 and (different := different + 1): print(f"    model {number}: expected an error, {error}")
+                if (run.returncode != 1 or run.stdout) and (different := different + 1):
+                    print(f"    model {number}: exit status {run.returncode}, expected 1 and no answer: {error}")
                 continue
             wrong = [] if run.returncode == 0 else [(b"the model", run.stderr, b"")]
             for line, answer in zip(lines, found[:-1]):
