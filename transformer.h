@@ -1253,8 +1253,8 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
 /* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
    characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
    moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
-   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep what
-   is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
+   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep
+   what is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
    TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
                                       trf_error *err);
@@ -5411,7 +5411,7 @@ TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, s
     if (stage) from = memcpy(stage->memory, from, bytes);
     trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
     if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
-    else if (run->state) trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
+    else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
 }
 
 TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
@@ -7078,7 +7078,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 /* Builds that do not fit together have tables of different names, so they do not link: trf_column_v7_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 7
+#define TRF__COLUMN_VERSION 8
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -10600,7 +10600,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* How many rows and sequences the pass has for what is needed: as many, or, in training, as the backend wants to fill
-   it up to, where that is within the limits. */
+   it up to. It follows from the batch alone, and not from how far memory has grown: so do bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -10612,8 +10612,7 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
     full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
-    return full.source_rows <= pass->limits.source_rows && full.target_rows <= pass->limits.target_rows &&
-           full.sentences <= pass->limits.sentences ? full : *need;
+    return full;
 }
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
@@ -10641,8 +10640,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
                          batch->source.count, batch->target.count);
-    TRF__TRY(trf__pass_reserve(pass, &need, err));
     full = trf__pass_filled(pass, &need);
+    TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
     pass->now.source_tokens = (double)need.source_rows;
@@ -11248,12 +11247,14 @@ TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
     return n;
 }
 
-TRF__FN trf__limits trf__train_limits(const trf_config *c, const trf_train_options *o)
+TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, const trf_train_options *o)
 {
     trf__limits limits;
-    limits.source_rows = trf__has_source(c) ? o->source_tokens : 0;
-    limits.target_rows = trf__has_target(c) ? o->target_tokens : trf__pools(c) ? o->sequences : o->source_tokens;
-    limits.sentences = o->sequences;
+    int64_t sources = run->backend->fill(run, o->source_tokens), sequences = run->backend->fill(run, o->sequences);
+    limits.source_rows = trf__has_source(c) ? sources : 0;
+    limits.target_rows = trf__has_target(c) ? run->backend->fill(run, o->target_tokens)
+                       : trf__pools(c) ? sequences : sources;
+    limits.sentences = sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
     limits.recompute = o->recompute;
     return limits;
@@ -11288,10 +11289,10 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     TRF__ZERO(layout);
     TRF__ZERO(count);
     trf__lay_out(&layout, config);
-    limits = trf__train_limits(config, options);
     device = config->device;
     device.threads = options->threads;
     run = trf__run_on(&device, &options->hooks);
+    limits = trf__train_limits(&run, config, options);
     count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
     return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL),
                                        sizeof count + trf__marks_bytes(layout.n_params)),
@@ -11354,7 +11355,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
-    limits = trf__train_limits(&model->config, options);
+    limits = trf__train_limits(&model->run, &model->config, options);
     status = trf__pass_open(&t->pass, model, &limits, options, options->threads, &options->hooks, err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
@@ -11396,7 +11397,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__train_check(&o, pass->config, err));
     TRF__TRY(trf__same_home(&trainer->options, &o, err));
-    limits = trf__train_limits(pass->config, &o);
+    limits = trf__train_limits(&pass->run, pass->config, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
@@ -11501,15 +11502,17 @@ TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *rep
 
 TRF_API void trf_discard_gradients(trf_trainer *trainer)
 {
-    if (trainer) trainer->micro = trainer->sentences = trainer->target_rows = 0;
+    if (!trainer) return;
+    trainer->micro = trainer->sentences = trainer->target_rows = 0;
+    trainer->behind = trainer->begin;           /* their batches are still to come */
 }
 
 TRF_API void trf_end_step(trf_trainer *trainer)
 {
     if (!trainer) return;
+    trainer->begin = trainer->behind;
     trf_discard_gradients(trainer);
     trainer->step++;
-    trainer->begin = trainer->behind;
 }
 
 /* What the ops of a batch are made from. Limits say where things are in an arena. */
@@ -16444,7 +16447,7 @@ TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
     trf__note_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__note(notes, "trf.frozen", trainer->frozen);
     for (i = 0; i < layout->n_params; i++)
-        if (trainer->missed[i] != 0) {
+        if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
             trf__missed_key(key, sizeof key, &layout->params[i]);
             trf__note_int(notes, key, trainer->missed[i]);
         }
@@ -16538,6 +16541,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     for (i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
         trf__missed_key(key, sizeof key, &layout->params[i]);
+        t->missed[i] = least;           /* what a file says that does not know of it */
         if (!trf_file_metadata(file, key)) continue;
         TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
         if (t->missed[i] < least || t->missed[i] > least + updates)
@@ -16882,8 +16886,10 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
     while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
+        const trf__limits *l = &pass->limits;
         trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->cache.self_area,
-                               g->cache.area, g->rows, g->together, stack->rows, pass->limits.target_rows } };
+                               g->cache.area, g->rows, g->together, stack->rows, g->count, l->source_rows,
+                               l->target_rows, l->sentences, l->longest } };
         trf_status status = trf__cancel_status(&run->hooks, err);
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));

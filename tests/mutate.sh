@@ -123,7 +123,8 @@ smoothing keeps its entropy @@ definitions @@ l->row_loss[row] -= l->entropy; @@
 loss gradient misses the smoothing @@ ops blocks model @@ z[target] -= (trf_real)(l->on - l->off); @@ z[target] -= (trf_real)l->on;
 adam's second beta is the first @@ ops model golden @@ trf__min(trf__mul(g, g), square), a->beta2); @@ trf__min(trf__mul(g, g), square), a->beta1);
 a thawed parameter has had every update @@ ops finetune @@ (double)(a->verdict->updates - missed), c1 @@ (double)a->verdict->updates, c1
-what was missed is not kept @@ finetune @@ if (trainer->missed[i] != 0) { @@ if (0) {
+what was missed is not kept @@ finetune @@ if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') { @@ if (0) {
+a discarded batch is done with @@ store @@     trainer->behind = trainer->begin;           /* their batches @@     /* their batches
 missed updates of a file are not checked @@ finetune @@ if (t->missed[i] < least || t->missed[i] > least + updates) @@ if (0)
 room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2) @@ (int64_t)s->beam * s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return; @@ if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;

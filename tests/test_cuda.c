@@ -106,7 +106,7 @@ static trf_train_options options_of(const kind *k)
     return o;
 }
 
-/* For batches of up to so many tokens: more have no room to be filled up. */
+/* Memory is planned for batches of so many tokens a side. */
 static side side_within(const kind *k, trf_device_kind device, trf_precision precision, int32_t tokens)
 {
     trf_config c = config_of(k, device);
@@ -215,6 +215,30 @@ static void test_long_fillers(void **state)
         side_end(&cpu);
         side_end(&gpu);
     }
+}
+
+/* How far a batch is filled up, on which bits depend, follows from the batch: not from the plan, nor from larger ones
+   that were there before. */
+static void test_filling_follows_the_batch(void **state)
+{
+    static kit_pairs data;
+    static const int32_t tokens[] = { 256, 40, 40 };
+    uint64_t hash[3];
+    int64_t rows[3];
+    int k, step;
+    (void)state;
+    for (k = 0; k < 3; k++) {
+        side s = side_within(&kinds[0], TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32, tokens[k]);
+        trf_batch batch = kit_fill(&data, 30, 1, 20, kinds[0].vocab, 5);
+        if (k == 1) OK(trf_evaluate(s.trainer, &batch, NULL, &err));
+        batch = kit_fill(&data, 9, 1, 8, kinds[0].vocab, 1);
+        for (step = 0; step < 4; step++) OK(trf_train_step(s.trainer, &batch, NULL, &err));
+        hash[k] = hash_weights(HASH_START, s.model);
+        rows[k] = s.trainer->pass.decoder.rows;
+        side_end(&s);
+    }
+    assert_true(rows[0] == rows[1] && rows[0] == rows[2]);
+    assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
 }
 
 /* A file, an average and a copy of numbers that never came: the call says so. */
@@ -835,6 +859,7 @@ int main(void)
         cmocka_unit_test(test_training_equals_the_cpu),
         cmocka_unit_test(test_training_in_16_bits),
         cmocka_unit_test(test_long_fillers),
+        cmocka_unit_test(test_filling_follows_the_batch),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_answers_equal_the_cpu),
         cmocka_unit_test(test_attention),

@@ -667,7 +667,7 @@ static void missed_nonsense(void **state)
     (void)state;
     load.device.threads = 1;
     load.hooks = c.hooks;
-    for (thawed = 0; thawed < 2; thawed++) for (which = 0; which < 3; which++) {
+    for (thawed = 0; thawed < 2; thawed++) for (which = 0; which < 4; which++) {
         lab l = lab_open(&c, &o), loaded = {NULL, NULL};
         char *bytes, *at;
         long n;
@@ -689,12 +689,18 @@ static void missed_nonsense(void **state)
         assert_non_null(at);
         at = strstr(at, "\":\"") + 3;
         assert_int_equal(strncmp(at, thawed ? "1\"" : "-2\"", thawed ? 2 : 3), 0);
-        at[thawed ? 0 : 1] = which == 0 ? '4' : which == 1 ? 'x' : '3';
+        if (which < 3) at[thawed ? 0 : 1] = which == 0 ? '4' : which == 1 ? 'x' : '3';
+        else for (at = bytes + 8; (at = strstr(at, "\"trf.missed.")) != NULL; ) at[1] = 'x';      /* nothing is said of it */
         rewind(f);
         assert_int_equal(fwrite(bytes, 1, (size_t)n, f), n);
         fclose(f);
         free(bytes);
-        if (which == 2) OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
+        if (which >= 2) {
+            int64_t missed;
+            OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
+            missed = loaded.trainer->missed[trf_parameter_index(loaded.model, "encoder.layers.0.linear1.weight")];
+            if (which == 3) assert_int_equal(missed, thawed ? 0 : -3);  /* frozen just now, and never before */
+        }
         else {
             trf_status status = trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err);
             assert_int_equal(status, TRF_E_FORMAT);

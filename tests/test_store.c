@@ -1666,6 +1666,11 @@ static void places_beside_other_data(void **state)
     OK(trf_optimizer_step(r.trainer, NULL, &err));
     place_is(&r, 0, 4);
     OK(trf_corpus_resume(r.corpus, r.trainer, &err));
+    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 4: given up, then a step without it */
+    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
+    trf_discard_gradients(r.trainer);
+    OK(trf_train_step(r.trainer, &own, NULL, &err));
+    place_is(&r, 0, 4);
     trf_corpus_destroy(other);
     end_run(&r);
 }

@@ -500,7 +500,7 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
         if (isinf(real)) snprintf(text, size, "no limit"); else snprintf(text, size, "%.17g", real);
         if (strtod(text, NULL) == real) {       /* as short as it comes back the same */
             int digits;
-            for (digits = 1; digits < 17; digits++) {
+            for (digits = 1; digits <= 17; digits++) {
                 snprintf(text, size, "%.*g", digits, real);
                 if (strtod(text, NULL) == real) break;
             }
