@@ -7076,7 +7076,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v7_avx2. The
+/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v8_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
 #define TRF__COLUMN_VERSION 8
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
@@ -11250,7 +11250,10 @@ TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, const trf_train_options *o)
 {
     trf__limits limits;
-    int64_t sources = run->backend->fill(run, o->source_tokens), sequences = run->backend->fill(run, o->sequences);
+    int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
+    int64_t fillers = run->backend->fill(run, tokens + 1) - tokens - 1;         /* at most, of one row each */
+    int64_t sources = run->backend->fill(run, o->source_tokens);
+    int64_t sequences = run->backend->fill(run, o->sequences + fillers);
     limits.source_rows = trf__has_source(c) ? sources : 0;
     limits.target_rows = trf__has_target(c) ? run->backend->fill(run, o->target_tokens)
                        : trf__pools(c) ? sequences : sources;

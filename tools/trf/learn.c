@@ -256,6 +256,8 @@ int restore_options(struct training *t)
     state->updates = value ? strtoll(value, NULL, 10) : INT64_MAX;
     value = trf_model_metadata(t->model, "option.epochs");
     state->epochs = value ? strtoll(value, NULL, 10) : TRF_ENDLESS;
+    value = trf_model_metadata(t->model, "option.accumulate");
+    state->accumulate = value ? strtol(value, NULL, 10) : 1;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
@@ -538,8 +540,10 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped() && !learnt_nothing(p) &&
-            validate_or_save(t, p, step)) return FAILED;
+        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped()) {
+            if (learnt_nothing(p)) t->state.without_gain++;
+            else if (validate_or_save(t, p, step)) return FAILED;
+        }
         if (stopped() || (*why = is_over(t, p, step))) break;
         if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0)
             save_checkpoint(t, now() - p->began);

@@ -55,16 +55,19 @@ static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOK
 static int check_company(const struct settings *s)
 {
     static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
+    static const char sized[] = "is not for a SentencePiece model, which has its size";
     int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
     int unseen = !validated_on && was_given(s, "valid-size") && s->valid_size == 0;
-    int file[2] = {s->source_sentencepiece && is_whole(s->source_tokens),
-                   s->target_sentencepiece && is_whole(s->target_tokens)};
+    int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
+    int both = (file[0] || !reads_side(s, 0)) && (file[1] || !reads_side(s, 1));
     const struct unfit of[] = {
         {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
-        {"tokens", kind, file[0] || file[1]},
-        {"source-tokens", kind, file[0]},
-        {"target-tokens", kind, file[1]},
-        {"vocab-size", "is not for --sentencepiece: the file has its size", was_given(s, "sentencepiece")},
+        {"tokens", kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
+        {"source-tokens", kind, file[0] && is_whole(s->source_tokens)},
+        {"target-tokens", kind, file[1] && is_whole(s->target_tokens)},
+        {"vocab-size", sized, both},
+        {"source-vocab-size", sized, file[0]},
+        {"target-vocab-size", sized, file[1]},
         {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
         {"average-of", "is for --average", s->average < 2},
         {"total-steps", "is for --schedule cosine", s->training.schedule != TRF_COSINE},

@@ -204,17 +204,17 @@ static void decide_dropout(struct training *t)
 enum { NO_PLAN = -1 };
 
 /* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience. */
-static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs)
+static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs, int64_t accumulate)
 {
     int64_t by_epochs = epochs == TRF_ENDLESS || epochs > INT64_MAX / 2 / t->batches
-                      ? INT64_MAX : (epochs * t->batches + t->s->accumulate - 1) / t->s->accumulate;
+                      ? INT64_MAX : (epochs * t->batches + accumulate - 1) / accumulate;
     int64_t all = by_epochs < updates ? by_epochs : updates;
     return all == INT64_MAX ? NO_PLAN : all;
 }
 
 static int64_t planned_updates(const struct training *t)
 {
-    return updates_until(t, t->s->updates, t->s->corpus.epochs);
+    return updates_until(t, t->s->updates, t->s->corpus.epochs, t->s->accumulate);
 }
 
 static void decide_rate(struct training *t, int64_t planned)
@@ -259,29 +259,30 @@ int check_ends(const struct training *t)
 }
 
 /* Behind the warm-up in any case. */
-static int64_t cosine_end(const struct settings *s, int64_t planned)
+static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 {
-    return planned > s->training.warmup ? planned : s->training.warmup + 1;
+    return planned > o->warmup ? planned : o->warmup + 1;
 }
 
 /* One that was to end with the training still does. */
-int settle_cosine(struct training *t, int64_t stored)
+int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;
-    int64_t planned = planned_updates(t), before = updates_until(t, t->state.updates, t->state.epochs);
+    const struct state *old = &t->state;
+    int64_t planned = planned_updates(t), before = updates_until(t, old->updates, old->epochs, old->accumulate);
     if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) return DONE;
-    if (planned != NO_PLAN && (stored == 0 || stored == cosine_end(s, before))) {
-        s->training.total_steps = cosine_end(s, planned);
+    if (planned != NO_PLAN && (stored->total_steps == 0 || stored->total_steps == cosine_end(stored, before))) {
+        s->training.total_steps = cosine_end(&s->training, planned);
         return DONE;
     }
-    if (stored == 0) {
+    if (stored->total_steps == 0) {
         say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
         return USAGE;
     }
-    s->training.total_steps = stored;
-    if (planned == NO_PLAN || planned > stored)
+    s->training.total_steps = cosine_end(&s->training, stored->total_steps);
+    if (planned == NO_PLAN || planned > s->training.total_steps)
         say("warning: the rate ends with update %lld, as it was planned: give --total-steps for more of it",
-            (long long)stored);
+            (long long)s->training.total_steps);
     return DONE;
 }
 
@@ -321,7 +322,7 @@ int decide_schedule(struct training *t)
             say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
             return USAGE;
         }
-        s->training.total_steps = cosine_end(s, planned);
+        s->training.total_steps = cosine_end(&s->training, planned);
     }
     say_schedule(t, planned);
     return DONE;

@@ -404,7 +404,7 @@ static int begin_from(struct training *t)
     return DONE;
 }
 
-/* Whether row i of a parameter is about the same thing in both models: the same label, the same token. */
+/* Whether the rows of a parameter are about the same things in both models, in the same order: labels, tokens. */
 static int rows_agree(const struct training *t, const char *name)
 {
     const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
@@ -414,27 +414,46 @@ static int rows_agree(const struct training *t, const char *name)
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
 }
 
-/* The rows that do not agree are new. *copied: parameters that are the other model's, or have rows that are. */
+/* Rows of labels that the other model has too are that model's. */
+static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w, trf_real *to)
+{
+    trf_tensor theirs = trf_parameter(t->from, trf_parameter_index(t->from, w.name));
+    size_t n = (size_t)trf_tensor_count(&theirs), each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
+    trf_real *numbers = malloc(n * sizeof *numbers);
+    trf_error err;
+    int32_t i, k;
+    if (!numbers || trf_tensor_read(&theirs, numbers, (int64_t)n, &err)) { free(numbers); return FAILED; }
+    for (i = 0; i < t->labels.n && each * (size_t)old->n == n; i++)
+        if ((k = label_number(old, t->labels.name[i], strlen(t->labels.name[i]))) >= 0)
+            memcpy(to + (size_t)i * each, numbers + (size_t)k * each, each * sizeof *to);
+    free(numbers);
+    return DONE;
+}
+
+/* Parameters whose rows do not agree are new, but for labels that both have. *copied: those of the other model. */
 static int copy_weights(struct training *t, int32_t *copied)
 {
     int32_t i, n = trf_parameter_count(t->model);
     trf_real **fresh = calloc((size_t)n, sizeof *fresh);
+    struct labels old = {NULL, 0, 0};
     trf_error err;
-    int status = fresh ? DONE : FAILED;
+    int status = !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
     for (i = 0; i < n && !status; i++) {
         trf_tensor w = trf_parameter(t->model, i);
         size_t count = (size_t)trf_tensor_count(&w);
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
-        status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ? FAILED : DONE;
+        status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
+                 (!strncmp(w.name, "head.", 5) && copy_rows_of_labels(t, &old, w, fresh[i])) ? FAILED : DONE;
     }
-    if (status) say("out of memory: the weights that are new");
+    free_labels(&old);
+    if (status) say("%s: weights cannot be read", t->s->init_from);
     if (!status && trf_model_copy_weights(t->model, t->from, copied, &err)) {
         say_error(t->s->init_from, &err);
         status = FAILED;
     }
     for (i = 0; i < n && fresh; i++) {
-        trf_tensor w = trf_parameter(t->model, i);
+        trf_tensor w = trf_model_parameter(t->model, i);
         if (!fresh[i]) continue;
         if (!status && trf_tensor_write(&w, fresh[i], trf_tensor_count(&w), &err)) {
             say_error("weights", &err);
@@ -679,7 +698,7 @@ static int fill_corpus(struct training *t)
     }
     free_side(&t->ids[0]);
     free_side(&t->ids[1]);
-    while (trf_corpus_epoch(t->corpus) == 0 && !trf_corpus_next(t->corpus, &batch, &err)) batches++;
+    for (; trf_corpus_epoch(t->corpus) == 0; batches++) if (trf_corpus_next(t->corpus, &batch, &err)) goto failed;
     t->batches = batches;
     t->per_epoch = (int64_t)fmax(1, (double)(batches + t->s->accumulate / 2) / t->s->accumulate);
     trf_corpus_rewind(t->corpus);
@@ -838,10 +857,11 @@ static int load_training(struct training *t)
     struct settings merged = *t->s;
     const trf_vocab *vocab[2];
     trf_error err;
-    int64_t cosine;
+    trf_train_options stored;
     int side, status = read_stored(&merged, t->checkpoint, &load);
     if (status) return status;
-    cosine = merged.training.schedule == TRF_COSINE ? merged.training.total_steps : 0;
+    stored = merged.training;
+    if (stored.schedule != TRF_COSINE) stored.total_steps = 0;
     if (apply_given(&merged)) return USAGE;
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps <= merged.training.warmup &&
         !was_given(t->s, "total-steps"))
@@ -866,7 +886,7 @@ static int load_training(struct training *t)
         fill_corpus(t) || make_noise(t, vocab[0]))
         return FAILED;
     settle_validation(t);
-    if (check_ends(t) || settle_cosine(t, cosine)) return USAGE;
+    if (check_ends(t) || settle_cosine(t, &stored)) return USAGE;
     set_limits(t->s, t->amounts.longest, &t->s->training);
     if (trf_trainer_set_options(t->trainer, &t->s->training, &err)) { say_error("trainer", &err); return FAILED; }
     if (trf_corpus_resume(t->corpus, t->trainer, &err)) {

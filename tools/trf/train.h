@@ -38,7 +38,7 @@ struct state {
     int64_t validated, best_update;     /* updates; -1 and 0: none yet */
     double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
     int32_t without_gain;               /* validations since the metric got better */
-    int64_t updates, epochs;            /* where the checkpoint's run was to end */
+    int64_t updates, epochs, accumulate;    /* the checkpoint's run: where it was to end, and batches of an update */
     double seconds;                     /* spent in earlier runs */
     uint64_t held_out;                  /* fingerprint of the pairs it is about */
     int had_average, same_metric;       /* the checkpoint had --ema; was judged as now */
@@ -83,7 +83,8 @@ int decide_tokens(struct training *t);
 void decide_model(struct training *t);
 void decide_batches(struct training *t);
 int decide_schedule(struct training *t);
-int settle_cosine(struct training *t, int64_t stored);     /* where it ends, after --resume; 0: it was none before */
+/* Where it ends, after --resume; total_steps 0: it was none before. */
+int settle_cosine(struct training *t, const trf_train_options *stored);
 int check_ends(const struct training *t);       /* something must say when training ends */
 void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 
