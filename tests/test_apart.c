@@ -366,8 +366,8 @@ static void test_counts_of_ranks(void **state)
     trf_model_destroy(model);
 }
 
-/* A device that wants batches filled up learns what others learn, and reports the batch's own tokens. One that wants
-   more than the limits hold gets the batch as it is. */
+/* A device that wants batches filled up learns what others learn, and reports the batch's own tokens. Where that
+   is more than was planned for, memory grows. */
 static void test_filled_batches(void **state)
 {
     static const int64_t fills[] = { 0, 8, 7, 1000 };
@@ -384,7 +384,7 @@ static void test_filled_batches(void **state)
         for (step = 0; step < 3; step++) {
             trf_batch batch = batch_of(step);
             OK(trf_forward_backward(t, &batch, NULL, &err));
-            assert_int_equal(t->pass.decoder.rows > t->pass.target_rows, f == 1 || f == 2);
+            assert_int_equal(t->pass.decoder.rows > t->pass.target_rows, f > 0);
             OK(trf_forward_backward(t, &batch, NULL, &err));
             OK(trf_optimizer_step(t, &reports[f][step], &err));
             assert_int_equal(reports[f][step].source_tokens, reports[0][step].source_tokens);

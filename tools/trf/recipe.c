@@ -217,6 +217,18 @@ static int64_t planned_updates(const struct training *t)
     return updates_until(t, t->s->updates, t->s->corpus.epochs, t->s->accumulate);
 }
 
+/* The same after --resume: --accumulate may be another one from here on. */
+static int64_t updates_from_here(const struct training *t)
+{
+    const struct settings *s = t->s;
+    int64_t step = trf_trainer_step(t->trainer), epochs = s->corpus.epochs, left;
+    if (epochs == TRF_ENDLESS || s->accumulate == t->state.accumulate || epochs > INT64_MAX / 2 / t->batches)
+        return planned_updates(t);
+    left = epochs * t->batches - step * t->state.accumulate;
+    left = left > 0 ? step + (left + s->accumulate - 1) / s->accumulate : step;
+    return left < s->updates ? left : s->updates;
+}
+
 static void decide_rate(struct training *t, int64_t planned)
 {
     struct settings *s = t->s;
@@ -269,7 +281,7 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;
     const struct state *old = &t->state;
-    int64_t planned = planned_updates(t), before = updates_until(t, old->updates, old->epochs, old->accumulate);
+    int64_t planned = updates_from_here(t), before = updates_until(t, old->updates, old->epochs, old->accumulate);
     if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) return DONE;
     if (planned != NO_PLAN && (stored->total_steps == 0 || stored->total_steps == cosine_end(stored, before))) {
         s->training.total_steps = cosine_end(&s->training, planned);
