@@ -39,6 +39,20 @@ static KIT_UNUSED void kit_put(const trf_model *model, void *there, const trf_re
     if (trf_tensor_write(&tensor, from, n, NULL) != TRF_OK) abort();
 }
 
+/* Is CBLAS there, and one whose answers do not depend on its threads? */
+static KIT_UNUSED int kit_cblas_serves(void)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model = NULL;
+    trf_status status;
+    c.source_vocab = c.target_vocab = 24;
+    c.device.products = TRF_PRODUCTS_CBLAS;
+    status = trf_model_create(&model, &c, NULL);
+    trf_model_destroy(model);
+    if (status != TRF_OK && status != TRF_E_BACKEND) abort();
+    return status == TRF_OK;
+}
+
 /* A copy of a tensor's numbers, to be freed. */
 static KIT_UNUSED trf_real *kit_numbers(trf_tensor tensor)
 {

@@ -2,8 +2,9 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, columns.sh and compile.sh. Two jobs run at a time; each shows one line when it is
-# done, and all it has said if it failed. The last line counts test cases.
+# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, generate, columns.sh, compile.sh and
+# every case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
+# The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -17,8 +18,10 @@ trap 'exit 1' INT TERM
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS
 quick=--quick
-[ -z "$builds" ] || quick=
-[ -z "$builds" ] || export TRF_TEST_ALL=1       # loops over every case, where make test takes a part of them
+if [ -n "$builds" ]; then
+    quick=
+    export TRF_TEST_ALL=1           # loops over every case, where make test takes a part of them
+fi
 
 limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
 
@@ -82,7 +85,7 @@ mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "'$build/reverse' 1"
 mkdir "$work/translate"
-job "example translate" status "cd '$work/translate' && '$build/translate' ${quick} --no-prompt"
+job "example translate" status "cd '$work/translate' && '$build/translate' $quick --no-prompt"
 job "example ranks" status "'$build/ranks' 3"
 job "example classify" status "'$build/classify'"
 [ -z "$builds" ] || job "example fill" status "'$build/fill'"

@@ -341,17 +341,6 @@ enum { TRAINED = sizeof trained / sizeof *trained };
 
 static variant without_dropout(variant v) { memset(v.p, 0, sizeof v.p); return v; }
 
-static trf_products cblas_if_it_serves(void)
-{
-    trf_config c = small_config();
-    trf_model *model = NULL;
-    trf_status status;
-    c.device.products = TRF_PRODUCTS_CBLAS;
-    status = trf_model_create(&model, &c, NULL);
-    trf_model_destroy(model);
-    return status == TRF_OK ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_AUTO;
-}
-
 static void test_neighbours(void **state)
 {
     enum { PAIRS = 7 };
@@ -368,7 +357,7 @@ static void test_neighbours(void **state)
             int32_t i;
             double loss = 0;
             trf_step_report all, report;
-            whose_products = blas ? cblas_if_it_serves() : TRF_PRODUCTS_BUILT_IN;
+            whose_products = !blas ? TRF_PRODUCTS_BUILT_IN : kit_cblas_serves() ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_AUTO;
             l = lab_of(&v, 8, 2, 12, 2);
             whose_products = TRF_PRODUCTS_AUTO;
             shake(&l, 0.1);

@@ -131,19 +131,6 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
 }
 
 /* Whether large products may go to CBLAS in this build, with the library that is here. */
-static int cblas_serves(void)
-{
-    trf_config c = trf_config_tiny();
-    trf_model *model = NULL;
-    trf_status status;
-    c.source_vocab = c.target_vocab = 24;
-    c.device.products = TRF_PRODUCTS_CBLAS;
-    status = trf_model_create(&model, &c, NULL);
-    trf_model_destroy(model);
-    assert_true(status == TRF_OK || status == TRF_E_BACKEND);
-    return status == TRF_OK;
-}
-
 static void same_for_threads(trf_products products)
 {
     static const int threads[] = { 2, 3, 4, 8, 32 };
@@ -184,7 +171,7 @@ static void test_threads(void **state)
 static void test_threads_with_cblas(void **state)
 {
     (void)state;
-    if (!cblas_serves()) { skip(); return; }
+    if (!kit_cblas_serves()) { skip(); return; }
     widest_worker = 0;
     same_for_threads(TRF_PRODUCTS_CBLAS);
 }
@@ -257,7 +244,7 @@ static void test_other_kernels(void **state)
     static const char *const cores[] = { "Haswell", "Nehalem" };
     size_t i;
     (void)state;
-    if (!cblas_serves()) { skip(); return; }
+    if (!kit_cblas_serves()) { skip(); return; }
     for (i = 0; i < sizeof cores / sizeof *cores; i++) {
         uint64_t one = 0, got;
         static const char *const threads[] = { "1", "2", "3", "4", "8" };

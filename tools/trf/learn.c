@@ -240,6 +240,12 @@ static int save_checkpoint(struct training *t, double seconds)
     return status;
 }
 
+static int64_t stored_number(const struct training *t, const char *key, int64_t otherwise)
+{
+    const char *value = trf_model_metadata(t->model, key);
+    return value ? strtoll(value, NULL, 10) : otherwise;
+}
+
 /* Options of the checkpoint that this command line does not give (auto gives none); of those that say when to end,
    all or none. */
 int restore_options(struct training *t)
@@ -252,12 +258,9 @@ int restore_options(struct training *t)
     int32_t metric = t->s->metric;
     int i, end_given = 0;
     if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
-    value = trf_model_metadata(t->model, "option.updates");
-    state->updates = value ? strtoll(value, NULL, 10) : INT64_MAX;
-    value = trf_model_metadata(t->model, "option.epochs");
-    state->epochs = value ? strtoll(value, NULL, 10) : TRF_ENDLESS;
-    value = trf_model_metadata(t->model, "option.accumulate");
-    state->accumulate = value ? strtol(value, NULL, 10) : 1;
+    state->updates = stored_number(t, "option.updates", INT64_MAX);
+    state->epochs = stored_number(t, "option.epochs", TRF_ENDLESS);
+    state->accumulate = stored_number(t, "option.accumulate", 1);
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;

@@ -203,30 +203,23 @@ static void decide_dropout(struct training *t)
 
 enum { NO_PLAN = -1 };
 
-/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience. */
-static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs, int64_t accumulate)
+/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: `step` of them are done and
+   took `drawn` batches, those to come take `accumulate` each. */
+static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs, int64_t accumulate,
+                             int64_t step, int64_t drawn)
 {
-    int64_t by_epochs = epochs == TRF_ENDLESS || epochs > INT64_MAX / 2 / t->batches
-                      ? INT64_MAX : (epochs * t->batches + accumulate - 1) / accumulate;
-    int64_t all = by_epochs < updates ? by_epochs : updates;
+    int64_t all = updates, left;
+    if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / t->batches) {
+        left = epochs * t->batches > drawn ? epochs * t->batches - drawn : 0;
+        left = step + (left + accumulate - 1) / accumulate;
+        all = left < updates ? left : updates;
+    }
     return all == INT64_MAX ? NO_PLAN : all;
 }
 
 static int64_t planned_updates(const struct training *t)
 {
-    return updates_until(t, t->s->updates, t->s->corpus.epochs, t->s->accumulate);
-}
-
-/* The same after --resume: --accumulate may be another one from here on. */
-static int64_t updates_from_here(const struct training *t)
-{
-    const struct settings *s = t->s;
-    int64_t step = trf_trainer_step(t->trainer), epochs = s->corpus.epochs, left;
-    if (epochs == TRF_ENDLESS || s->accumulate == t->state.accumulate || epochs > INT64_MAX / 2 / t->batches)
-        return planned_updates(t);
-    left = epochs * t->batches - step * t->state.accumulate;
-    left = left > 0 ? step + (left + s->accumulate - 1) / s->accumulate : step;
-    return left < s->updates ? left : s->updates;
+    return updates_until(t, t->s->updates, t->s->corpus.epochs, t->s->accumulate, 0, 0);
 }
 
 static void decide_rate(struct training *t, int64_t planned)
@@ -281,7 +274,9 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;
     const struct state *old = &t->state;
-    int64_t planned = updates_from_here(t), before = updates_until(t, old->updates, old->epochs, old->accumulate);
+    int64_t step = trf_trainer_step(t->trainer);
+    int64_t planned = updates_until(t, s->updates, s->corpus.epochs, s->accumulate, step, step * old->accumulate);
+    int64_t before = updates_until(t, old->updates, old->epochs, old->accumulate, 0, 0);
     if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) return DONE;
     if (planned != NO_PLAN && (stored->total_steps == 0 || stored->total_steps == cosine_end(stored, before))) {
         s->training.total_steps = cosine_end(&s->training, planned);

@@ -100,11 +100,11 @@ void free_subwords(struct training *t);
 /* objective.c */
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
-int check_effects(const struct settings *s);        /* that the options given are some to this objective */
+int check_effects(const struct settings *s);        /* that the options given are some to this objective, */
+int check_inherited(const struct training *t);      /* and beside --init-from */
 int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */
-int check_inherited(const struct training *t);         /* the same beside --init-from */
 int learn_labels(struct training *t);
 int store_labels(struct training *t);                   /* in the model */
 /* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends
