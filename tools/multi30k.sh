@@ -17,7 +17,7 @@ trf=${1:?usage: multi30k.sh TRF DATA WORK WHAT...} data=${2:?DATA} work=${3:?WOR
 shift 3
 recipe="--ema 0 --embedding-dropout 0.3 --residual-dropout 0.3 --smoothing-rule others --schedule inverse-sqrt --epsilon 1e-8
         --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --valid-every 200 --keep 10 --threads 1"
-model="--norm-place post-norm --tying all --final-norm no --decoder-start eos"
+model="--tokens words --norm-place post-norm --tying all --final-norm no --decoder-start eos"
 
 # learn NAME FROM TO OPTIONS: pairs of NAME.FROM and NAME.TO if they are there, else those of DATA
 learn()
@@ -46,7 +46,7 @@ score()
             "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" || exit 1
             sed -i 's/@@ //g' "$work/answers"
             sed 's/@@ //g' "$data/test.$set.$3" >"$work/references"
-            "$trf" eval "$work/references" "$work/answers" --tokenize none --metrics bleu | sed "s/.* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+            "$trf" eval "$work/references" "$work/answers" --tokenize none --metrics bleu | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
         done
         echo
     done
