@@ -8986,7 +8986,7 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
     if (value >= low && value <= high) return TRF_OK;
     if (low == high)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.9g, got %.9g", field, low, value);
-    if (high < 1 && high >= TRF__BELOW_ONE)
+    if (high < 1 && high >= 1 - 1e-12)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
                          value);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
@@ -9023,9 +9023,10 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_BF16, err));
     TRF__TRY(trf__check_range("device.products", (double)device->products, 0, TRF_PRODUCTS_BUILT_IN, err));
     if (backend) return backend->probe(device, err);
-    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                     "this copy of transformer.h was built without device kind %d",
-                     (int)device->kind);
+    if (device->kind == TRF_DEVICE_CUDA)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
+                         "TRF_DEVICE_CUDA: this program was built without CUDA (TRF_WITH_CUDA or TRF_CUDA)");
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "device.kind %d is none there is", (int)device->kind);
 }
 
 TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }

@@ -275,7 +275,7 @@ expect 0 "letters" "validated every 100 by cer" "$trf" train --tsv letters.tsv $
 expect 0 "are letters in the next training" "validated every 100 by cer" "$trf" train --tsv letters.tsv --init-from letters --updates 2 --threads 1 --model m
 expect 0 "a model of short texts" "^done" "$trf" train --objective causal --text train.names --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1 --max-length 8 --updates 2 --threads 1 --model brief
 expect 0 "whose chunks are as short" "^done" "$trf" train --objective causal --text train.names --init-from brief --updates 2 --threads 1 --model m
-expect 0 "the paper's recipe has its base model" "^model: 6 encoder and 6 decoder layers, d-model 512, d-ff 2048, 8 heads, post-norm; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
+expect 0 "the paper's recipe has its base model" "^model: 6 encoder and 6 decoder layers, d-model 512, d-ff 2048, 8 heads, post-norm, tying all, no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
     "$trf" train $files --recipe paper --updates 0 --threads 1 --model m
 expect 0 "a log that is no file" "^done" "$trf" train $files $model --batch-tokens 256 --updates 1 --threads 1 --log /dev/null --model m
 rm -f m.checkpoint*
@@ -286,13 +286,13 @@ if command -v script >/dev/null; then
     at()
     {
         script -qec "stty cols $1; '$trf' train $files $model --batch-tokens 64 --warmup 5 --valid-size 0 --threads 1 \
-            --log-every 100 --updates 400 --model m" /dev/null </dev/null | tr '\r' '\n' | sed 's/.\[K$//' | grep 'update 400 '
+            --log-every 100 --updates 400 --model m" /dev/null </dev/null | tr '\r' '\n' | sed 's/.\[K$//' | grep 'upd 400 '
     }
     at 80 >narrow
-    check "at 80 columns" grep -q '^\(\[#*\] \)\?100 % update 400 epoch [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s left [0-9]*s [0-9]* MB$' narrow
+    check "at 80 columns" grep -q '^\[####*\] 100 % upd 400 ep [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s [0-9]*s left [0-9]* MB$' narrow
     check "fewer than 80" test "$(head -n 1 narrow | wc -c)" -le 80
     at 200 >wide
-    check "a bar where there is room" grep -q '^\[####################\] 100 % update 400 ' wide
+    check "a bar where there is room" grep -q '^\[####################\] 100 % upd 400 ' wide
 fi
 expect 0 "too short a time for the warm-up" "rises for 5000 updates, but in --minutes 0.02 there are only about" \
     "$trf" train $files $model --batch-tokens 256 --threads 1 --warmup 5000 --log-every 5 --minutes 0.02 --model m
@@ -532,7 +532,7 @@ expect 1 "to a folder" "" "$trf" average one good --output .
 cp train.tsv precious
 expect 1 "seeds over the data" "is the file that --tsv reads" "$trf" train --tsv precious $model --seeds 2 --updates 1 --model precious
 check "which are whole" same precious train.tsv
-expect 2 "seeds of a pipe" "standard input will not do" "$trf" train --tsv - $model --seeds 2 --updates 1 --model m
+expect 2 "seeds of a pipe" "'-' will not do" "$trf" train --tsv - $model --seeds 2 --updates 1 --model m
 expect 0 "a seed more" "seed 7:" "$trf" train --tsv train.tsv $short --seed 5 --threads 1 --seeds 3 --updates 20 --model many --resume
 check "is the one that it is alone" test -e many.seed-7
 
@@ -857,6 +857,70 @@ expect 2 "pairs for a text" "give --text FILE" "$trf" train --objective causal -
 expect 2 "a metric for others" "--metric bleu does not go with" "$trf" train --objective causal --text counting --metric bleu --model m
 expect 2 "chunks of nothing" "--chunk takes 2 to" "$trf" train --objective causal --text counting --chunk 1 --model m
 
+# --- what was taken for something else: every sentence of the help, beside what happens ------------------------------
+"$trf" train $kept --schedule noam --updates 20 --model rates 2>/dev/null
+expect 2 "a rate of another kind" "needs --learning-rate" "$trf" train $kept --schedule constant --updates 30 --model rates --resume
+expect 0 "is given" "^done" "$trf" train $kept --schedule constant --learning-rate 0.001 --updates 30 --model rates --resume
+expect 0 "the paper by another schedule" "inverse-sqrt, peak 0.00221 after" "$trf" train $files --recipe paper --size tiny --schedule inverse-sqrt \
+    --updates 0 --model m
+expect 0 "the paper with fewer layers" "6 encoder and 2 decoder layers, d-model 512, d-ff 2048, 8 heads" "$trf" train $files --recipe paper \
+    --decoder-layers 2 --updates 0 --model m
+expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files --recipe paper --size tiny --joint-vocabulary no --updates 0 --model m
+check "has two" grep -q "14 source and 14 target tokens" err
+expect 0 "a vocabulary of other words" "100.0 % of the source's tokens are unknown.*--extend-vocabulary adds" "$trf" train --tsv train.tsv --columns 2,1 \
+    --init-from good --seed 5 --threads 1 --updates 1 --model m
+tuning="--tsv train.tsv --init-from good --conventions pytorch --seed 5 --threads 1 --batch-tokens 256 --model tuned"
+"$trf" train $tuning --updates 5 2>/dev/null
+expect 0 "a preset beside another model" "resumed from update 6" "$trf" train $tuning --updates 8 --resume
+expect 2 "one vocabulary of two" "says how many vocabularies" "$trf" train --tsv train.tsv --init-from good --joint-vocabulary yes --updates 1 --model m
+"$trf" train --objective classify --tsv counts.tsv $quick --pooling first --updates 2 --model pooled 2>/dev/null
+"$trf" train --objective classify --tsv counts.tsv --init-from pooled --seed 5 --threads 1 --updates 2 --model m 2>/dev/null
+expect 0 "pooling is inherited" "^head: label of the first token" "$trf" inspect m
+expect 2 "seeds from a pipe" "'/dev/stdin' will not do" sh -c "cat train.tsv | '$trf' train --tsv /dev/stdin $quick --seeds 2 --updates 2 --model m"
+printf 'nine\n\n\n\n\n\n\n\n\n\n' >prefixes
+expect 1 "more prefixes than lines" "prefixes has more lines than three" "$trf" translate --model good --input three --prefixes prefixes
+expect 2 "tokens seen seldom" "--min-count is not for subwords" "$trf" train $files $quick --tokens sentencepiece --min-count 2 --updates 1 --model m
+expect 2 "the end of no cosine" "--final-rate is for" "$trf" train $files $quick --final-rate 1e-5 --updates 1 --model m
+expect 2 "the beginning of noam" "--initial-rate is not for" "$trf" train $files $quick --schedule noam --initial-rate 1e-5 --updates 1 --model m
+expect 2 "nothing to judge" "--metric is for pairs to validate on" "$trf" train $files $model --valid-size 0 --metric wer --updates 1 --model m
+expect 2 "nor when" "--valid-every is for" "$trf" train $files $model --valid-size 0 --valid-every 5 --updates 1 --model m
+expect 1 "another vocabulary" "vocabularies cannot change" "$trf" train $kept --vocab-size 9 --updates 40 --model rates --resume
+"$trf" train --objective tag --tsv parity.tsv --metric f1 --valid-every 5 --log f1.log $quick --updates 10 --model m 2>/dev/null
+check "a log of f1" grep -q '"metric":"f1"' f1.log
+if command -v gnuplot >/dev/null; then
+    expect 0 "its plot" "f1 [*]" "$trf" plot f1.log
+    expect 0 "as a picture" "" "$trf" plot f1.log --output f1.svg
+    check "that is whole" grep -q '</svg>' f1.svg
+    [ ! -c /dev/full ] || expect 1 "a plot that cannot be written" "cannot write standard output" sh -c "'$trf' plot f1.log >/dev/full"
+fi
+rm -f endless*
+"$trf" train $kept --valid-every 5 --updates 1000000 --model endless 2>/dev/null &
+endless=$!
+tries=0
+until [ -e endless.checkpoint ] || [ $tries -gt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+kill -9 $endless
+wait $endless 2>/dev/null
+expect 0 "killed behind the first validation" "resumed from update 6" "$trf" train $kept --valid-every 5 --updates 10 --model endless --resume
+expect 0 "nothing can be better" "(nothing can be better)" "$trf" train --objective classify --tsv counts.tsv --seed 5 --threads 1 --batch-tokens 256 --init-from counts --valid-every 2 \
+    --patience 4 --model m
+{ cat parity.tsv; awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; printf "\t"; for (i = 0; i < 600; i++) printf "odd "; print "" }'; } >long.tsv
+expect 0 "a line too long for tags" "1 too long" "$trf" train --objective tag --tsv long.tsv $quick --updates 1 --model m
+expect 0 "a large batch of one line" "" timeout 10 "$trf" classify --model counts --input four --batch 50000000
+expect 124 "models of --keep" "only the models of --keep are there" timeout -s INT 3 "$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 \
+    --valid-every 5 --keep 2 --updates 100000000 --model m
+expect 1 "a model for a checkpoint" "good is a model, not the checkpoint" "$trf" train $kept --updates 1 --checkpoint good --model m --resume
+expect 1 "no checkpoint yet" "there is no 'nowhere.checkpoint' to go on from" "$trf" train $kept --updates 1 --model nowhere --resume
+expect 2 "beta1 of 1" "beta1 must be 0 or more and below 1" "$trf" train $files $quick --beta1 1 --updates 1 --model m
+expect 2 "a text to validate on" "--valid-text is for" "$trf" train $files $model --valid-text counting --updates 1 --model m
+: >nothing
+expect 1 "nothing to validate on" "nothing is empty: nothing to validate on" "$trf" train $files $model --valid-source nothing --valid-target nothing \
+    --updates 1 --model m
+expect 2 "a column too far" "--columns takes" "$trf" train --tsv train.tsv --columns 4294967297,4294967298 $model --updates 1 --model m
+awk 'BEGIN { for (i = 0; i < 600; i++) print "word" int(i / 3) "\tsaid " i % 7 " and " i % 11 }' >dictionary.tsv
+expect 0 "most of a dictionary" "held out: [1-5][0-9][0-9] of 600" "$trf" train --tsv dictionary.tsv $model --threads 1 --valid-size 500 --updates 1 --model m
+expect 0 "small batches of long pairs" "at most [2-9] tokens a side" "$trf" train $files $model --threads 1 --batch-tokens 1 --updates 1 --model m
+expect 2 "attention without a source" "about source tokens" "$trf" translate --model counter --input three --json --alignments
+
 # what would be lost, or would do nothing
 cp counting text
 expect 1 "a model over its text" "--model 'text' is the file that --text reads" "$trf" train --objective causal \
@@ -987,7 +1051,8 @@ printf 'a\0b\n' >zero
 expect 1 "a NUL byte" "zero:1: a NUL byte" "$trf" eval zero zero
 expect 2 "no file to evaluate" "give a file of references" "$trf" eval
 expect 2 "too many files" "give a file of references" "$trf" eval one two three
-expect 2 "standard input twice" "only one of the files can be standard input" "$trf" eval -
+expect 2 "standard input twice" "two of the files cannot both be standard input" "$trf" eval -
+expect 2 "and by its other name" "cannot both be" sh -c "seq 2000 | '$trf' eval /dev/stdin"
 expect 2 "unknown figure" "bleu,chrf,chrf++,exact,wer,cer, got 'blue'" \
     "$trf" eval references answers --metrics bleu,blue
 expect 2 "no figure" "got ''" "$trf" eval references answers --metrics ''

@@ -148,10 +148,10 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
     return DONE;
 }
 
-static void forget_lines(struct labelling *t)
+static void forget_lines(struct labelling *t, int32_t lines)
 {
     int32_t i;
-    for (i = 0; i < t->s->batch; i++) {
+    for (i = 0; i < lines; i++) {
         free(t->line[i].text);
         t->line[i].text = NULL;
     }
@@ -165,7 +165,7 @@ static int label_lines(struct labelling *t)
     t->line = zeroed((size_t)t->s->batch, sizeof *t->line);
     while (!status && (lines = read_batch(t)) > 0) {
         status = label_batch(t, t->in.number - lines + 1, lines);
-        forget_lines(t);
+        forget_lines(t, lines);
         if (!status && (flush || ferror(t->out))) status = check_output(t->out, t->s->output);
     }
     if (t->unusable) say("%lld of %lld lines could not be labelled", (long long)t->unusable, (long long)t->in.number);

@@ -35,13 +35,18 @@ static int read_figures(struct evaluation *e)
 static int open_files(struct evaluation *e, const char *references, const char *hypotheses)
 {
     const struct texts *more = &e->s->references;
-    int i, streams = 0, status = DONE;
+    int i, k, status = DONE;
     for (i = -2; i < more->n && !status; i++) {
         const char *path = i == -2 ? hypotheses : i == -1 ? references : more->item[i];
-        streams += !path || !strcmp(path, "-");
-        if (streams > 1) { say("only one of the files can be standard input"); return USAGE; }
         status = open_reader(&e->readers[e->n], path);
-        if (!status) e->n++;
+        if (status) break;
+        for (k = 0; k < e->n; k++) {
+            if (!same_stream(e->readers[k].file, e->readers[e->n].file)) continue;
+            say("two of the files cannot both be %s", e->readers[k].name);
+            status = USAGE;
+            break;
+        }
+        e->n++;
     }
     return status;
 }

@@ -227,7 +227,7 @@ static int read_columns(struct pair_reader *p, const char *columns)
     p->column[0] = 1;
     p->column[1] = 2;
     p->exactly_two = columns == NULL;
-    if (!columns || (sscanf(columns, "%d,%d%c", &p->column[0], &p->column[1], &end) == 2 &&
+    if (!columns || (sscanf(columns, "%9d,%9d%c", &p->column[0], &p->column[1], &end) == 2 &&
                      p->column[0] > 0 && p->column[1] > 0 && p->column[0] != p->column[1])) return DONE;
     say("--columns takes the numbers of two columns, as in 1,2; got '%s'", columns);
     return USAGE;
@@ -238,7 +238,8 @@ int same_stream(FILE *a, FILE *b)
     struct stat x, y;
     if (a == b) return 1;
     if (fstat(fileno(a), &x) || fstat(fileno(b), &y)) return 0;
-    return !S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
+    return (S_ISFIFO(x.st_mode) || S_ISSOCK(x.st_mode) || isatty(fileno(a))) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
 }
 
 int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns)

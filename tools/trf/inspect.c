@@ -204,6 +204,8 @@ static void print_settings(const struct settings *s, const char *title, size_t m
 static int print_ours(struct report *r, int checkpoint)
 {
     static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
+    static const char *const heads[] = {"none", "label of the mean", "label of the first token",
+                                        "label of each token", "masked tokens"};
     struct settings *s = r->s;
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
@@ -217,6 +219,7 @@ static int print_ours(struct report *r, int checkpoint)
                    : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
            kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
            (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
+    printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
     print_settings(s, "config", AT(config), sizeof s->config);
     print_vocabulary("source", trf_model_source_vocab(model), s->json);
     print_vocabulary("target", trf_model_target_vocab(model), s->json);

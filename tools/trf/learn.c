@@ -246,6 +246,25 @@ static int64_t stored_number(const struct training *t, const char *key, int64_t 
     return value ? strtoll(value, NULL, 10) : otherwise;
 }
 
+/* The vocabularies are there already. */
+static int check_vocabulary_option(const struct training *t, const struct row *row)
+{
+    static const char *const of[] = {"source-vocab-size", "target-vocab-size", "min-count", "joint-vocabulary"};
+    char key[96], asked[64];
+    const char *value;
+    size_t i;
+    for (i = 0; i < 4 && strcmp(row->name, of[i]); i++) { }
+    if (i == 4 || !(row->commands & TRAIN)) return DONE;
+    if (!was_given(t->s, row->name) && (i >= 2 || !was_given(t->s, "vocab-size"))) return DONE;
+    snprintf(key, sizeof key, "option.%s", row->name);
+    value = trf_model_metadata(t->model, key);
+    value_text(row, t->s, asked, sizeof asked);
+    if (!value || !strcmp(value, asked)) return DONE;
+    say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
+        row->name, value, asked);
+    return FAILED;
+}
+
 /* Options of the checkpoint that this command line does not give (auto gives none); of those that say when to end,
    all or none. */
 int restore_options(struct training *t)
@@ -264,6 +283,7 @@ int restore_options(struct training *t)
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
+        if (check_vocabulary_option(t, &rows[i])) return FAILED;
         if (!is_stored(t, i)) continue;
         for (e = 0; e < 4; e++) is_end |= !strcmp(rows[i].name, ends[e]);
         snprintf(key, sizeof key, "option.%s", rows[i].name);
@@ -483,7 +503,7 @@ static int validate_and_keep(struct training *t, int64_t update)
     }
     gain = state->best_update == 0 || isnan(state->best) || better(metric_of(t), v.score, state->best);
     is_best = state->best_update == 0 || is_better(t, v.score, v.loss, state->best, state->best_loss);
-    show_validation(t, update, &v, is_best);
+    show_validation(t, update, &v, !is_best ? "" : gain ? "  best so far" : "  best so far, by its loss");
     if (keep_model(t, update, v.score, v.loss) || (is_best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
     if (is_best && is_hopeless(metric_of(t), v.score)) gain = 1;       /* only the loss can tell yet that it learns */
@@ -511,13 +531,17 @@ static int validate_or_save(struct training *t, const struct progress *p, int64_
     return status;
 }
 
-/* Validations to wait for something better: three will do where nothing can be. */
-static int32_t patience(const struct training *t)
+static int is_perfect(const struct training *t)
 {
     enum metric metric = metric_of(t);
     double perfect = metric == METRIC_WER || metric == METRIC_CER ? 0 : 100;
-    int cannot = metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
-    return cannot && t->s->patience > 3 ? 3 : t->s->patience;
+    return metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
+}
+
+/* Validations to wait for something better: three will do where nothing can be. */
+static int32_t patience(const struct training *t)
+{
+    return is_perfect(t) && t->s->patience > 3 ? 3 : t->s->patience;
 }
 
 /* Every update of this run was left out: there is nothing to validate or to keep. */
@@ -531,6 +555,12 @@ static const char *is_over(const struct training *t, const struct progress *p, i
     if (s->patience && t->state.without_gain >= patience(t)) return "patience";
     if (t->state.seconds + now() - p->began >= s->minutes * 60) return "minutes";
     return NULL;
+}
+
+/* What is worth a model file is worth a checkpoint. */
+static int is_first_validation(const struct training *t, int64_t step)
+{
+    return t->valid[0].count && t->state.validated == step && step == t->s->valid_every;
 }
 
 /* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
@@ -548,7 +578,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
             else if (validate_or_save(t, p, step)) return FAILED;
         }
         if (stopped() || (*why = is_over(t, p, step))) break;
-        if (p->updates && s->checkpoint_every && step % s->checkpoint_every == 0)
+        if (p->updates && s->checkpoint_every && (step % s->checkpoint_every == 0 || is_first_validation(t, step)))
             save_checkpoint(t, now() - p->began);
         epoch = trf_corpus_epoch(t->corpus);    /* before the update: behind the last batch it is the next one */
         prepare_notice("finishing update", step + 1, t->checkpoint != NULL);
@@ -604,7 +634,8 @@ static int end_by_signal(struct training *t)
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"
-                      : t->state.best_update ? "only the best model so far is kept" : "nothing is kept");
+                      : t->state.best_update ? "only the best model so far is kept"
+                      : t->state.n_kept ? "only the models of --keep are there" : "nothing is kept");
     return SIGNALLED + stopped();
 }
 
@@ -626,7 +657,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     remove_unneeded(t, t->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
-            (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9), ends[i][1]);
+            (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
+            i == 3 && is_perfect(t) ? "nothing can be better" : ends[i][1]);
     if (t->state.best_update && t->s->average <= 1)
         fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
                 t->state.best);

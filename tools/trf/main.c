@@ -92,7 +92,8 @@ static const struct command commands[] = {
     {EVAL, "eval", "BLEU, chrF, error rates of lines beside references", "trf eval REFERENCES [HYPOTHESES] [options]",
      "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
      "HYPOTHESES, or with '-', they come from standard input. A figure a line, in the form of\n"
-     "sacreBLEU: name, what must be known to repeat it, the figure from 0 to 100, and its parts.\n"
+     "sacreBLEU: name, what must be known to repeat it, the figure from 0 to 100 (error rates may be\n"
+     "above), and its parts.\n"
      "Of several references BLEU counts words found in any; chrF takes the best, the error rates\n"
      "the one with the fewest errors, of several such the longest; exact means equal to any.\n"
      "\n"

@@ -51,8 +51,7 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 
 static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
 
-/* Options that do nothing beside another one, or without it. */
-static int check_company(const struct settings *s)
+int check_company(const struct settings *s)
 {
     static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
     static const char sized[] = "is not for a SentencePiece model, which has its size";
@@ -60,6 +59,7 @@ static int check_company(const struct settings *s)
     int unseen = !validated_on && was_given(s, "valid-size") && s->valid_size == 0;
     int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
     int both = (file[0] || !reads_side(s, 0)) && (file[1] || !reads_side(s, 1));
+    int noam = s->training.schedule == TRF_NOAM && (was_given(s, "schedule") || s->recipe == RECIPE_PAPER);
     const struct unfit of[] = {
         {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
         {"tokens", kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
@@ -71,8 +71,14 @@ static int check_company(const struct settings *s)
         {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
         {"average-of", "is for --average", s->average < 2},
         {"total-steps", "is for --schedule cosine", s->training.schedule != TRF_COSINE},
+        {"final-rate", "is for --schedule cosine", s->training.schedule != TRF_COSINE},
+        {"initial-rate", "is not for --schedule noam, which rises from 0", noam},
         {"valid-beam", "is for answers, which --metric loss does not want", s->metric == METRIC_LOSS},
         {"patience", "is for pairs to validate on, and there are none", unseen && s->patience > 0},
+        {"metric", "is for pairs to validate on, and there are none",
+         unseen && s->metric != METRIC_AUTO && s->metric != METRIC_LOSS},
+        {"valid-every", "is for pairs to validate on, or for --keep and --average",
+         unseen && !s->keep && s->average < 2},
         {"valid-size", "is for pairs held out, but the pairs to validate on are given",
          validated_on && s->valid_size > 0}
     };
@@ -84,12 +90,14 @@ int check_inherited(const struct training *t)
 {
     static const char theirs[] = "is not for --init-from: the vocabulary is that of the model";
     static const char grown[] = "is not for --init-from without --extend-vocabulary";
+    static const char shared[] = "is not for --init-from: the model says how many vocabularies there are";
     const struct settings *s = t->s;
     int has[2] = {!reads_side(s, 0) || t->vocab[0], !reads_side(s, 1) || t->vocab[1]}, still = !s->extend_vocabulary;
     const struct unfit of[] = {
         {"sentencepiece", theirs, has[0] && has[1]},
         {"source-sentencepiece", theirs, has[0]},
         {"target-sentencepiece", theirs, has[1]},
+        {"joint-vocabulary", shared, s->joint_vocabulary != (t->vocab[0] && t->vocab[0] == t->vocab[1])},
         {"min-count", grown, has[0] && has[1] && still},
         {"vocab-size", grown, has[0] && has[1] && still},
         {"source-vocab-size", grown, has[0] && still},
@@ -334,7 +342,7 @@ static void label_word(void *user, const char *word, size_t bytes)
 
 /* One label a word, -1 at all other tokens. Returns why not, or NULL. */
 static const char *add_tagged(struct training *t, const trf_vocab *vocab, const char *line, const char *tags,
-                              struct side ids[2], char why[300])
+                              struct side ids[2], enum skip *kind, char why[300])
 {
     struct word_tokens words;
     struct labelling labelling = {&t->labels, &words, NULL, 0, 0};
@@ -342,11 +350,16 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
     int32_t n_tags = for_words(tags, NULL, NULL), i;
     memset(&words, 0, sizeof words);
     *why = 0;
-    if (encode_words(vocab, line, &words)) snprintf(why, 300, "%s", words.why);
-    else if (words.n_words != n_tags) snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
-    else if (words.n > t->s->corpus.max_length)
+    *kind = SKIP_LABEL;
+    if (encode_words(vocab, line, &words)) {
+        *kind = SKIP_UNREADABLE;
+        snprintf(why, 300, "%s", words.why);
+    } else if (words.n_words != n_tags)
+        snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
+    else if (words.n > t->s->corpus.max_length) {
+        *kind = SKIP_LONG;
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
-    else if (words.n) {
+    } else if (words.n) {
         labelling.targets = grow(NULL, &capacity, (size_t)words.n, sizeof *labelling.targets);
         for (i = 0; i < words.n; i++) labelling.targets[i] = -1;
         for_words(tags, label_word, &labelling);
@@ -362,25 +375,29 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
 }
 
 static const char *add_classified(struct training *t, const trf_vocab *vocab, const char *line, const char *label,
-                                  struct side ids[2], char why[300])
+                                  struct side ids[2], enum skip *kind, char why[300])
 {
     int32_t number = label_number(&t->labels, label, strlen(label)), n;
+    *kind = SKIP_LABEL;
     if (number < 0) {
         if (!*label) snprintf(why, 300, "no label");
         else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
         return why;
     }
-    if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) return why;
+    if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) {
+        *kind = n ? SKIP_LONG : SKIP_UNREADABLE;
+        return why;
+    }
     if (n) add_ids(&ids[1], &number, 1);
     else drop_last(&ids[0]);
     return NULL;
 }
 
 const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
-                         struct side ids[2], char why[300])
+                         struct side ids[2], enum skip *kind, char why[300])
 {
-    return t->s->objective == OBJECTIVE_TAG ? add_tagged(t, vocab, line, labels, ids, why)
-                                            : add_classified(t, vocab, line, labels, ids, why);
+    return t->s->objective == OBJECTIVE_TAG ? add_tagged(t, vocab, line, labels, ids, kind, why)
+                                            : add_classified(t, vocab, line, labels, ids, kind, why);
 }
 
 // -----------------------------------------------------------------------------------------------

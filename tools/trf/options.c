@@ -136,7 +136,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "without these, so many pairs are held out of the training data: every twentieth, 1,000 at most; 0: none", NULL},
+     "without these, about so many pairs are held out of the training data, all of a source together: every "
+     "twentieth, 1,000 at most; 0: none", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
@@ -144,7 +145,8 @@ const struct row rows[] = {
     {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
      "sentences, one a line; without it, or '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
-     "line n is what the answer to line n begins with (forced decoding); an empty line leaves it free", NULL},
+     "line n is what the answer to line n begins with (forced decoding), words that the model does not know as its "
+     "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
      "results; without it, or '-': standard output", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
@@ -306,7 +308,7 @@ const struct row rows[] = {
 
     {TRAIN, HEADING, "Batches", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N",
-     "at most so many tokens a side in a batch", NULL},
+     "at most so many tokens a side in a batch; a pair that has more is a batch of its own", NULL},
     {TRAIN, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
     {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
      "count tokens as systems with padding do: the longest pair times the pairs", NULL},
@@ -320,7 +322,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
      "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write it every N updates; 0: only at the end", NULL},
+     "write it every N updates, and behind the first validation; 0: only at the end", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE", "a line of JSON for every line of progress; trf plot draws it", NULL},
@@ -332,8 +334,9 @@ const struct row rows[] = {
      "validate every N updates, and at the end; 0: after each pass over the data. Without it, after a pass, but not "
      "more often than every 100 updates nor less often than every 1,000", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
-     "what is called better: the loss, or translations of the pairs held out: BLEU, chrF, share of exact answers, "
-     "error rate of words or characters; of labels the share of right ones or their macro-averaged F1. auto: "
+     "what is called better: the loss, or translations of the pairs held out: BLEU (of words between blanks, '@@ ' "
+     "joined, where tokens are words, else as trf eval), chrF, share of exact answers, error rate of words or "
+     "characters; of labels the share of right ones or their macro-averaged F1. auto: "
      "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a "
      "vocabulary beyond 500, cer where they are characters, else wer", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
@@ -346,8 +349,8 @@ const struct row rows[] = {
      "the model is at the end the mean of N validated ones, unless the best is better (checkpoint averaging)", NULL},
     {TRAIN, CHOICE, "average-of", AT(average_of), "best|last", "which", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
-     "train N times with --seed and the numbers after it, to models with .seed-NUMBER behind the name; report mean "
-     "and deviation, and copy the best to --model", NULL},
+     "train N times with --seed and the numbers after it, to models (and logs) with .seed-NUMBER behind the name; "
+     "report mean and deviation, and copy the best to --model", NULL},
 
     {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
@@ -636,6 +639,13 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     return DONE;
 }
 
+int was_given(const struct settings *s, const char *name)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return 1;
+    return 0;
+}
+
 /* Applies all options that were given to s, in the order of the table. */
 int apply_given(struct settings *s)
 {
@@ -645,15 +655,11 @@ int apply_given(struct settings *s)
         if (set_value(&rows[i], s, s->given[i])) return USAGE;
         if (rows[i].then) rows[i].then(s);
     }
+    if (was_given(s, "joint-vocabulary") && !s->joint_vocabulary && !was_given(s, "tying") &&
+        s->config.tying == TRF_TIED_ALL)
+        s->config.tying = TRF_TIED_DECODER;     /* as far as a preset's goes with two vocabularies */
     then_threads(s);
     return DONE;
-}
-
-int was_given(const struct settings *s, const char *name)
-{
-    int i;
-    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return 1;
-    return 0;
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@
 
 #include "trf.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 struct point { double update, value; };
 struct curve { struct point *points; size_t n, capacity; };
@@ -54,7 +56,7 @@ static int read_log(struct plot *p, const char *path)
         } else if (!strncmp(r.line, "{\"event\":\"validation\"", 21)) {
             add_point(&p->curve[VALID_LOSS], update, number_of(r.line, "loss"));
             metric = strstr(r.line, "\"metric\":\"");
-            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z]", p->metric) != 1 || !strcmp(p->metric, "loss"))
+            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z0-9]", p->metric) != 1 || !strcmp(p->metric, "loss"))
                 continue;
             add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, "score"));
         }
@@ -75,26 +77,13 @@ static void write_points(FILE *pipe, const char *name, const struct curve *c)
     fputs("end\n", pipe);
 }
 
-/* In gnuplot's single quotes a quote is written twice. */
-static void write_quoted(FILE *pipe, const char *text)
-{
-    fputc('\'', pipe);
-    for (; *text; text++) {
-        if (*text == '\'') fputc('\'', pipe);
-        fputc(*text, pipe);
-    }
-    fputs("'\n", pipe);
-}
-
 static void write_terminal(FILE *pipe, const char *output, int panels)
 {
     const char *dot = output ? strrchr(output, '.') : NULL;
-    if (!output) { fprintf(pipe, "set terminal dumb 100 %d\n", 20 * panels); return; }
-    if (!strcmp(dot, ".png")) fprintf(pipe, "set terminal png size 1000,%d\n", 350 * panels);
+    if (!output) fprintf(pipe, "set terminal dumb 100 %d\n", 20 * panels);
+    else if (!strcmp(dot, ".png")) fprintf(pipe, "set terminal png size 1000,%d\n", 350 * panels);
     else if (!strcmp(dot, ".pdf")) fprintf(pipe, "set terminal pdf size 8,%d\n", 3 * panels);
     else fprintf(pipe, "set terminal svg size 1000,%d\n", 350 * panels);
-    fputs("set output ", pipe);
-    write_quoted(pipe, output);
 }
 
 static void write_script(FILE *pipe, const struct plot *p, const char *output)
@@ -122,11 +111,39 @@ static int is_picture(const char *output)
     return dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png") || !strcmp(dot, ".pdf"));
 }
 
+/* gnuplot does not tell when its picture cannot be written: it draws into `picture`, which is copied afterwards. */
+static int draw(const struct plot *p, const char *output, FILE *picture)
+{
+    int standard = dup(STDOUT_FILENO), ended;
+    FILE *pipe = NULL;
+    if (standard >= 0 && dup2(fileno(picture), STDOUT_FILENO) >= 0) pipe = popen("gnuplot", "w");
+    if (pipe) write_script(pipe, p, output);
+    ended = pipe ? pclose(pipe) : -1;
+    if (standard >= 0) {
+        dup2(standard, STDOUT_FILENO);
+        close(standard);
+    }
+    if (ended != -1 && WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+        say("gnuplot, which draws the picture, is not installed");
+    return ended ? FAILED : DONE;
+}
+
+static int copy_picture(const struct settings *s, FILE *picture)
+{
+    char bytes[4096];
+    size_t n;
+    FILE *out = open_output(s);
+    if (!out) return FAILED;
+    rewind(picture);
+    while ((n = fread(bytes, 1, sizeof bytes, picture)) > 0) fwrite(bytes, 1, n, out);
+    return close_output(out, s->output);
+}
+
 int command_plot(struct settings *s, int argc, char **argv)
 {
     struct plot p;
-    FILE *pipe;
-    int status, ended, i;
+    FILE *picture;
+    int status, i;
     if (argc != 1) { say("give one log, which trf train --log has written"); return USAGE; }
     if (s->output && !is_picture(s->output)) {
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
@@ -136,14 +153,11 @@ int command_plot(struct settings *s, int argc, char **argv)
     if (s->output && check_writable(s->output)) return FAILED;
     memset(&p, 0, sizeof p);
     status = read_log(&p, argv[0]);
-    if (!status) {
-        pipe = popen("gnuplot", "w");
-        if (pipe) write_script(pipe, &p, s->output);
-        ended = pipe ? pclose(pipe) : -1;
-        if (ended != -1 && WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
-            say("gnuplot, which draws the picture, is not installed");
-        status = ended ? FAILED : DONE;
-    }
+    picture = tmpfile();
+    if (!picture) { say("no temporary file for the picture: %s", strerror(errno)); status = FAILED; }
+    if (!status) status = draw(&p, s->output, picture);
+    if (!status) status = copy_picture(s, picture);
+    if (picture) fclose(picture);
     for (i = 0; i < N_CURVES; i++) free(p.curve[i].points);
     return status;
 }

@@ -135,7 +135,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     time_text(left_s, left);
     if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
     snprintf(line, sizeof line,
-             p->terminal ? "update %lld epoch %lld loss %s lr %.1e %.0f tok/s left %s %.0f MB"
+             p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left %.0f MB"
                          : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB",
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
     if (p->terminal) {
@@ -156,14 +156,14 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     p->window_target = p->window_tokens = 0;
 }
 
-void show_validation(struct training *t, int64_t update, const struct validation *v, int is_best)
+void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark)
 {
     const char *name = metric_name(metric_of(t));
     end_line();
     fprintf(stderr, "validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update,
             v->loss, v->nll, exp(v->nll), v->accuracy);
     if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
-    fprintf(stderr, "%s\n", is_best ? "  best so far" : "");
+    fprintf(stderr, "%s\n", remark);
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
     print_json_field(t->log, "loss", v->loss);
@@ -172,7 +172,7 @@ void show_validation(struct training *t, int64_t update, const struct validation
     print_json_field(t->log, "accuracy", v->accuracy);
     fprintf(t->log, ",\"metric\":\"%s\"", name);
     print_json_field(t->log, "score", v->score);
-    fprintf(t->log, ",\"best\":%s}\n", is_best ? "true" : "false");
+    fprintf(t->log, ",\"best\":%s}\n", *remark ? "true" : "false");
     flush_log(t);
 }
 

@@ -157,14 +157,15 @@ void decide_model(struct training *t)
     struct settings *s = t->s;
     static const char *const widths[] = {"d-model", "n-heads", "d-ff", "encoder-layers", "decoder-layers"};
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    int given = 0;
-    size_t i;
+    int i, w;
     if (s->init_from) return;
-    for (i = 0; i < 5; i++) given |= was_given(s, widths[i]);
-    if (s->size == SIZE_AUTO && !given) {
+    if (s->size == SIZE_AUTO) {
         s->size = s->recipe == RECIPE_PAPER ? SIZE_BASE
                 : tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
-        for (i = 0; (int)i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
+        for (i = 0; i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
+        for (i = 0; i < n_rows; i++)            /* single options win over it */
+            for (w = 0; w < 5; w++)
+                if (s->given[i] && !strcmp(rows[i].name, widths[w])) set_value(&rows[i], s, s->given[i]);
     }
     if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return;
     if (is_auto(s, "norm-place")) s->config.norm_place = TRF_PRE_NORM;
@@ -230,7 +231,7 @@ static void decide_rate(struct training *t, int64_t planned)
         double updates = planned != NO_PLAN ? fmin(1000, (double)planned / 8) : 1000;
         s->training.warmup = (int64_t)fmax(1, updates);
     }
-    if (is_auto(s, "learning-rate"))
+    if (is_auto(s, "learning-rate") || (!was_given(s, "learning-rate") && s->training.schedule != TRF_NOAM))
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : 0.025 / sqrt((double)s->config.d_model);
 }
 
@@ -308,8 +309,9 @@ static void say_schedule(const struct training *t, int64_t planned)
     else fprintf(stderr, "not validated\n");
     fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
-            (long long)s->training.warmup, (long long)s->corpus.batch_tokens * s->accumulate);
-    if (planned > 0 && s->training.warmup > planned / 2)
+            (long long)s->training.warmup,
+            (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate);
+    if (planned > 0 && s->training.warmup > planned / 2 && s->training.warmup > 1)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, (long long)planned);

@@ -83,6 +83,7 @@ static void say_skips(const struct training *t)
 static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target,
                       const char *tsv)
 {
+    const char *what = text == t->held ? "validate" : "train";
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? t->s->columns : NULL);
     if (!status) {
@@ -96,7 +97,7 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
             add_line(&text[1], pairs.target, pairs.side[0].number);
         }
         if (got == 0 && pairs.side[0].number == 0) {
-            say("%s is empty: nothing to train on", pairs.side[0].name);
+            say("%s is empty: nothing to %s on", pairs.side[0].name, what);
             got = -1;
         }
     }
@@ -183,13 +184,14 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
     size_t n = source->count, i;
     uint64_t *hashes = zeroed(n, sizeof *hashes), *sorted = zeroed(n, sizeof *sorted);
     uint64_t *chosen = zeroed(n, sizeof *chosen);
-    int64_t count, n_chosen;
+    int64_t count, picks, n_chosen;
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
     qsort(sorted, n, sizeof *sorted, by_value);
     count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
-    if (count > size) {         /* several pairs a source: fewer sources */
-        double fewer = (double)size * (double)size / (double)count;
-        count = pick_pairs(hashes, sorted, n, fewer < 1 ? 1 : (int64_t)fewer, held, chosen, &n_chosen);
+    for (picks = size; picks > 1 && (count == (int64_t)n || (picks == size && count > size)); ) {
+        double fewer = (double)picks * (double)size / (double)count;    /* several pairs a source: fewer sources */
+        picks = fewer < 1 ? 1 : (int64_t)fewer;
+        count = pick_pairs(hashes, sorted, n, picks, held, chosen, &n_chosen);
     }
     free(hashes);
     free(sorted);
@@ -361,6 +363,16 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
     return t->s->extend_vocabulary ? extend_vocabulary(t, side, side || joint, t->vocab[side]) : DONE;
 }
 
+/* What the command line itself says of the architecture stands. */
+static int set_given_architecture(struct settings *s)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+            return USAGE;
+    return DONE;
+}
+
 /* The architecture is that of the model. What it has no options for, as it lacks an encoder or a decoder or its
    documents end by themselves, is like the other half, or as it would be without it. */
 static int take_architecture(struct training *t)
@@ -368,17 +380,14 @@ static int take_architecture(struct training *t)
     struct settings *s = t->s;
     const trf_config *old = trf_model_config(t->from);
     trf_config own = s->config;
-    int i;
     s->config = *old;
     s->config.seed = own.seed;
     s->config.hooks = own.hooks;
     if (old->encoder_layers == 0) s->config.encoder_layers = old->decoder_layers;
     if (old->decoder_layers == 0) s->config.decoder_layers = old->encoder_layers;
     if (old->kind == TRF_DECODER_ONLY) s->config.target_eos = own.target_eos;
-    for (i = 0; i < n_rows; i++)        /* what the command line says stands */
-        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
-            return USAGE;
-    return DONE;
+    if (!was_given(s, "pooling")) s->pooling = old->head == TRF_HEAD_FIRST;
+    return set_given_architecture(s);
 }
 
 static int begin_from(struct training *t)
@@ -506,6 +515,13 @@ static int make_one_vocabulary(struct training *t)
     return add_sentinels(t);
 }
 
+/* Whether the vocabulary of a side is made of the tokens that are seen, as --min-count has it. */
+static int counts_tokens(const struct settings *s, int side)
+{
+    return reads_side(s, side) && !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
+           (side ? s->target_tokens : s->source_tokens) < TOKENS_UNIGRAM;
+}
+
 static int make_vocabularies(struct training *t)
 {
     struct settings *s = t->s;
@@ -514,6 +530,10 @@ static int make_vocabularies(struct training *t)
     int inherited = t->vocab[0] || t->vocab[1];
     if ((!t->vocab[0] && reads_side(s, 0)) || (!t->vocab[1] && reads_side(s, 1)))
         if ((status = decide_tokens(t))) return status;
+    if (was_given(s, "min-count") && !inherited && !counts_tokens(s, 0) && !counts_tokens(s, 1)) {
+        say("--min-count is not for subwords, which are learned by a rule of their own");
+        return USAGE;
+    }
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(t);
     if (inherited) {
         status = t->vocab[0] ? DONE : make_vocabulary(t, 0, 0);
@@ -525,9 +545,8 @@ static int make_vocabularies(struct training *t)
             "--sentencepiece");
         return USAGE;
     }
-    if (s->joint_vocabulary && was_given(s, "target-vocab-size") && s->source_vocab_size != s->target_vocab_size) {
-        say("one vocabulary for both sides has one size: --source-vocab-size %d, --target-vocab-size %d",
-            (int)s->source_vocab_size, (int)s->target_vocab_size);
+    if (s->joint_vocabulary && s->source_vocab_size != s->target_vocab_size) {
+        say("one vocabulary for both sides has one size: give --vocab-size");
         return USAGE;
     }
     if ((status = make_vocabulary(t, 0, s->joint_vocabulary))) return status;
@@ -551,11 +570,12 @@ static int add_example(struct training *t, const trf_vocab *vocab, const struct 
                        struct side ids[2], const char *file, int *taken)
 {
     size_t before = ids[0].count;
+    enum skip kind;
     char why[300];
-    const char *fault = add_labelled(t, vocab, line_of(&text[0], i), line_of(&text[1], i), ids, why);
+    const char *fault = add_labelled(t, vocab, line_of(&text[0], i), line_of(&text[1], i), ids, &kind, why);
     *taken = ids[0].count > before;
     if (*taken) return DONE;
-    return skip(t, fault ? SKIP_LABEL : SKIP_EMPTY, file, text[0].numbers[i], fault ? fault : "empty");
+    return skip(t, fault ? kind : SKIP_EMPTY, file, text[0].numbers[i], fault ? fault : "empty");
 }
 
 /* Appends pair i of the text, or says why not. *taken: whether it was appended. */
@@ -708,6 +728,23 @@ failed:
     return FAILED;
 }
 
+/* A vocabulary of another text may know little of this one. */
+static void warn_of_unknown(const struct training *t)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        int64_t unknown = 0;
+        size_t i;
+        if (!reads_side(t->s, side)) continue;
+        for (i = 0; i < t->ids[side].used; i++) unknown += t->ids[side].ids[i] == 3;
+        if ((double)unknown <= 0.05 * (double)t->ids[side].used) continue;
+        say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
+            "written%s", 100 * (double)unknown / (double)t->ids[side].used, side ? "target" : "source",
+            !t->s->init_from ? "" : trf_vocab_kind(t->vocab[side]) == TRF_SENTENCEPIECE
+            ? "" : "; --extend-vocabulary adds them");
+    }
+}
+
 static int check_samples(const struct training *t, const trf_vocab *const vocab[2])
 {
     if (trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE && trf_vocab_kind(vocab[1]) == TRF_SENTENCEPIECE) return DONE;
@@ -753,6 +790,7 @@ static int start_training(struct training *t)
     vocab[0] = t->vocab[0]; vocab[1] = t->vocab[1];
     if (s->subword_samples > 1 && check_samples(t, vocab)) return USAGE;
     if (encode_all(t, vocab)) return FAILED;
+    warn_of_unknown(t);
     decide_model(t);
     set_kind(s);
     decide_batches(t);
@@ -803,6 +841,10 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     stored.training.hooks = s->training.hooks;
     merged = stored;
     if (apply_given(&merged)) return USAGE;
+    if (s->init_from) {                 /* no preset said anything of the model: see take_architecture */
+        merged.config = stored.config;
+        if (set_given_architecture(&merged)) return USAGE;
+    }
     set_kind(&merged);
     for (i = 0; i < n_rows; i++) {
         if (!row_within(&rows[i], AT(config), sizeof s->config)) continue;
@@ -843,8 +885,12 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     const char *content;
     int status;
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
-    content = trf_file_metadata(file, "trf.content");       /* if it is no checkpoint, loading will say so */
+    content = trf_file_metadata(file, "trf.content");       /* if it is neither, loading will say so */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
+    if (content && !strcmp(content, "model")) {
+        say("%s is a model, not the checkpoint of a training: --init-from begins with it", path);
+        status = FAILED;
+    }
     if (!status) status = stored_batches(s, file);
     trf_file_close(file);
     return status;
@@ -863,6 +909,12 @@ static int load_training(struct training *t)
     stored = merged.training;
     if (stored.schedule != TRF_COSINE) stored.total_steps = 0;
     if (apply_given(&merged)) return USAGE;
+    if ((merged.training.schedule == TRF_NOAM) != (stored.schedule == TRF_NOAM) &&
+        !was_given(t->s, "learning-rate")) {
+        say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for noam and the "
+            "highest rate for the others");
+        return USAGE;
+    }
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps <= merged.training.warmup &&
         !was_given(t->s, "total-steps"))
         merged.training.total_steps = merged.training.warmup + 1;
@@ -879,6 +931,7 @@ static int load_training(struct training *t)
     for (side = 0; side < 2; side++)
         if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
     if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t)) return FAILED;
+    if (check_company(t->s)) return USAGE;
     if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) ||
                                       stored_subwords(t, 1, t->checkpoint)))
         return FAILED;
@@ -953,6 +1006,11 @@ static int check_files(struct training *t)
     if (!s->checkpoint || *s->checkpoint)
         t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
+    if (s->resume && stat(t->checkpoint, &there)) {
+        say("there is no '%s' to go on from: training writes it behind the first validation, after "
+            "--checkpoint-every updates, and when it ends", t->checkpoint);
+        return FAILED;
+    }
     if (s->init_from && (is_of(s->init_from, s->model, ".update-") ||
                          (t->checkpoint && is_of(s->init_from, t->checkpoint, ".average-")))) {
         say("--init-from '%s' is a file that training to --model '%s' replaces or removes: give --model another name",
@@ -978,14 +1036,36 @@ static int check_files(struct training *t)
     return DONE;
 }
 
+enum { N_DATA = 8 };
+
+static void data_files(const struct settings *s, const char *files[N_DATA])
+{
+    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text,
+                                     s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
+    memcpy(files, all, sizeof all);
+}
+
 static int standard_inputs(const struct settings *s)
 {
-    const char *const files[] = {s->source, s->target, s->tsv, s->text,
-                                 s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
-    size_t i;
-    int n = 0;
-    for (i = 0; i < sizeof files / sizeof *files; i++) n += files[i] && !strcmp(files[i], "-");
+    const char *files[N_DATA];
+    int i, n = 0;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) n += files[i] && !strcmp(files[i], "-");
     return n;
+}
+
+/* What is read once is gone: a pipe. */
+static int check_rereading(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) {
+        if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
+        say("--seeds reads the data several times: '%s' will not do", files[i]);
+        return USAGE;
+    }
+    return DONE;
 }
 
 /* Whether the files are those that the objective wants, and what is compared can be. */
@@ -1003,7 +1083,10 @@ static int check_data(const struct settings *s)
         say(s->text ? "this --objective learns from --text alone, not from pairs" : "give --text FILE");
         return USAGE;
     }
-    if (s->text || s->valid_text) { say("--text is for --objective causal, mask and span"); return USAGE; }
+    if (s->text || s->valid_text) {
+        say("--%s is for --objective causal, mask and span", s->text ? "text" : "valid-text");
+        return USAGE;
+    }
     if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
@@ -1047,12 +1130,14 @@ static void describe(const struct training *t)
 {
     const trf_config *config = trf_model_config(t->model);
     const trf_train_options *o = &t->s->training;
+    static const char *const tyings[] = {"untied", "decoder", "all"};
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     say_skips(t);
-    fprintf(stderr, "model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s; dropout: "
-            "embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
+    fprintf(stderr, "model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s, tying %s, %s; "
+            "dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
             (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff, (int)config->n_heads,
-            config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", o->dropout, o->residual_dropout,
+            config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
+            config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
             o->attention_dropout, o->activation_dropout, t->s->ema);
     fprintf(stderr, "%lld ", (long long)trf_corpus_size(t->corpus));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
@@ -1161,7 +1246,7 @@ static int train_seeds(struct settings *s)
     int status = DONE;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
-    if (standard_inputs(s)) { say("--seeds reads the data several times: standard input will not do"); return USAGE; }
+    if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_writable(s->model)) return FAILED;
     if (s->resume && !any_checkpoint(s)) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {

@@ -101,16 +101,17 @@ void free_subwords(struct training *t);
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
 int check_effects(const struct settings *s);        /* that the options given are some to this objective, */
+int check_company(const struct settings *s);        /* beside one another, */
 int check_inherited(const struct training *t);      /* and beside --init-from */
 int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */
 int learn_labels(struct training *t);
 int store_labels(struct training *t);                   /* in the model */
-/* Appends a line with its label, or with those of its words. Returns why not, or NULL; an empty line appends
-   nothing. */
+/* Appends a line with its label, or with those of its words. Returns why not, and what kind of fault it is, or NULL;
+   an empty line appends nothing. */
 const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
-                         struct side ids[2], char why[300]);
+                         struct side ids[2], enum skip *kind, char why[300]);
 int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
                   struct side ids[2]);
 int add_sentinels(struct training *t);
@@ -149,7 +150,7 @@ struct progress {
 void start_progress(struct progress *p);
 void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
-void show_validation(struct training *t, int64_t update, const struct validation *v, int is_best);
+void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark);
 void end_line(void);                            /* of progress, if one stands unfinished */
 void log_start(struct training *t);
 void log_end(struct training *t, const struct progress *p, const char *why);

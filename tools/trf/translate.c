@@ -294,6 +294,10 @@ static int translate_lines(struct translating *t)
         if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
+    if (!t->broken && t->prefix.file && next_line(&t->prefix) > 0) {
+        say("%s has more lines than %s: line n of one belongs to line n of the other", t->prefix.name, t->in.name);
+        t->broken = 1;
+    }
     if (t->unusable)
         say("%lld of %lld lines could not be translated", (long long)t->unusable, (long long)t->in.number);
     return t->broken || t->unusable ? FAILED : DONE;
@@ -317,6 +321,10 @@ int command_translate(struct settings *s, int argc, char **argv)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status) status = check_decoder(s, t.model);
+    if (!status && (s->alignments || s->attention) && trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+        say("--alignments and --attention are about source tokens, and '%s' reads none", s->model);
+        status = USAGE;
+    }
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("search", &err);
     if (!status) status = open_reader(&t.in, s->input);
