@@ -1,20 +1,26 @@
 # transformer.h: a header needs no building; this builds its examples, tools and tests. `make help` lists the targets.
-# Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined'
+# Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined';
+# all is built again when such a variable changes.
 
 CC       = cc
 CFLAGS   = -O2 -march=native
 CPPFLAGS =
+LDFLAGS  =
 OPENMP   = -fopenmp
 BLAS     = -lopenblas
 LDLIBS   = $(BLAS) -lm
 PREFIX   = /usr/local
 CUDA     = /usr/local/cuda
 PYTHON   = python3
+SENTENCEPIECE = $(wildcard /usr/include/sentencepiece_trainer.h)
 ARCH     = sm_90
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
 BUILD    = build
-MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)       # as many jobs as processors; make -j1: one
+# As many jobs as processors; make -j1: one. Not below another make, and not where something is removed first.
+ifeq ($(MAKELEVEL)$(filter clean uninstall,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+endif
 COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
@@ -25,7 +31,8 @@ LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD
 APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store targets usage heads finetune updater)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same test_usage double_test_ops apart_test_usage)
-HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h)
+LINK     = $(LDFLAGS) $(LDLIBS)
+HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h) $(BUILD)/flags
 
 all: $(EXAMPLES) $(BUILD)/trf
 
@@ -34,7 +41,7 @@ cuda: $(BUILD)/cuda/column.o
 	$(MAKE) all BUILD=$(BUILD)/cuda CPPFLAGS='$(CPPFLAGS) -DTRF_WITH_CUDA' \
 	  LDLIBS='$< $(LDLIBS) -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcublasLt -lcudart -lstdc++'
 
-$(BUILD)/cuda/column.o: transformer.h
+$(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >$(@D)/column.c
 	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -c $(@D)/column.c -o $@
@@ -48,6 +55,13 @@ LIGHT    = -O0
 SOME     = -O1
 $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
+
+# What everything is built with; a new file when it has changed.
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(OPENMP) $(LDFLAGS) $(LDLIBS) $(ARCH) $(SENTENCEPIECE) $(LIGHT) $(SOME)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(BUILD)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+FORCE:
 
 SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/double_test_golden $(CUDAS)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
@@ -79,8 +93,8 @@ help:
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
-	@echo 'variables       CC CFLAGS CPPFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH; without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS;'
-	@echo '                without learning of subwords: SENTENCEPIECE='
+	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH;'
+	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE='
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -101,11 +115,11 @@ $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(LIGHT) -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+	$(COMPILE) $(LIGHT) -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
 $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(LIGHT) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+	$(COMPILE) $(LIGHT) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
 # The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
@@ -113,53 +127,53 @@ $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	$(CXX) -std=c++11 $(CFLAGS) -I. -Itests -c $< -o $@
 
 $(BUILD)/test_cuda $(BUILD)/test_cuda_ops: $(BUILD)/test_%: tests/test_%.c $(BUILD)/gpu.o
-	$(COMPILE) $(LIGHT) -Itests $^ -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
+	$(COMPILE) $(LIGHT) -Itests $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 $(BUILD)/cuda_test_%: tests/test_%.c $(BUILD)/gpu.o
-	$(COMPILE) $(LIGHT) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend -Itests $^ -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
+	$(COMPILE) $(LIGHT) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend -Itests $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(CXX) -std=c++11 -O1 -march=native -fsanitize=thread -I. -Itests -c tests/gpu.cc -o $@.o
-	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LDLIBS) -lstdc++
+	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 # On a device that the host cannot reach: see tests/apart.h.
 $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=apart_backend -Itests $< -o $@ -lcmocka -pthread $(LDLIBS)
+	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=apart_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
 $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $< -o $@ -pthread $(LDLIBS)
+	$(COMPILE) $< -o $@ -pthread $(LINK)
 
-# With libsentencepiece trf learns subwords; make SENTENCEPIECE= builds it without.
-SENTENCEPIECE = $(wildcard /usr/include/sentencepiece_trainer.h)
+# With libsentencepiece trf learns subwords.
 TRF      = $(wildcard tools/trf/*.c)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) transformer.h
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
-	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(LDLIBS)
+	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(LINK)
 
-$(BUILD)/subwords.o: tools/trf/subwords.cc tools/trf/subwords.h
+$(BUILD)/subwords.o: tools/trf/subwords.cc tools/trf/subwords.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
-	$(CXX) -O2 -c $< -o $@
+	$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@
 
 $(BUILD)/%: tools/%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $< -o $@ $(LDLIBS)
+	$(COMPILE) $< -o $@ $(LINK)
 
+TO       = $(DESTDIR)$(PREFIX)
 install: $(BUILD)/trf
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 transformer.h $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(BUILD)/trf $(DESTDIR)$(PREFIX)/bin
-	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I$${prefix}/include %s\nLibs: %s\n' \
-	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LDLIBS))' \
-	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig"
+	install -m 644 transformer.h "$(TO)/include"
+	install -m 755 $(BUILD)/trf "$(TO)/bin"
+	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
+	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' >$(BUILD)/transformer.pc
+	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/include/transformer.h $(DESTDIR)$(PREFIX)/bin/trf $(DESTDIR)$(PREFIX)/lib/pkgconfig/transformer.pc
+	rm -f "$(TO)/include/transformer.h" "$(TO)/bin/trf" "$(TO)/lib/pkgconfig/transformer.pc"
 
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all cuda demo test check check-cuda check-defaults registers help bench bench-peers mutate install uninstall clean
+.PHONY: FORCE all cuda demo test check check-cuda check-defaults registers help bench bench-peers mutate install uninstall clean

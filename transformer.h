@@ -232,9 +232,9 @@ typedef float trf_real;
     X(TRF_E_END,         -14, "the corpus has delivered its last epoch")
 
 typedef enum trf_status {
-#define X(name, value, text) name = value,
-    TRF_STATUS_LIST(X)
-#undef X
+#define TRF__X(name, value, text) name = value,
+    TRF_STATUS_LIST(TRF__X)
+#undef TRF__X
     TRF_STATUS_FORCE_SIGNED = -1000
 } trf_status;
 
@@ -1514,7 +1514,7 @@ TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
 
 TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 {
-    if (hooks->log) hooks->log(hooks->user, level, message);
+    if (hooks->log) (hooks->log)(hooks->user, level, message);
 }
 
 TRF__FN int trf__cancelled(const trf_hooks *hooks)
@@ -1558,7 +1558,7 @@ TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
     void *raw;
     if (!memory) return;
     if (bytes == 0) bytes = 1;
-    if (hooks->free) { hooks->free(hooks->user, memory, bytes); return; }
+    if (hooks->free) { (hooks->free)(hooks->user, memory, bytes); return; }
     memcpy(&raw, (char *)memory - sizeof raw, sizeof raw);
     free(raw);
 }
@@ -1762,17 +1762,17 @@ typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
 TRF__INLINE trf__v16 trf__load(const trf_real *p)
 {
     trf__v16 r;
-#define X(i) r.part[i] = ((const trf__vec_in_memory *)(const void *)p)[i];
-    TRF__EACH(X)
-#undef X
+#define TRF__X(i) r.part[i] = ((const trf__vec_in_memory *)(const void *)p)[i];
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return r;
 }
 
 TRF__INLINE void trf__store(trf_real *p, trf__v16 a)
 {
-#define X(i) ((trf__vec_in_memory *)(void *)p)[i] = a.part[i];
-    TRF__EACH(X)
-#undef X
+#define TRF__X(i) ((trf__vec_in_memory *)(void *)p)[i] = a.part[i];
+    TRF__EACH(TRF__X)
+#undef TRF__X
 }
 
 TRF__INLINE trf__v16 trf__set(trf_real x)
@@ -1780,9 +1780,9 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
     trf__v16 r;
     trf__vec zero;
     TRF__ZERO(zero);
-#define X(i) r.part[i] = x - zero;      /* x for every x, so that nothing is subtracted; zero + x makes 0 of -0 */
-    TRF__EACH(X)
-#undef X
+#define TRF__X(i) r.part[i] = x - zero;     /* x for every x, as nothing is subtracted; zero + x makes 0 of -0 */
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return r;
 }
 
@@ -1807,32 +1807,32 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
 
 #define TRF__BINARY(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) { trf__v16 r; TRF__EACH(expression) return r; }
-#define X(i) r.part[i] = a.part[i] + b.part[i];
-TRF__BINARY(trf__add, X)
-#undef X
-#define X(i) r.part[i] = a.part[i] - b.part[i];
-TRF__BINARY(trf__sub, X)
-#undef X
-#define X(i) r.part[i] = a.part[i] * b.part[i];
-TRF__BINARY(trf__mul, X)
-#undef X
-#define X(i) r.part[i] = a.part[i] / b.part[i];
-TRF__BINARY(trf__div, X)
-#undef X
-#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), b.part[i], a.part[i]);
-TRF__BINARY(trf__max, X)
-#undef X
-#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(b.part[i], a.part[i]), b.part[i], a.part[i]);
-TRF__BINARY(trf__min, X)
-#undef X
+#define TRF__X(i) r.part[i] = a.part[i] + b.part[i];
+TRF__BINARY(trf__add, TRF__X)
+#undef TRF__X
+#define TRF__X(i) r.part[i] = a.part[i] - b.part[i];
+TRF__BINARY(trf__sub, TRF__X)
+#undef TRF__X
+#define TRF__X(i) r.part[i] = a.part[i] * b.part[i];
+TRF__BINARY(trf__mul, TRF__X)
+#undef TRF__X
+#define TRF__X(i) r.part[i] = a.part[i] / b.part[i];
+TRF__BINARY(trf__div, TRF__X)
+#undef TRF__X
+#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), b.part[i], a.part[i]);
+TRF__BINARY(trf__max, TRF__X)
+#undef TRF__X
+#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(b.part[i], a.part[i]), b.part[i], a.part[i]);
+TRF__BINARY(trf__min, TRF__X)
+#undef TRF__X
 
 /* a * b + c, rounded once where the machine can. */
 TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
 {
     trf__v16 r;
-#define X(i) r.part[i] = a.part[i] * b.part[i] + c.part[i];
-    TRF__EACH(X)
-#undef X
+#define TRF__X(i) r.part[i] = a.part[i] * b.part[i] + c.part[i];
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return r;
 }
 
@@ -1840,9 +1840,9 @@ TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
 TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y)
 {
     trf__v16 r;
-#define X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), x.part[i], y.part[i]);
-    TRF__EACH(X)
-#undef X
+#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), x.part[i], y.part[i]);
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return r;
 }
 
@@ -1906,11 +1906,11 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
     trf__vec zero, value;
     TRF__ZERO(zero);
     value = scale - zero;
-#define X(i) { \
+#define TRF__X(i) { \
         trf__ivec wide = __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], trf__ivec); \
         r.part[i] = TRF__SELECT((trf__ivec)(wide < (trf__int)threshold), zero, value); }
-    TRF__EACH(X)
-#undef X
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return r;
 #else
     trf_real factor[TRF__WIDE];
@@ -1965,14 +1965,14 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     p = trf__fma(p, r, trf__set(0.5f));
     p = trf__fma(p, r, one);
     p = trf__fma(p, r, one);
-#define X(i) { \
+#define TRF__X(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
         bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
-    TRF__EACH(X)
-#undef X
+    TRF__EACH(TRF__X)
+#undef TRF__X
     return trf__if_less(x, low, trf__set(0), y);
 }
 
@@ -2000,21 +2000,21 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
    Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
-    const trf__v16 one = trf__set(1.0f), small = trf__set(7.88860905e-31f);
-    trf__v16 x = trf__mul(a, trf__if_less(a, small, trf__set(18446744073709551616.0f), one));
+    const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
+    trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
     trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
     int k;
-#define X(i) { \
+#define TRF__X(i) { \
         trf__ivec bits; \
         TRF__AS_INT(bits, x.part[i]); \
         bits = 0x5F3759DF - (bits >> 1); \
         TRF__AS_REAL(r.part[i], bits); }
-    TRF__EACH(X)
-#undef X
+    TRF__EACH(TRF__X)
+#undef TRF__X
     for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
     s = trf__mul(x, r);
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
-    s = trf__mul(s, trf__if_less(a, small, trf__set(2.32830644e-10f), one));
+    s = trf__mul(s, trf__if_less(a, tiny, trf__set(2.32830644e-10f), one));
     return trf__if_less(a, trf__set((trf_real)HUGE_VAL), s, a);
 }
 
@@ -2438,7 +2438,7 @@ typedef struct trf__backend {
     size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight);
     /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers. */
     void *(*alloc)(const trf__run *run, size_t bytes);
-    void (*free)(const trf__run *run, void *memory, size_t bytes);
+    void (*release)(const trf__run *run, void *memory, size_t bytes);
     void (*zero)(const trf__run *run, void *memory, size_t bytes);
     void (*copy)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*upload)(const trf__run *run, void *to, const void *from, size_t bytes);
@@ -2457,9 +2457,9 @@ typedef struct trf__backend {
     size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied);
     size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t n);
     size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
-#define X(name, type) void (*name)(const trf__run *run, const type *job);
-    TRF__OPS(X)
-#undef X
+#define TRF__X(name, type) void (*name)(const trf__run *run, const type *job);
+    TRF__OPS(TRF__X)
+#undef TRF__X
 #if !defined(TRF_NO_TRAIN)
     void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);     /* n <= TRF__DW_MOST */
 #endif
@@ -3107,12 +3107,12 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch what they read themselves `far` steps
-   later, and at the end the beginning of the panels at `next`, which are multiplied afterwards; 1 row and 6 rows
-   fetch those, `far` numbers further with each step. */
+   columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch what they read themselves `ahead`
+   steps later, and at the end the beginning of the panels at `next`, which are multiplied afterwards; 1 row and 6
+   rows fetch those, `ahead` numbers further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
-                               int64_t far, const trf_real *bias, trf_real *c, int64_t n_last) \
+                               int64_t ahead, const trf_real *bias, trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
@@ -3124,8 +3124,8 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     } \
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
-        const trf_real *later = R == 1 || R == TRF__MM_ROWS ? next + t * far \
-                              : t + far < k ? b + (t + far) * b_step : next + (t + far - k) * b_step; \
+        const trf_real *later = R == 1 || R == TRF__MM_ROWS ? next + t * ahead \
+                              : t + ahead < k ? b + (t + ahead) * b_step : next + (t + ahead - k) * b_step; \
         TRF__UNROLL for (p = 0; p < P; p++) { \
             column[p] = trf__load(b + p * b_panel + t * b_step); \
             TRF__UNROLL for (r = 0; r < TRF__PARTS; r++) TRF__HOLD(column[p].part[r]); \
@@ -3168,11 +3168,11 @@ TRF__FN void trf__mm(trf__product p)
                     : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS * (p.k / shares) * p.b.row;
                 trf_real *c = p.c + i * p.ldc + j;
                 int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
-                int64_t far = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.b.row / shares;
+                int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.b.row / shares;
                 switch (rows + 8 * two) {
 #define CASE(R) \
-                case R: trf__mm_##R##_1(&p, a, b, next, far, bias, c, last); break; \
-                case R + 8: trf__mm_##R##_2(&p, a, b, next, far, bias, c, last); break;
+                case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
+                case R + 8: trf__mm_##R##_2(&p, a, b, next, ahead, bias, c, last); break;
                 CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #undef CASE
                 default: break;
@@ -7154,9 +7154,9 @@ static const trf__backend trf__cuda_backend = { "cuda", TRF__CUDA_TABLE };
 TRF_API const char *trf_status_name(trf_status status)
 {
     switch (status) {
-#define X(name, value, text) case name: return #name;
-    TRF_STATUS_LIST(X)
-#undef X
+#define TRF__X(name, value, text) case name: return #name;
+    TRF_STATUS_LIST(TRF__X)
+#undef TRF__X
     default: return "TRF_E_UNKNOWN";
     }
 }
@@ -7534,7 +7534,7 @@ TRF__FN trf_status trf__room_for(const trf__run *run, trf__room *room, size_t by
     bigger = run->backend->alloc(run, bytes);
     if (!bigger)
         return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes", (unsigned long long)bytes);
-    run->backend->free(run, room->memory, room->bytes);
+    run->backend->release(run, room->memory, room->bytes);
     room->memory = bigger;
     room->bytes = bytes;
     return TRF_OK;
@@ -9104,10 +9104,10 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source = trf__has_source(c), target = trf__has_target(c);
-#define X(type, field, low, high, stored) \
+#define TRF__X(type, field, low, high, stored) \
     TRF__TRY(trf__check_field(c, #field, (double)c->field, low, high, err));
-    TRF__CONFIG_FIELDS(X)
-#undef X
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
     if (c->d_model % c->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d",
                          c->d_model, c->n_heads);
@@ -9187,15 +9187,15 @@ enum {
 
 /* Offsets of one layer's parameters in the arena; -1: the layer has none. */
 typedef struct trf__layer {
-#define X(field, cross, name, rows, columns, start) int64_t field;
-    TRF__LAYER_PARAMS(X)
-#undef X
+#define TRF__X(field, cross, name, rows, columns, start) int64_t field;
+    TRF__LAYER_PARAMS(TRF__X)
+#undef TRF__X
 } trf__layer;
 
 typedef struct trf__whole {
-#define X(field, condition, name, rows, columns, start) int64_t field;
-    TRF__MODEL_PARAMS(X)
-#undef X
+#define TRF__X(field, condition, name, rows, columns, start) int64_t field;
+    TRF__MODEL_PARAMS(TRF__X)
+#undef TRF__X
 } trf__whole;
 
 typedef struct trf__param {
@@ -9241,10 +9241,10 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED, i;
     layout->n_params = 0;
     layout->n_weights = 0;
-#define X(field, condition, name, rows, columns, start) \
+#define TRF__X(field, condition, name, rows, columns, start) \
     layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
-    TRF__MODEL_PARAMS(X)
-#undef X
+    TRF__MODEL_PARAMS(TRF__X)
+#undef TRF__X
     if (target && c->tying == TRF_TIED_ALL) layout->whole.tgt_embed = layout->whole.src_embed;
     if (target && c->tying != TRF_UNTIED) layout->whole.generator_w = layout->whole.tgt_embed;
     if (c->head) {          /* the generator of such a model */
@@ -9254,12 +9254,12 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
         int decoder = i >= c->encoder_layers, with_cross = decoder && source;
         trf__layer layer;
-#define X(field, cross, name, rows, columns, start) \
+#define TRF__X(field, cross, name, rows, columns, start) \
         layer.field = !(cross) || with_cross ? trf__add_param(layout, decoder ? "decoder" : "encoder", \
                                                           decoder ? i - c->encoder_layers : i, \
                                                           name, rows, columns, start) : -1;
-        TRF__LAYER_PARAMS(X)
-#undef X
+        TRF__LAYER_PARAMS(TRF__X)
+#undef TRF__X
         if (layout->layers) layout->layers[i] = layer;
     }
 }
@@ -9332,7 +9332,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
-    model->run.backend->free(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.layers,
               trf__bytes(model->config.encoder_layers + model->config.decoder_layers, sizeof(trf__layer)));
@@ -9633,12 +9633,12 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 /* Whether model number `number` computes what `a` does; where weights started does not matter. */
 TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number, trf_error *err)
 {
-#define X(type, field, low, high, stored) \
+#define TRF__X(type, field, low, high, stored) \
     if (a->field != b->field && strcmp(#field, "seed")) \
         return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", #field, \
                          (double)a->field, (int)number, (double)b->field);
-    TRF__CONFIG_FIELDS(X)
-#undef X
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
     return TRF_OK;
 }
 
@@ -10124,9 +10124,9 @@ TRF__FN void trf__pass_close(trf__pass *pass)
     const trf__run *run = &pass->run;
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     if (!run->backend) return;
-    run->backend->free(run, pass->arena, pass->arena_bytes);
-    if (pass->copy_bytes) run->backend->free(run, pass->copies, pass->copy_bytes);
-    run->backend->free(run, pass->device_block, pass->block_bytes);
+    run->backend->release(run, pass->arena, pass->arena_bytes);
+    if (pass->copy_bytes) run->backend->release(run, pass->copies, pass->copy_bytes);
+    run->backend->release(run, pass->device_block, pass->block_bytes);
     trf__free(&run->hooks, pass->host_block, pass->block_bytes);
     trf__free(&run->hooks, pass->sublayers, trf__bytes(n, sizeof(trf__sublayer)));
     run->backend->close(&pass->run);
@@ -10307,8 +10307,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
         status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads,
                              trf__pass_widest(pass, limits), err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
-    on->free(run, size.arena, size.arena_bytes);
-    on->free(run, size.device_block, size.block_bytes);
+    on->release(run, size.arena, size.arena_bytes);
+    on->release(run, size.device_block, size.block_bytes);
     trf__free(&run->hooks, size.host_block, size.block_bytes);
     if (status != TRF_OK) return status;
     trf__pass_layout(&bigger, bigger.arena);
@@ -11183,9 +11183,9 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
     int cosine = o->schedule == TRF_COSINE;
-#define X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
-    TRF__TRAIN_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
+    TRF__TRAIN_FIELDS(TRF__X)
+#undef TRF__X
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
@@ -11307,7 +11307,7 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
 {
     const trf__run *run = &t->pass.run;
     trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
-    if (run->backend) run->backend->free(run, t->arena, t->arena_bytes);
+    if (run->backend) run->backend->release(run, t->arena, t->arena_bytes);
     trf__pass_close(&t->pass);
 }
 
@@ -11758,7 +11758,7 @@ TRF_API void trf_updater_destroy(trf_updater *updater)
     m = &updater->model;
     hooks = m->config.hooks;
     trf__trainer_close(&updater->trainer);
-    m->run.backend->free(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, updater, sizeof *updater);
 }
@@ -12121,7 +12121,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
 TRF__FN void trf__hypotheses_free(trf_translator *t)
 {
     const trf__run *run = &t->pass.run;
-    run->backend->free(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
+    run->backend->release(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
     trf__free(&run->hooks, t->hypotheses.arena, t->hypotheses.bytes);
     TRF__ZERO(t->hypotheses);
 }
@@ -12170,7 +12170,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     run = &t->pass.run;
     if (run->backend) {
         trf__hypotheses_free(t);
-        run->backend->free(run, t->room.memory, t->room.bytes);
+        run->backend->release(run, t->room.memory, t->room.bytes);
     }
     trf__pass_close(&t->pass);
     trf__free(&hooks, t->numbers, trf__bytes(t->numbers_capacity, sizeof *t->numbers));
@@ -13033,7 +13033,7 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf_hooks hooks;
     if (!context) return;
     hooks = context->run.hooks;
-    context->run.backend->free(&context->run, context->room.memory, context->room.bytes);
+    context->run.backend->release(&context->run, context->room.memory, context->room.bytes);
     context->run.backend->close(&context->run);
     trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
     trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
@@ -13109,7 +13109,7 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
         if (c->guests[i].back)
             run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes);
+    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
     c->n_guests = c->no_room = 0;
     c->run.now = NULL;
     return status;
@@ -16091,9 +16091,9 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                              "the file has format %lld, of transformer.h %.20s; this is " TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ, (int)TRF__FORMAT);
-#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
-        TRF__CONFIG_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
+        TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
     } else if (options->config) *c = *options->config;
     else return trf__fail(err, TRF_E_INVALID_ARG, -1, "config",
                           "the file has no trf.format: give its configuration in the load options");
@@ -16391,9 +16391,9 @@ TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const c
     trf__note(notes, "trf.content", content);
     if (model->source) trf__note(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
     if (model->target) trf__note(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
-#define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
-    TRF__CONFIG_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
     for (i = 0; i < model->n_metadata; i++) trf__note(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
@@ -16461,9 +16461,9 @@ TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
         trf__note_int(notes, "trf.corpus.epoch", place.epoch);
         trf__note_int(notes, "trf.corpus.batch", place.batch);
     }
-#define X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
-    TRF__TRAIN_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
+    TRF__TRAIN_FIELDS(TRF__X)
+#undef TRF__X
 }
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
@@ -16487,9 +16487,9 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     int64_t format;
     *o = d;
     TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
-    TRF__TRAIN_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
+    TRF__TRAIN_FIELDS(TRF__X)
+#undef TRF__X
     o->threads = c->device.threads;     /* not the number of the machine that wrote the file */
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf__train_check(o, c, err), err));
@@ -16681,9 +16681,9 @@ struct trf_generator {
 
 TRF__FN trf_status trf__sampling_check(const trf_sampling *s, trf_error *err)
 {
-#define X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
-    TRF__SAMPLING_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
+    TRF__SAMPLING_FIELDS(TRF__X)
+#undef TRF__X
     return trf__hooks_check(&s->hooks, err);
 }
 
@@ -16926,7 +16926,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
 
 TRF__FN void trf__generator_free(trf_generator *g)
 {
-    if (g->pass.run.backend) g->pass.run.backend->free(&g->pass.run, g->device_arena, g->device_bytes);
+    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->count = 0;
@@ -17148,10 +17148,10 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
     trf__note(notes, "trf.version", TRF_VERSION);
     trf__note_int(notes, "trf.ordinal", session->g->ordinal);
     trf__note_int(notes, "trf.weights", session->sum);
-#define X(type, field, low, high, stored) \
+#define TRF__X(type, field, low, high, stored) \
     TRF__NOTE_FIELD("trf.sampling.", &session->g->sampling, type, field, stored)
-    TRF__SAMPLING_FIELDS(X)
-#undef X
+    TRF__SAMPLING_FIELDS(TRF__X)
+#undef TRF__X
 }
 
 TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, trf_error *err)
@@ -17251,9 +17251,9 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     if (format != 1)
         return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator", "expected a session of format 1, got %lld",
                          (long long)format);
-#define X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
-    TRF__SAMPLING_FIELDS(X)
-#undef X
+#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
+    TRF__SAMPLING_FIELDS(TRF__X)
+#undef TRF__X
     TRF__TRY(trf__file_fault(trf__sampling_check(&rules, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));

@@ -2,7 +2,7 @@
 
    build   cc -O2 -march=native -fopenmp -pthread -I. examples/embed.c -o embed -lopenblas -lm
    run     ./embed                              trains a very small model first (a few seconds)
-           ./embed translate.safetensors        takes any model file
+           ./embed translate.safetensors        takes any encoder-decoder's file
    prints  [host] lines: what was loaded, four threads that translate with one model at the same time, one of them
            cancelled on the way, and the memory left at the end: "0 bytes in 0 blocks".
    exits   with 1 if a thread's answers differ from those of a single thread, if the cancelled one did not answer
@@ -291,6 +291,11 @@ static host_error run(host *h, const char *path)
     if (trf_model_load(&model, "no/such/model.safetensors", &options, &err) == TRF_OK) return HOST_BROKEN;
     report(&err, "as expected, loading a file that is not there");
     if (trf_model_load(&model, path, &options, &err)) return report(&err, "loading");
+    if (trf_model_config(model)->kind != TRF_ENCODER_DECODER) {
+        printf("[host] %s is no encoder-decoder\n", path);
+        trf_model_destroy(model);
+        return HOST_NO_MODEL;
+    }
     printf("[host] loaded %s: %lld weights, %lu bytes in use\n", path, (long long)trf_parameter_total(model),
            (unsigned long)h->bytes);
     outcome = translate_in_threads(h, model);

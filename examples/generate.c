@@ -17,12 +17,13 @@ static void print_text(void *user, int32_t sequence, int32_t id, const char *tex
     fflush(stdout);
 }
 
-/* The first MiB of a file, or sums as "3+4=7;8+9=17;". */
+/* The first MiB of a file, or sums as "3+4=7;8+9=17;"; NULL: it cannot be read. */
 static char *read_text(const char *path)
 {
     FILE *file = path ? fopen(path, "rb") : NULL;
     size_t n = 0, size = 1 << 20;
-    char *text = (char *)malloc(size);
+    char *text = path && !file ? NULL : (char *)malloc(size);
+    if (!text) { perror(path); return NULL; }
     if (file) { n = fread(text, 1, size - 1, file); fclose(file); }
     if (n == size - 1) while (n && (text[n - 1] & 0x80)) n--;                           /* no character is cut in two */
     while (!path && n < 60000) { int a = rand() % 10, b = rand() % 10; n += (size_t)sprintf(text + n, "%d+%d=%d;", a, b, a + b); }
@@ -33,19 +34,20 @@ static char *read_text(const char *path)
 int main(int argc, char **argv)
 {
     static int32_t pieces[BATCH * LENGTH], lengths[BATCH], start[LENGTH];
-    trf_error err = {0, 0, 0, "", "usage: generate [FILE [BEGINNING [STEPS]]], of a text that is longer than a line"};
+    trf_error err = {0, 0, 0, "", ""};
     trf_vocab *vocab = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_generator *generator = NULL;
     trf_config config = trf_config_tiny();
     trf_train_options training = trf_train_defaults();
     trf_sampling sampling = trf_sampling_defaults();
     const char *beginning = argc > 2 ? argv[2] : ";";
     char *text = read_text(argc > 1 ? argv[1] : NULL);
-    int32_t *ids = (int32_t *)malloc((strlen(text) + 1) * sizeof *ids), n, live = 1, step, i, failed = 1;
+    int32_t *ids = text ? (int32_t *)malloc((strlen(text) + 1) * sizeof *ids) : NULL, n, live = 1, step, i, failed = 1;
     trf_batch batch = {{NULL, NULL, 0}, {pieces, lengths, BATCH}, 0, {0, 0, 0}};
 
-    if (trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, &err) || trf_vocab_learn(vocab, text, &err)) goto done;
+    if (!ids || trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, &err) || trf_vocab_learn(vocab, text, &err)) goto done;
     if (trf_vocab_finish(vocab, 1000, 1, &err)) goto done;
-    if (trf_vocab_encode(vocab, text, ids, (int32_t)strlen(text), &n, &err) || n <= LENGTH) goto done;
+    if (trf_vocab_encode(vocab, text, ids, (int32_t)strlen(text), &n, &err)) goto done;
+    if (n <= LENGTH) { fputs("the text must be longer than a line\n", stderr); goto done; }
     config.kind = TRF_DECODER_ONLY;
     config.encoder_layers = config.source_vocab = 0;
     config.target_vocab = trf_vocab_size(vocab);
@@ -69,10 +71,9 @@ int main(int argc, char **argv)
     if (trf_generator_begin(generator, &batch, &err)) goto done;
     printf("%s", beginning);
     while (live) if (trf_generator_step(generator, 1, &live, &err)) goto done;
-    printf("\n");
-    failed = 0;
+    failed = printf("\n") < 0;
 done:
-    if (failed) fprintf(stderr, "%s\n", err.message);
+    if (err.status) fprintf(stderr, "%s\n", err.message);
     trf_generator_destroy(generator); trf_trainer_destroy(trainer); trf_model_destroy(model); trf_vocab_destroy(vocab);
     free(ids); free(text);
     return failed;

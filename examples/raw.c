@@ -4,7 +4,7 @@
    run     ./raw en-de.safetensors <test.en
    prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model or
            not UTF-8), an empty one, and why on standard error.
-   exits   with 1 if there was such a line, or no model. */
+   exits   with 1 if there was such a line, no model, or nowhere to write. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -37,6 +37,7 @@ static int translate_lines(const char *path)
         }
         puts(answer);
     }
+    if (fflush(stdout) || ferror(stdout)) { perror("raw"); failed = 1; }
     trf_translator_destroy(translator);
     trf_model_destroy(model);
     return failed;

@@ -364,6 +364,11 @@ static void prompt(trf_translator *translator, const trf_model *model)
     for (;;) {
         if (interactive) { printf("english> "); fflush(stdout); }
         if (!fgets(line, sizeof line, stdin)) break;
+        if (!strchr(line, '\n')) {                      /* the rest of a line that is too long */
+            int c = getchar();
+            if (c != EOF && c != '\n') fprintf(stderr, "cut after %d characters\n", (int)strlen(line));
+            while (c != EOF && c != '\n') c = getchar();
+        }
         if (line[strspn(line, " \t\r\n")] == 0) continue;
         tidy(text, sizeof text, line);
         name_unknown_words(trf_model_source_vocab(model), text);

@@ -52,7 +52,7 @@ whole()
     group=$1 name=$2 compiler=$3
     shift 3
     : >"$work/$group.$name.wanted"
-    run "$compiler -O2 $warnings -DTRF_NO_CBLAS $* -I$work $work/hash.c -o $work/$group.$name -lm"
+    run "$compiler -O2 $warnings -DTRF_NO_CBLAS $* -I'$work' '$work/hash.c' -o '$work/$group.$name' -lm"
 }
 
 # column FILE NAME COMPILER FLAGS...: the ops alone, as column NAME
@@ -60,7 +60,7 @@ column()
 {
     file=$1 name=$2 compiler=$3
     shift 3
-    run "$compiler -O2 -DTRF_NO_CBLAS -DTRF_COLUMN=$name $* -I$work -c $work/hash.c -o $work/$file.o"
+    run "$compiler -O2 -DTRF_NO_CBLAS -DTRF_COLUMN=$name $* -I'$work' -c '$work/hash.c' -o '$work/$file.o'"
 }
 
 # linked GROUP NAME APP COLUMN...: a program from objects
@@ -68,15 +68,15 @@ links=
 linked()
 {
     : >"$work/$1.$2.wanted"
-    objects="$work/$3.o" output="$work/$1.$2"
+    objects="'$work/$3.o'" output="'$work/$1.$2'"
     shift 3
-    for object; do objects="$objects $work/$object.o"; done
+    for object; do objects="$objects '$work/$object.o'"; done
     links="$links
 $cc $objects -o $output -lm"
 }
 
 if [ -n "$avx2" ]; then
-    run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I$work -c $work/hash.c -o $work/app.o"
+    run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I'$work' -c '$work/hash.c' -o '$work/app.o'"
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
         column "avx2-$tag" avx2 "$compiler" $avx2_flags

@@ -198,10 +198,16 @@ else echo "left out: libsentencepiece"
 fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
-    clean "$gcc_like" "-std=c99 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only
-    usage_in_cxx() { clean "$compiler" "-std=c++11 -I$root/tests" "$root/tests/test_usage.c" -fsyntax-only; }
+    clean "$gcc_like" "-std=c99 -I'$root/tests'" "$root/tests/test_usage.c" -fsyntax-only
+    usage_in_cxx() { clean "$compiler" "-std=c++11 -I'$root/tests'" "$root/tests/test_usage.c" -fsyntax-only; }
     for_cxx usage_in_cxx
 fi
+
+# --- names that a program or its systems have made macros of --------------------------------------------------------
+{ printf '#include <stdio.h>\n#include <stdlib.h>\n#include <tgmath.h>\nvoid found(void *p);\n'
+  printf '#define %s\n' far near small min max 'X(a) (a)' 'free(p) found(p)'
+  printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\nint main(void) { return X(0); }\n'; } >macros.c
+clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 
 # --- linking -----------------------------------------------------------------------------------------------------
 # Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too. These
@@ -258,10 +264,13 @@ job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
 job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
 built=$(cd .. && pwd)
-[ ! -x "$built/trf" ] || job "installed, found, taken back" "make -s -C '$root' -o '$built/trf' BUILD='$built' DESTDIR=\$PWD/root install &&
-    [ -x root/usr/local/bin/trf ] && cmp root/usr/local/include/transformer.h '$root/transformer.h' && { ! command -v pkg-config >/dev/null ||
-    PKG_CONFIG_PATH=root/usr/local/lib/pkgconfig pkg-config --variable=vectors transformer | grep -q -e -march=native; } &&
-    make -s -C '$root' BUILD='$built' DESTDIR=\$PWD/root uninstall && [ -z \"\$(find root -type f)\" ]"
+# Where the names have blanks, and whatever this run was given.
+given="BUILD='$built' PREFIX='/usr/my local' CFLAGS='-O2 -march=native' -o '$built/trf' -o '$built/flags'"
+there="root/usr/my local"
+[ ! -x "$built/trf" ] || job "installed, found, taken back" "make -s -C '$root' $given DESTDIR=\"\$PWD/root\" install &&
+    [ -x '$there/bin/trf' ] && cmp '$there/include/transformer.h' '$root/transformer.h' && { ! command -v pkg-config >/dev/null ||
+    PKG_CONFIG_PATH='$there/lib/pkgconfig' pkg-config --variable=vectors transformer | grep -q -e -march=native; } &&
+    make -s -C '$root' $given DESTDIR=\"\$PWD/root\" uninstall && [ -z \"\$(find root -type f)\" ]"
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
 [ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c"

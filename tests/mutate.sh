@@ -138,7 +138,7 @@ coupled decay goes beyond all squares @@ model @@ trf__min(trf__max(trf__mul(l2,
 the gradient's scale in one factor @@ model @@ first = scale < 1e-20 ? 1e-20 : 1; @@ first = 1;
 a second moment of nothing @@ model @@ if (TRF__REAL_BYTES == 4) j.least_root = @@ if (0) j.least_root =
 an infinite weight @@ model @@ p = trf__if_less(trf__sub(moved, moved), one, moved, p); @@ p = moved; (void)one;
-root of a denormal number @@ ops @@ trf__if_less(a, small, trf__set(18446744073709551616.0f), one) @@ one
+root of a denormal number @@ ops @@ trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one) @@ one
 bias correction counts skipped steps @@ model @@ if (!v->skipped) v->updates++; @@ v->updates++;
 a cancelled step loses its batch @@ store @@     if (begin.corpus != next.corpus) return next; @@     return next;
 what a rewound corpus has delivered is lost @@ store @@ { begin.epoch = corpus->put_epoch; begin.batch = corpus->put_batch; } @@ begin = next;
@@ -275,7 +275,7 @@ the rarest token first @@ vocab @@ if (x->count != y->count) return x->count > y
 a report read before it has come @@ apart @@ TRF__TRY(pass->run.backend->sync(&pass->run, err)); @@ (void)err;
 tied matrices differ on a broken device @@ apart @@ TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err)); @@ (void)trf__arena_get(model, arena, p->offset + at, there, n, NULL);
 a block's dropout outlives its memory @@ apart @@ c->run.now = NULL; @@ (void)0;
-a block's guests stay @@ apart @@ for (i = 0; i < c->n_guests; i++) run->backend->free(run, c->guests[i].device, c->guests[i].bytes); @@ (void)0;
+a block's guests stay @@ apart @@ for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device, c->guests[i].bytes); @@ (void)0;
 the host makes the position table itself @@ apart @@ pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes); @@ memcpy(pass->table + p * c->d_model, row, bytes);
 the step goes to the device without upload @@ apart @@ pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes); @@ memcpy(pass->device_block, pass->host_block, bytes);
 every step waits for the device @@ apart @@ trainer->updated = trainer->step; @@ trainer->updated = trainer->step; TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
@@ -373,7 +373,7 @@ fi
 faults=$(wc -l <"$work/table")
 [ "$faults" -gt 0 ] || { echo "no such fault"; exit 1; }
 
-limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
+limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
 doubles=$(sed -n 's/^DOUBLES.*double_test_%,\([a-z ]*\)).*/\1/p' "$root/Makefile")
 for tree in base 1 2; do
     mkdir -p "$work/$tree" &&

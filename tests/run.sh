@@ -14,7 +14,10 @@ build=$(cd "$build" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+job=
+second=
+stop='kill $job $second 2>/dev/null; exit 1'
+trap "$stop" INT TERM HUP
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS
 quick=--quick
@@ -23,7 +26,7 @@ if [ -n "$builds" ]; then
     export TRF_TEST_ALL=1           # loops over every case, where make test takes a part of them
 fi
 
-limit() { if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi; }
+limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
 
 # job NAME KIND COMMAND: KIND is cmocka, count (its last line is "N passed, M failed") or status (the exit status)
 jobs=0
@@ -55,7 +58,7 @@ report()
     echo "$passed $failed" >"$work/$1.counts"
     if [ "$failed" -eq 0 ]; then
         printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
-        sed -n -e 's/^left out: /        left out: /p' -e 's/^\[  SKIPPED \] \([a-z_]*\)$/        left out: \1/p' "$out" | sort -u
+        sed -n -e 's/^left out: /        left out: /p' -e 's/^\[  SKIPPED \] \([a-zA-Z0-9_]*\)$/        left out: \1/p' "$out" | sort -u
     else
         printf 'FAILED  %-24s %4d of %d tests, exit status %d, %d s\n' "$name" "$failed" $((passed + failed)) "$status" "$(cat "$work/$1.time")"
         if [ "$kind" = cmocka ]; then grep -v -e '^\[ RUN      \]' -e '^\[       OK \]' "$out"; else cat "$out"; fi | tail -n 60 | sed 's/^/    /'
@@ -64,11 +67,14 @@ report()
 
 worker()
 {
+    trap "$stop" INT TERM HUP           # a shell in the background has none
     i=1
     while [ $i -le $jobs ]; do
         if mkdir "$work/$i.taken" 2>/dev/null; then
             began=$(date +%s)
-            limit 1800 sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1
+            limit 1800 sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1 &
+            job=$!
+            wait $job
             echo $? >"$work/$i.status"
             echo $(($(date +%s) - began)) >"$work/$i.time"
             report $i >"$work/$i.report"
@@ -79,17 +85,17 @@ worker()
 }
 
 # The long ones first, so that both workers end together.
-[ -z "$builds" ] || job columns.sh count "sh tests/columns.sh '$build'"
-job test_trf.sh count "sh tests/test_trf.sh '$build/trf'"
+[ -z "$builds" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
+job test_trf.sh count "exec sh tests/test_trf.sh '$build/trf'"
 mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
-[ -z "$builds" ] || job "example reverse" status "'$build/reverse' 1"
+[ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
 mkdir "$work/translate"
 job "example translate" status "cd '$work/translate' && '$build/translate' $quick --no-prompt"
-job "example ranks" status "'$build/ranks' 3"
-job "example classify" status "'$build/classify'"
-[ -z "$builds" ] || job "example fill" status "'$build/fill'"
-job "example generate" status "'$build/generate' README.md 'The ' 20"
+job "example ranks" status "exec '$build/ranks' 3"
+job "example classify" status "exec '$build/classify'"
+[ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
+job "example generate" status "exec '$build/generate' README.md 'The ' 20"
 job "example raw" status "cd '$work/raw' &&
     awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
     '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
@@ -98,18 +104,19 @@ job "example raw" status "cd '$work/raw' &&
 job "example embed" status "cd '$work/embed' && '$build/embed'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
-    job "$suite" cmocka "'$build/$suite'"
+    job "$suite" cmocka "exec '$build/$suite'"
 done
 worker & second=$!
 worker
 wait $second
 
 # This one runs two compilers at a time itself.
-[ -z "$builds" ] || { job compile.sh count "sh tests/compile.sh '$build'" && worker; }
+[ -z "$builds" ] || { job compile.sh count "exec sh tests/compile.sh '$build'" && worker; }
 
 total_passed=0 total_failed=0 i=1
 while [ $i -le $jobs ]; do
-    read -r passed failed <"$work/$i.counts"
+    passed=0 failed=1                   # there are no counts of a job whose worker died
+    [ ! -s "$work/$i.counts" ] || read -r passed failed <"$work/$i.counts"
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
     i=$((i + 1))

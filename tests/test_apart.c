@@ -732,17 +732,17 @@ static void test_device_is_strict(void **state)
     ABORTS(on->upload(run, block, model->weights, 16));
     ABORTS(on->download(run, block, model->weights, 16));
     ABORTS(on->zero(run, block + 90, 11));
-    ABORTS(on->free(run, block, 99));
-    ABORTS(on->free(run, block + 64, 36));
-    ABORTS((on->free(run, block, 100), on->free(run, block, 100)));
-    ABORTS((apart_enter(), block[100] = 0, on->free(run, block, 100)));
+    ABORTS(on->release(run, block, 99));
+    ABORTS(on->release(run, block + 64, 36));
+    ABORTS((on->release(run, block, 100), on->release(run, block, 100)));
+    ABORTS((apart_enter(), block[100] = 0, on->release(run, block, 100)));
     on->upload(run, block, numbers, sizeof numbers);
     on->download(run, back, block, sizeof back);
     assert_true(((unsigned char *)back)[0] == 0xA5 && ((unsigned char *)back)[sizeof back - 1] == 0xA5);
     on->zero(run, block, 100);              /* later than the download */
     assert_int_equal(on->sync(run, NULL), TRF_OK);
     assert_memory_equal(back, numbers, sizeof back);
-    on->free(run, block, 100);
+    on->release(run, block, 100);
     trf_model_destroy(model);
     assert_int_equal(apart.n_blocks, 0);
 }

@@ -47,7 +47,7 @@ static void forget(void)
         struct thing *t = &things[--n_things];
         int r;
         for (r = 0; r < PLACES; r++) {
-            runs[r].backend->free(&runs[r], t->at[r], 0);
+            runs[r].backend->release(&runs[r], t->at[r], 0);
             runs[r].now = NULL;
         }
     }
@@ -567,8 +567,8 @@ static void test_cross_entropy(void **state)
             ON->cross_entropy(&runs[r], &l);
             ON->download(&runs[r], &sums[r], device_sums, sizeof sums[r]);
             assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
-            ON->free(&runs[r], room, bytes);
-            ON->free(&runs[r], device_sums, sizeof(trf__sums));
+            ON->release(&runs[r], room, bytes);
+            ON->release(&runs[r], device_sums, sizeof(trf__sums));
             assert_true(fabs(sums[r].loss - sums[CPU].loss) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].loss));
             assert_true(fabs(sums[r].nll - sums[CPU].nll) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
             assert_true(sums[r].tokens == sums[CPU].tokens);
@@ -615,7 +615,7 @@ static void test_adam(void **state)
             ON->adam(&runs[r], &a);
         }
         ON->sync(&runs[r], &err);
-        ON->free(&runs[r], verdict, sizeof *verdict);
+        ON->release(&runs[r], verdict, sizeof *verdict);
     }
     same("weights", N, 0, weights, N, 0);
     same("m", N, 0, m, N, 0);
@@ -651,7 +651,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         t.banned[0] = 0; t.banned[1] = -1; t.only = INT(t_only); t.eos = 2;
         ON->top(&runs[r], &t);
         assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
-        ON->free(&runs[r], room, bytes);
+        ON->release(&runs[r], room, bytes);
     }
     /* products of numbers that 16 bits hold are exact in all places but for the order of sums */
     want = (double *)(void *)numbers_of(scores, CPU, 2 * ROWS_OF_TOP * WANTED, 0);

@@ -2510,7 +2510,7 @@ static void test_memory_verbs(void **state)
     cpu->fetch(&run, fetched, trf__act_at(&run, act(numbers), 1), 2);
     assert_true(fetched[0] == 2 && fetched[1] == 3 && fetched[2] == 3);
     assert_int_equal(cpu->sync(&run, NULL), TRF_OK);
-    cpu->free(&run, there, 64);
+    cpu->release(&run, there, 64);
     memory.fail_at = memory.calls + 1;
     assert_null(cpu->alloc(&run, 64));
     assert_int_equal(memory.live, 0);

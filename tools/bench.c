@@ -246,10 +246,10 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
         start = seconds() - start;
         if (start < best) best = start;
     }
-    run.backend->free(&run, x, trf__bytes(most, sizeof(trf_real)));
-    run.backend->free(&run, y, trf__bytes(most, sizeof(trf_real)));
-    run.backend->free(&run, w, trf__bytes(weights, sizeof(trf_real)));
-    run.backend->free(&run, g, trf__bytes(weights, sizeof(trf_real)));
+    run.backend->release(&run, x, trf__bytes(most, sizeof(trf_real)));
+    run.backend->release(&run, y, trf__bytes(most, sizeof(trf_real)));
+    run.backend->release(&run, w, trf__bytes(weights, sizeof(trf_real)));
+    run.backend->release(&run, g, trf__bytes(weights, sizeof(trf_real)));
     run.backend->close(&run);
     return best;
 }

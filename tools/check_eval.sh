@@ -9,6 +9,7 @@ trf=${1:?usage: check_eval.sh TRF DATA}
 data=${2:?usage: check_eval.sh TRF DATA}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
 failed=0
 while read -r set expected; do
     sed 's/@@ //g' "$data/multi30k/test.$set.de" >"$work/references" || exit 1

@@ -204,8 +204,8 @@ static double products_alone(const trf__run *run, const trf_config *c, int64_t s
         if (i >= 0) times[i] = seconds() - start;
     }
     *flops = p.flops;
-    run->backend->free(run, p.x, 0); run->backend->free(run, p.y, 0); run->backend->free(run, p.w, 0);
-    run->backend->free(run, p.g, 0); run->backend->free(run, p.copy, 0);
+    run->backend->release(run, p.x, 0); run->backend->release(run, p.y, 0); run->backend->release(run, p.w, 0);
+    run->backend->release(run, p.g, 0); run->backend->release(run, p.copy, 0);
     return median(times, RUNS);
 }
 
@@ -285,8 +285,8 @@ static void measure_card(const char *size, int64_t rows)
     }
     printf("product of %d cubed: %.0f TFLOP/s\n", (int)side,
            2e-12 * (double)side * (double)side * (double)side / median(times, RUNS));
-    k.run->backend->free(k.run, big.w, 0); k.run->backend->free(k.run, big.copy, 0);
-    k.run->backend->free(k.run, k.from, 0); k.run->backend->free(k.run, k.to, 0);
+    k.run->backend->release(k.run, big.w, 0); k.run->backend->release(k.run, big.copy, 0);
+    k.run->backend->release(k.run, k.from, 0); k.run->backend->release(k.run, k.to, 0);
     trf_trainer_destroy(k.trainer);
     trf_model_destroy(model);
 }
@@ -347,8 +347,8 @@ static void measure_attention(int longest, int64_t tokens)
     }
     printf("attention, %d tokens, up to %d: forward %.0f us, backward %.0f us\n", (int)rows, longest,
            1e6 * median(times[0], RUNS), 1e6 * median(times[1], RUNS));
-    run->backend->free(run, (void *)(uintptr_t)a.in.q, 0); run->backend->free(run, (void *)(uintptr_t)a.in.spans, 0);
-    run->backend->free(run, a.out, 0); run->backend->free(run, a.stats, 0); run->backend->free(run, g.dq, 0);
+    run->backend->release(run, (void *)(uintptr_t)a.in.q, 0); run->backend->release(run, (void *)(uintptr_t)a.in.spans, 0);
+    run->backend->release(run, a.out, 0); run->backend->release(run, a.stats, 0); run->backend->release(run, g.dq, 0);
     trf_trainer_destroy(t);
     trf_model_destroy(model);
 }
