@@ -16,7 +16,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 job=
 second=
-stop='kill $job $second 2>/dev/null; exit 1'
+stop='kill $job $second 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS

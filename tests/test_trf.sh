@@ -9,7 +9,7 @@ case $trf in /*) ;; *) trf=$PWD/$trf ;; esac
 [ -x "$trf" ] || { echo "$trf is not there"; exit 1; }
 here=$(mktemp -d) || exit 1
 trap 'rm -rf "$here"' EXIT
-trap 'exit 1' INT TERM HUP
+trap 'kill $! 2>/dev/null; exit 1' INT TERM HUP
 cd "$here" || exit 1
 passed=0
 failed=0
