@@ -9,31 +9,57 @@
 #             of the ten models from update 2,800 on
 #   back      German to English, the same, seed 1
 #   own       English to German, from the mean of seed 1, on more of the same: the training pairs, what seeds 1 and 2 make of
-#             their sources, and what `back` makes of their targets (data diversification, Nguyen et al. 2020)
+#             their sources, and what `back` makes of their targets (data diversification, Nguyen et al. 2020); 2,000 updates
+#   raw       English to German from raw text: DATA joined and detokenised, 8,000 subwords of SentencePiece in the model file,
+#             2,600 updates; needs Python with sacremoses (PYTHON=python3)
 #
-# Figures: BLEU of tokenised text, beam 5, by the search of trf and by that of fairseq.
+# Figures: BLEU of tokenised text, beam 5, by the search of trf and by that of fairseq; of `raw` that of detokenised text, as
+# sacreBLEU has it (13a).
 
 trf=${1:?usage: multi30k.sh TRF DATA WORK WHAT...} data=${2:?DATA} work=${3:?WORK}
 shift 3
 recipe="--ema 0 --embedding-dropout 0.3 --residual-dropout 0.3 --smoothing-rule others --schedule inverse-sqrt --epsilon 1e-8
-        --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --valid-every 200 --keep 10 --threads 1"
-model="--tokens words --norm-place post-norm --tying all --final-norm no --decoder-start eos"
+        --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --keep 10 --threads 1"
+model="--size tiny --norm-place post-norm --tying all --final-norm no --decoder-start eos"
 
 # learn NAME FROM TO OPTIONS: pairs of NAME.FROM and NAME.TO if they are there, else those of DATA
 learn()
 {
-    name=$1 from=$2 to=$3 pairs=$data/train
+    name=$1 from=$2 to=$3 pairs=$data/train valid=$data/valid
     shift 3
     [ ! -e "$work/$name" ] || return 0
     [ ! -e "$work/$name.$from" ] || pairs=$work/$name
+    [ ! -e "$work/$name.valid.$from" ] || valid=$work/$name.valid
     resume=
     [ ! -e "$work/$name.part.checkpoint" ] || resume=--resume
-    "$trf" train --source "$pairs.$from" --target "$pairs.$to" --valid-source "$data/valid.$from" --valid-target "$data/valid.$to" \
+    "$trf" train --source "$pairs.$from" --target "$pairs.$to" --valid-source "$valid.$from" --valid-target "$valid.$to" \
         $recipe "$@" --model "$work/$name.part" $resume || exit 1
     "$trf" average "$work/$name.part".update-* --output "$work/$name" || exit 1
 }
 
-published() { learn "$1" "$2" "$3" $model --learning-rate 5e-3 --warmup 2000 --updates 4600 --seed "$4"; }
+published()
+{
+    learn "$1" "$2" "$3" $model --tokens words --learning-rate 5e-3 --warmup 2000 --updates 4600 --valid-every 200 --seed "$4"
+}
+
+# plain SET LANGUAGE: the lines of DATA as they are read
+plain()
+{
+    sed 's/@@ //g' "$data/$1.$2" | "${PYTHON:-python3}" -c "import sys; from sacremoses import MosesDetokenizer
+join = MosesDetokenizer(lang='$2').detokenize
+for line in sys.stdin: print(join(line.split()))"
+}
+
+score_raw()
+{
+    printf 'raw: '
+    for set in 2016 2017 coco; do
+        plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 --output "$work/answers" || exit 1
+        plain "test.$set" de >"$work/references"
+        "$trf" eval "$work/references" "$work/answers" --metrics bleu | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+    done
+    echo
+}
 
 # score NAME FROM TO
 score()
@@ -69,7 +95,14 @@ for what in "$@"; do
         made seed.1 en "$work/made.1" && made seed.2 en "$work/made.2" && made back de "$work/made.back" || exit 1
         cat "$data/train.en" "$data/train.en" "$data/train.en" "$work/made.back" >"$work/own.en"
         cat "$data/train.de" "$work/made.1" "$work/made.2" "$data/train.de" >"$work/own.de"
-        learn own en de --init-from "$work/seed.1" --learning-rate 3e-3 --warmup 400 --updates 4600 --seed 4 && score own en de ;;
-    *) echo "WHAT is 1, 2, 3, back or own, not '$what'"; exit 2 ;;
+        learn own en de --init-from "$work/seed.1" --learning-rate 3e-3 --warmup 400 --updates 2000 --valid-every 200 --seed 4 &&
+            score own en de ;;
+    raw)
+        for language in en de; do
+            plain train $language >"$work/raw.$language" && plain valid $language >"$work/raw.valid.$language" || exit 1
+        done
+        learn raw en de $model --tokens sentencepiece:unigram --vocab-size 8000 --joint-vocabulary yes --learning-rate 5e-3 \
+            --warmup 1500 --updates 2600 --valid-every 100 --seed 1 && score_raw ;;
+    *) echo "WHAT is 1, 2, 3, back, own or raw, not '$what'"; exit 2 ;;
     esac
 done
