@@ -95,7 +95,7 @@ if [ -n "$avx2" ]; then
         fi
     done
     [ -z "$avx512" ] ||
-        run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I$work -c $work/hash.c -o $work/both.o"
+        run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I'$work' -c '$work/hash.c' -o '$work/both.o'"
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
@@ -109,7 +109,7 @@ else
     [ -z "$cxx" ] || whole separate "whole-$cxx" $cxx -x c++ -std=gnu++17 -ffp-contract=off
 fi
 finish
-echo "$links" | while read -r command; do [ -z "$command" ] || $command >>"$work/log" 2>&1; done
+echo "$links" | while read -r command; do [ -z "$command" ] || eval "$command" >>"$work/log" 2>&1; done
 
 # check NAME SENTENCE COMMAND...
 check()

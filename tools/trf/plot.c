@@ -94,7 +94,7 @@ static void write_script(FILE *pipe, const struct plot *p, const char *output)
     write_points(pipe, "score", &p->curve[SCORE_CURVE]);
     write_points(pipe, "rate", &p->curve[RATE]);
     write_terminal(pipe, output, panels);
-    fprintf(pipe, "set multiplot layout %d,1\nset grid\nset xlabel 'update'\n", panels);
+    fprintf(pipe, "set multiplot layout %d,1\nset grid\nset key above\nset xlabel 'update'\n", panels);
     fputs("plot ", pipe);
     if (p->curve[TRAIN_LOSS].n) fputs("$train with lines title 'training loss'", pipe);
     if (p->curve[VALID_LOSS].n)
