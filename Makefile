@@ -57,7 +57,7 @@ $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
 # What everything is built with; a new file when it has changed.
-FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(OPENMP) $(LDFLAGS) $(LDLIBS) $(ARCH) $(SENTENCEPIECE) $(LIGHT) $(SOME)
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(OPENMP) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(LIGHT) $(SOME)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
@@ -94,6 +94,7 @@ help:
 	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH;'
+	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
 	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE='
 
 bench: $(BUILD)/bench
@@ -169,6 +170,7 @@ install: $(BUILD)/trf
 	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
 	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
+	rm $(BUILD)/transformer.pc
 
 uninstall:
 	rm -f "$(TO)/include/transformer.h" "$(TO)/bin/trf" "$(TO)/lib/pkgconfig/transformer.pc"

@@ -3170,11 +3170,11 @@ TRF__FN void trf__mm(trf__product p)
                 int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
                 int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.b.row / shares;
                 switch (rows + 8 * two) {
-#define CASE(R) \
+#define TRF__CASE(R) \
                 case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
                 case R + 8: trf__mm_##R##_2(&p, a, b, next, ahead, bias, c, last); break;
-                CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-#undef CASE
+                TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#undef TRF__CASE
                 default: break;
                 }
             }

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     if (trf_generator_begin(generator, &batch, &err)) goto done;
     printf("%s", beginning);
     while (live) if (trf_generator_step(generator, 1, &live, &err)) goto done;
-    failed = printf("\n") < 0;
+    printf("\n"); if ((failed = fflush(stdout) || ferror(stdout))) perror("generate");
 done:
     if (err.status) fprintf(stderr, "%s\n", err.message);
     trf_generator_destroy(generator); trf_trainer_destroy(trainer); trf_model_destroy(model); trf_vocab_destroy(vocab);

@@ -205,7 +205,7 @@ fi
 
 # --- names that a program or its systems have made macros of --------------------------------------------------------
 { printf '#include <stdio.h>\n#include <stdlib.h>\n#include <tgmath.h>\nvoid found(void *p);\n'
-  printf '#define %s\n' far near small min max 'X(a) (a)' 'free(p) found(p)'
+  printf '#define %s\n' far near small min max 'X(a) (a)' 'CASE(a) (a)' 'free(p) found(p)'
   printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\nint main(void) { return X(0); }\n'; } >macros.c
 clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 

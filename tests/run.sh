@@ -2,8 +2,8 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, generate, columns.sh, compile.sh and
-# every case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
+# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, columns.sh, compile.sh and every
+# case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
 # The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
@@ -26,7 +26,8 @@ if [ -n "$builds" ]; then
     export TRF_TEST_ALL=1           # loops over every case, where make test takes a part of them
 fi
 
-limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
+limit=
+if command -v timeout >/dev/null; then limit="timeout -k 10 1800"; fi
 
 # job NAME KIND COMMAND: KIND is cmocka, count (its last line is "N passed, M failed") or status (the exit status)
 jobs=0
@@ -72,10 +73,11 @@ worker()
     while [ $i -le $jobs ]; do
         if mkdir "$work/$i.taken" 2>/dev/null; then
             began=$(date +%s)
-            limit 1800 sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1 &
-            job=$!
+            $limit sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1 &
+            job=$!                      # timeout itself, which passes on what ends it
             wait $job
             echo $? >"$work/$i.status"
+            job=
             echo $(($(date +%s) - began)) >"$work/$i.time"
             report $i >"$work/$i.report"
             cat "$work/$i.report"

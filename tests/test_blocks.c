@@ -1116,17 +1116,19 @@ static void test_residual_masks(void **state)
 {
     enum { ROWS = 8, D = 40, N = ROWS * D };
     static const trf_dropout dropouts[] = {{0.5, 1, 1, 1}, {0.5, 2, 1, 1}, {0.5, 1, 2, 1}, {0.5, 1, 1, 2},
-                                           {0.5, (uint64_t)1 << 40 | 1, 1, 1}, {0.5, 1, 1, 1}};
-    trf_real masks[6][N];
+                                           {0.5, (uint64_t)1 << 40 | 1, 1, 1}, {0.5, 1, 1, 1},
+                                           {0.5, 1, ((int64_t)1 << 32) + 1, 1}};    /* of step the lower 32 bits */
+    trf_real masks[7][N];
     int a, b, i;
     (void)state;
-    for (a = 0; a < 6; a++) {
+    for (a = 0; a < 7; a++) {
         job j = residual_job(shaped(plain_fill(plain_empty(N), N, 0), ROWS, D),
                              shaped(plain_fill(plain_empty(N), N, 1), ROWS, D), &dropouts[a]);
         runs(&j);
         memcpy(masks[a], j.arg[0]->data, sizeof masks[a]);
     }
     assert_memory_equal(masks[0], masks[5], sizeof masks[0]);
+    assert_memory_equal(masks[0], masks[6], sizeof masks[0]);
     for (a = 0; a < 5; a++)
         for (b = 0; b < a; b++) {
             int differ = 0;
@@ -1388,6 +1390,13 @@ static void test_sizes_beyond_memory(void **state)
     s.query_lengths = &none;
     assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "k");
+    {
+        static const int32_t two[] = {INT32_MAX, 1};
+        trf_attention_shape many = {two, two, 2, 1, TRF_FULL};
+        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, &err), TRF_E_LIMIT);
+        assert_string_equal(err.what, "lengths");
+        assert_int_equal(err.where, 1);
+    }
     assert_true(trf__cpu_of(&shared->run)->scratch_each == scratch);
     empty.shape[1] = (int64_t)INT32_MAX + 1;
     assert_int_equal(trf_residual(shared, &empty, &empty, &empty, NULL, &err), TRF_E_LIMIT);

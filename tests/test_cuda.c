@@ -168,6 +168,7 @@ static void train_both(const kind *k, int steps, double tolerance)
         near_or_fail(k->name, step, a.loss, b.loss, tolerance);
         near_or_fail(k->name, step, a.nll, b.nll, tolerance);
         near_or_fail(k->name, step, a.gradient_norm, b.gradient_norm, 10 * tolerance);
+        near_or_fail(k->name, step, a.accuracy, b.accuracy, 1e-6);
         assert_int_equal(a.target_tokens, b.target_tokens);
         assert_int_equal(a.source_tokens, b.source_tokens);
         assert_int_equal(a.skipped, b.skipped);

@@ -572,6 +572,7 @@ static void test_cross_entropy(void **state)
             assert_true(fabs(sums[r].loss - sums[CPU].loss) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].loss));
             assert_true(fabs(sums[r].nll - sums[CPU].nll) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
             assert_true(sums[r].tokens == sums[CPU].tokens);
+            assert_true(r == NARROW || sums[r].correct == sums[CPU].correct);
         }
         same("dx", rows, vocab, dx, rows * d, 1);
         same("dw", rows, vocab, dw, vocab * d, 0);

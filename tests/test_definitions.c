@@ -609,6 +609,100 @@ static void test_presets(void **state)
     }
 }
 
+/* What the public part and README say that a program gets without saying anything. */
+static void test_defaults(void **state)
+{
+    trf_config tiny = trf_config_tiny(), base = trf_config_base(), big = trf_config_big();
+    trf_train_options o = trf_train_defaults();
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_noise_options noise = trf_noise_defaults();
+    trf_corpus_options corpus = trf_corpus_defaults();
+    trf_load_options load = trf_load_defaults();
+    (void)state;
+    assert_true(tiny.encoder_layers == 4 && tiny.decoder_layers == 4 && tiny.d_model == 128 && tiny.d_ff == 256 && tiny.n_heads == 4);
+    assert_true(base.encoder_layers == 6 && base.decoder_layers == 6 && base.d_model == 512 && base.d_ff == 2048 && base.n_heads == 8);
+    assert_true(big.encoder_layers == 6 && big.decoder_layers == 6 && big.d_model == 1024 && big.d_ff == 4096 && big.n_heads == 16);
+    assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 && tiny.unk == 3);
+    assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 && tiny.head == TRF_HEAD_NONE);
+    assert_true(o.optimizer == TRF_ADAM && o.beta1 == 0.9 && o.beta2 == 0.98 && o.epsilon == 1e-9 && o.weight_decay == 0);
+    assert_true(o.schedule == TRF_NOAM && o.learning_rate == 1 && o.warmup == 4000 && o.initial_rate == 0 && o.final_rate == 0);
+    assert_true(o.label_smoothing == 0.1 && o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
+    assert_true(o.dropout == 0.1 && o.attention_dropout == 0.1 && o.activation_dropout == 0.1 && o.residual_dropout == 0.1);
+    assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 && o.longest == 128 && o.n_ranks == 1);
+    assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 && search.max_length_b == 20);
+    assert_true(search.max_sentences == 32 && search.max_tokens == 4096 && search.word_penalty == 0);
+    assert_true(sampling.temperature == 1 && sampling.top_p == 1 && sampling.repetition_penalty == 1 && sampling.top_k == 0);
+    assert_true(sampling.min_p == 0 && sampling.max_tokens == 256 && sampling.min_tokens == 0 && sampling.seed == 0);
+    assert_true(noise.density == 0.15 && noise.masked == 0.8 && noise.randomised == 0.1 && noise.mean_span == 3);
+    assert_true(corpus.batch_tokens == 4096 && corpus.batch_sentences == 1024 && corpus.max_length == 511 && corpus.shuffle == 1);
+    assert_true(corpus.buckets == 1 && corpus.padded_budget == 0 && corpus.epochs == TRF_ENDLESS);
+    assert_true(load.max_bytes == (uint64_t)64 << 30 && !load.config && !load.allow_nonfinite);
+}
+
+/* Numbers that never change, as files and other programs have them. */
+static void test_numbers(void **state)
+{
+    static const struct { trf_status status; const char *name; } statuses[] = {
+        {TRF_OK, "TRF_OK"}, {TRF_E_NOMEM, "TRF_E_NOMEM"}, {TRF_E_INVALID_ARG, "TRF_E_INVALID_ARG"},
+        {TRF_E_LIMIT, "TRF_E_LIMIT"}, {TRF_E_IO, "TRF_E_IO"}, {TRF_E_FORMAT, "TRF_E_FORMAT"}, {TRF_E_SHAPE, "TRF_E_SHAPE"},
+        {TRF_E_UNSUPPORTED, "TRF_E_UNSUPPORTED"}, {TRF_E_CHECKSUM, "TRF_E_CHECKSUM"},
+        {TRF_E_NONFINITE, "TRF_E_NONFINITE"}, {TRF_E_STATE, "TRF_E_STATE"}, {TRF_E_BACKEND, "TRF_E_BACKEND"},
+        {TRF_E_INTERNAL, "TRF_E_INTERNAL"}, {TRF_E_CANCELLED, "TRF_E_CANCELLED"}, {TRF_E_END, "TRF_E_END"}};
+    int i;
+    (void)state;
+    for (i = 0; i < (int)(sizeof statuses / sizeof *statuses); i++) {
+        assert_int_equal(statuses[i].status, -i);
+        assert_string_equal(trf_status_name((trf_status)-i), statuses[i].name);
+    }
+    assert_true(TRF_ENCODER_DECODER == 0 && TRF_ENCODER_ONLY == 1 && TRF_DECODER_ONLY == 2);
+    assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2);
+    assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 && TRF_POSITIONS_HALVES == 2);
+    assert_true(TRF_POSITIONS_LEARNED == 3 && TRF_POSITIONS_NONE == 4);
+    assert_true(TRF_POST_NORM == 0 && TRF_PRE_NORM == 1 && TRF_NORM_STANDARD == 0 && TRF_NORM_ANNOTATED == 1);
+    assert_true(TRF_UNTIED == 0 && TRF_TIED_DECODER == 1 && TRF_TIED_ALL == 2);
+    assert_true(TRF_INIT_XAVIER_PACKED == 0 && TRF_INIT_XAVIER == 1);
+    assert_true(TRF_EMBEDDING_NORMAL_D == 0 && TRF_EMBEDDING_NORMAL_1 == 1 && TRF_EMBEDDING_XAVIER == 2 && TRF_EMBEDDING_FAN_OUT == 3);
+    assert_true(TRF_START_BOS == 0 && TRF_START_EOS == 1 && TRF_START_PAD == 2 && TRF_START_ZERO == 3);
+    assert_true(TRF_HEAD_NONE == 0 && TRF_HEAD_MEAN == 1 && TRF_HEAD_FIRST == 2 && TRF_HEAD_TOKENS == 3 && TRF_HEAD_MASKED == 4);
+    assert_true(TRF_WORDS == 0 && TRF_CHARACTERS == 1 && TRF_SENTENCEPIECE == 2);
+    assert_true(TRF_ADAM == 0 && TRF_ADAMW == 1 && TRF_EPSILON_OUTSIDE == 0 && TRF_EPSILON_FAIRSEQ == 1 && TRF_EPSILON_INSIDE == 2);
+    assert_true(TRF_NOAM == 0 && TRF_INVERSE_SQRT == 1 && TRF_COSINE == 2 && TRF_CONSTANT == 3);
+    assert_true(TRF_SMOOTH_UNIFORM == 0 && TRF_SMOOTH_OTHERS == 1 && TRF_SMOOTH_OTHERS_KL == 2 && TRF_SMOOTH_NO_PAD_KL == 3);
+    assert_true(TRF_ENDED_EOS == 0 && TRF_ENDED_MAX_LENGTH == 1 && TRF_ENDED_NOT_YET == 2);
+}
+
+/* Every matrix begins with numbers of its own. */
+static void test_initial_weights_differ(void **state)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model;
+    int32_t i, k, n;
+    (void)state;
+    c.encoder_layers = c.decoder_layers = 2;
+    c.source_vocab = c.target_vocab = 40;
+    c.tying = TRF_UNTIED;
+    model = new_model(&c);
+    n = trf_parameter_count(model);
+    for (i = 0; i < n; i++) {
+        trf_tensor a = trf_parameter(model, i);
+        if (a.rank != 2) continue;
+        for (k = 0; k < i; k++) {
+            trf_tensor b = trf_parameter(model, k);
+            double product = 0, squares_a = 0, squares_b = 0;
+            int64_t j;
+            if (b.rank != 2) continue;
+            for (j = 0; j < 128 * 40; j++) {
+                product += (double)a.data[j] * (double)b.data[j];
+                squares_a += (double)a.data[j] * (double)a.data[j];
+                squares_b += (double)b.data[j] * (double)b.data[j];
+            }
+            if (!(fabs(product) < 0.1 * sqrt(squares_a * squares_b))) fail_msg("%s is like %s", a.name, b.name);
+        }
+    }
+    trf_model_destroy(model);
+}
+
 static void test_initial_weights(void **state)
 {
     trf_config c = trf_config_tiny();
@@ -850,7 +944,10 @@ int main(void)
         cmocka_unit_test(test_parameter_counts),
         cmocka_unit_test(test_parameter_counts_of_the_paper),
         cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_initial_weights),
+        cmocka_unit_test(test_initial_weights_differ),
         cmocka_unit_test(test_decoder_start),
         cmocka_unit_test(test_neighbours_do_not_matter),
         cmocka_unit_test(test_training_is_not_padded),

@@ -1533,6 +1533,16 @@ static void test_comma(void **state)
     char text[32];
     (void)state;
     for (i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_ALL, names[i]) != NULL;
+    if (!found) {                       /* one of our own, where there are the tools for it */
+        char command[512];
+        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >/dev/null 2>&1", in_folder("de_DE.UTF-8"));
+        if (system(command) == 0) {
+            setenv("LOCPATH", folder, 1);
+            found = setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
+        }
+        snprintf(command, sizeof command, "rm -rf '%s'", in_folder("de_DE.UTF-8"));
+        assert_int_equal(system(command), 0);
+    }
     if (!found) skip();
     round_trips();
     trf__print_real(text, sizeof text, 0.1, 9);

@@ -787,6 +787,28 @@ static void weights_of_another(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* Matrices that are copied in several parts. */
+static void weights_of_a_larger_one(void **state)
+{
+    trf_config c = small_config(), deeper;
+    trf_model *from, *to, *fresh;
+    int32_t n;
+    (void)state;
+    c.d_model = 64;
+    c.d_ff = 200;
+    deeper = c;
+    deeper.seed = 9;
+    deeper.encoder_layers++;
+    OK(trf_model_create(&from, &c, &err));
+    OK(trf_model_create(&to, &deeper, &err));
+    OK(trf_model_copy(&fresh, to, &err));
+    OK(trf_model_copy_weights(to, from, &n, &err));
+    assert_int_equal(n, trf_parameter_count(from));
+    expect_taken(to, from, fresh);
+    trf_model_destroy(from); trf_model_destroy(to); trf_model_destroy(fresh);
+    assert_int_equal(memory.live, 0);
+}
+
 /* From hidden words to labels: a word's bias is no label's, though both are head.bias; labels' go on to labels. */
 static void weights_of_another_head(void **state)
 {
@@ -876,6 +898,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(frozen_nonsense),
         cmocka_unit_test(missed_nonsense),
         cmocka_unit_test(weights_of_another),
+        cmocka_unit_test(weights_of_a_larger_one),
         cmocka_unit_test(weights_of_another_head),
         cmocka_unit_test(weights_refused),
     };

@@ -725,8 +725,8 @@ static void test_hostile_sessions(void **state)
     trf_error err;
     size_t n, at, begin;
     char *bytes, *changed, *crc;
-    int refused = 0, taken = 0;
-    uint64_t k;
+    int refused = 0, taken = 0, i;
+    uint64_t k, before;
     (void)state;
     s.max_tokens = 6;
     g = make(model, &s);
@@ -735,18 +735,40 @@ static void test_hostile_sessions(void **state)
     assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
     bytes = read_all(&n);
     changed = (char *)malloc(n);
+    memcpy(&k, bytes, 8);
+    begin = 8 + (size_t)k;
     for (at = 0; at < n; at += at < 900 ? 1 : 3) {      /* any byte, the checksum as it was */
+        trf_status status;
         memcpy(changed, bytes, n);
         changed[at] = (char)(changed[at] ^ (1 << at % 8));
         write_all(changed, n);
-        if (trf_generator_load(g, path, &err) == TRF_OK) assert_int_equal(trf_generator_step(g, 1, NULL, NULL), TRF_OK);
+        status = trf_generator_load(g, path, &err);
+        if (at >= begin) assert_int_equal(status, TRF_E_CHECKSUM);
+        if (status == TRF_OK) assert_int_equal(trf_generator_step(g, 1, NULL, NULL), TRF_OK);
+    }
+    write_all(bytes, n);
+    assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
+    before = hash_stories(HASH_START, g, 0, 5);
+    for (i = 0; i < 3; i++) {                           /* numbers in its header */
+        static const struct { const char *from, *to, *what; trf_status status; } of[] = {
+            {"\"trf.generator\":\"1\"", "\"trf.generator\":\"2\"", "trf.generator", TRF_E_UNSUPPORTED},
+            {"\"trf.sampling.top_p\":\"1\"", "\"trf.sampling.top_p\":\"5\"", "top_p", TRF_E_FORMAT},
+            {"\"trf.ordinal\"", "\"own.ordinal\"", "trf.ordinal", TRF_E_FORMAT}};
+        memcpy(changed, bytes, n);
+        changed[begin - 1] = 0;                         /* a blank or the last brace, where strstr ends */
+        crc = strstr(changed + 8, of[i].from);
+        assert_non_null(crc);
+        memcpy(crc, of[i].to, strlen(of[i].to));
+        changed[begin - 1] = bytes[begin - 1];
+        write_all(changed, n);
+        assert_int_equal(trf_generator_load(g, path, &err), of[i].status);
+        assert_string_equal(err.what, of[i].what);
+        assert_true(hash_stories(HASH_START, g, 0, 5) == before && g->sampling.top_p == s.top_p);
     }
     for (at = 0; at < n; at += 7) {
         write_all(bytes, at);
         assert_int_not_equal(trf_generator_load(g, path, &err), TRF_OK);
     }
-    memcpy(&k, bytes, 8);
-    begin = 8 + (size_t)k;
     crc = strstr(bytes + 8, "trf.crc32");
     assert_non_null(crc);
     memcpy(crc, "own.crc32", 9);
@@ -887,6 +909,37 @@ static void test_memory(void **state)
     trf_model_destroy(model);
 }
 
+/* As many beginnings as would need more room than 31 bits can count. */
+static void too_many(void)
+{
+    enum { COUNT = 1 << 16 };
+    trf_config c = trf_config_tiny();
+    trf_sampling s = trf_sampling_defaults();
+    trf_model *model;
+    trf_generator *g;
+    trf_error err;
+    trf_batch batch = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
+    int32_t *lengths = (int32_t *)calloc(COUNT, sizeof *lengths);
+    c.kind = TRF_DECODER_ONLY;
+    c.encoder_layers = 0;
+    c.decoder_layers = 1;
+    c.d_model = 8; c.n_heads = 1; c.d_ff = 8;
+    c.target_vocab = 12;
+    c.positions = TRF_POSITIONS_NONE;
+    c.max_length = COUNT;
+    s.max_tokens = COUNT - 1;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    g = make(model, &s);
+    batch.target.lengths = lengths;
+    batch.target.count = COUNT;
+    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
+    assert_string_equal(err.what, "beginnings");
+    assert_int_equal(err.where, COUNT);
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+    free(lengths);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Options and arguments. */
 
@@ -938,6 +991,7 @@ static void test_options(void **state)
     assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     special = 5;
     assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    too_many();
     trf_generator_destroy(g);
     trf_generator_destroy(NULL);
     trf_model_destroy(model);

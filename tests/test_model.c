@@ -228,7 +228,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
 }
 
 /* Relative distance of one tensor's gradient from central differences; in double number by number (of long tensors
-   every fifth), in float along the gradient itself, where rounding matters least. */
+   every seventh), in float along the gradient itself, where rounding matters least. */
 static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t index, const trf_real *gradient)
 {
     trf_tensor w = trf_trainer_parameter(t, index);
@@ -239,7 +239,7 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
     kit_get(t->model, old, w.there, n);
     memcpy(moved, old, sizeof old);
 #if defined(TRF_DOUBLE)
-    for (i = 0; i < n; i += n > 50 ? 5 : 1) {
+    for (i = 0; i < n; i += n > 50 ? 7 : 1) {
         double h = 1e-5, slope;
         moved[i] = old[i] + h;
         kit_put(t->model, w.there, moved, n);
@@ -821,6 +821,50 @@ static void test_attention_weights(void **state)
     assert_int_equal(trf_attention_weights(l.translator, &one, TRF_ENCODER_SELF, 0, 0, &out, &err), TRF_E_SHAPE);
     logits_of(&l, &one, w);             /* and the next call writes no weights */
     lab_close(&l);
+}
+
+/* A model has the attention of the sides that it has, and wants no sequence of the other. */
+static void test_attention_of_one_side(void **state)
+{
+    static const trf_kind kinds[] = {TRF_ENCODER_ONLY, TRF_DECODER_ONLY};
+    static const int32_t ids[] = {5, 6, 7}, n = 3;
+    trf_real w[16];
+    int which, kind, i, k;
+    (void)state;
+    for (which = 0; which < 2; which++) {
+        trf_config c = small_config();
+        trf_model *model;
+        trf_translator *translator;
+        trf_error err;
+        trf_batch batch = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
+        trf_sequences sequence = {ids, &n, 1};
+        trf_tensor out;
+        int64_t rows;
+        c.kind = kinds[which];
+        if (which) c.encoder_layers = 0; else c.decoder_layers = 0;
+        c.tying = TRF_UNTIED;
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
+        if (which) batch.target = sequence; else batch.source = sequence;
+        rows = which ? trf_target_rows(model, &batch.target) : trf_source_rows(model, &batch.source);
+        out = trf_tensor_of(w, 2, rows, rows, 1);
+        for (kind = 0; kind < 3; kind++) {
+            trf_status status = trf_attention_weights(translator, &batch, (trf_attention_kind)kind, 0, 1, &out, &err);
+            if (kind == (which ? (int)TRF_DECODER_SELF : (int)TRF_ENCODER_SELF)) {
+                assert_int_equal(status, TRF_OK);
+                for (i = 0; i < rows; i++) {
+                    double sum = 0;
+                    for (k = 0; k < rows; k++) sum += (double)w[i * rows + k];
+                    assert_near(sum, 1, FORMULA);
+                }
+                continue;
+            }
+            assert_int_equal(status, TRF_E_INVALID_ARG);
+            assert_string_equal(err.what, "kind");
+        }
+        trf_translator_destroy(translator);
+        trf_model_destroy(model);
+    }
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1795,6 +1839,7 @@ static void test_too_many_rows(void **state)
     trf_config c = l.c;
     trf_train_options o = small_options();
     trf_batch batch = { { &one_id, lengths, COUNT }, { &one_id, lengths, COUNT }, 0, { 0, 0, 0 } };
+    trf_error err;
     int i;
     (void)state;
     lab_close(&l);
@@ -1806,6 +1851,9 @@ static void test_too_many_rows(void **state)
     lengths[0] = 1;
     batch.ordinal = INT32_MAX;                  /* the first and only pair would be number 2^31 */
     assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_E_INVALID_ARG);
+    batch.ordinal = -1;
+    assert_int_equal(trf_train_step(l.trainer, &batch, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "ordinal");
     batch.ordinal = INT32_MAX - 1;
     assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
     lab_close(&l);
@@ -2438,7 +2486,7 @@ int main(void)
         cmocka_unit_test(test_causality),
         cmocka_unit_test(test_score),
         cmocka_unit_test(test_encode),
-        cmocka_unit_test(test_attention_weights),
+        cmocka_unit_test(test_attention_weights), cmocka_unit_test(test_attention_of_one_side),
         cmocka_unit_test(test_updates),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_nonfinite),

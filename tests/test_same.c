@@ -130,7 +130,6 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     return hash;
 }
 
-/* Whether large products may go to CBLAS in this build, with the library that is here. */
 static void same_for_threads(trf_products products)
 {
     static const int threads[] = { 2, 3, 4, 8, 32 };

@@ -1203,6 +1203,32 @@ static void broken_network(void **state)
 /* -----------------------------------------------------------------------------------------------
    Other kinds of models */
 
+/* A language model's text in, text out: its only vocabulary is that of the target. */
+static void texts_of_a_decoder(trf_model *model)
+{
+    trf_error err;
+    trf_vocab *vocab;
+    trf_translator *translator;
+    char word[16], text[256], wanted[256];
+    int32_t ids[2] = {FIRST, FIRST + 1}, answer[32], n, i, size = trf_model_config(model)->target_vocab;
+    OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
+    for (i = 4; i < size; i++) {
+        snprintf(word, sizeof word, "w%02d", (int)i);
+        OK(trf_vocab_learn(vocab, word, &err));
+    }
+    OK(trf_vocab_finish(vocab, size, 1, &err));
+    OK(trf_model_set_vocabs(model, NULL, vocab, &err));
+    translator = translator_of(model, NULL);
+    OK(trf_translate(translator, ids, 2, answer, 32, &n, &err));
+    OK(trf_vocab_decode(vocab, answer, n, wanted, sizeof wanted, NULL, &err));
+    OK(trf_vocab_decode(vocab, ids, 2, word, sizeof word, NULL, &err));
+    OK(trf_translate_text(translator, word, text, sizeof text, &err));
+    assert_string_equal(text, wanted);
+    assert_true(strlen(text) > 3);
+    trf_translator_destroy(translator);
+    trf_vocab_destroy(vocab);
+}
+
 /* A language model of 4 5 6 7 8 9 4 5 ...: learns it, and goes on with it. */
 static void decoder_only(void **state)
 {
@@ -1281,7 +1307,11 @@ static void decoder_only(void **state)
     OK(trf_translate(translator, NULL, 0, answer, 32, &n, &err));
     assert_in_range(n, LENGTH - 1, LENGTH + 1);
     FAILS(TRF_E_STATE, trf_encode(translator, &batch.target, NULL, &err));
+    batch.target.count = 1;
+    FAILS(TRF_E_STATE, trf_translate_prefixed(translator, &batch.target, &batch.target, &err));
+    assert_string_equal(err.what, "kind");
     trf_translator_destroy(translator);
+    texts_of_a_decoder(model);
     trf_model_destroy(model);
 }
 
@@ -1327,6 +1357,8 @@ static void encoder_only(void **state)
     assert_true(fabs((double)states[0][0]) > 0);
     wrong = trf_tensor_of(states[0], 2, rows - 1, 32, 1);
     FAILS(TRF_E_SHAPE, trf_encode(translator, sources, &wrong, &err));
+    FAILS(TRF_E_STATE, trf_translate_prefixed(translator, sources, sources, &err));
+    assert_string_equal(err.what, "kind");
     FAILS(TRF_E_STATE, trf_translate_batch(translator, sources, &err));
     FAILS(TRF_E_STATE, trf_logits(translator, &p.batch, &little, &err));
     FAILS(TRF_E_UNSUPPORTED, trf_trainer_create(&trainer, model, NULL, &err));

@@ -259,7 +259,7 @@ static int check_vocabulary_option(const struct training *t, const struct row *r
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(t->model, key);
     value_text(row, t->s, asked, sizeof asked);
-    if (!value || !strcmp(value, asked)) return DONE;
+    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
         row->name, value, asked);
     return FAILED;
@@ -635,7 +635,7 @@ static int end_by_signal(struct training *t)
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"
                       : t->state.best_update ? "only the best model so far is kept"
-                      : t->state.n_kept ? "only the models of --keep are there" : "nothing is kept");
+                      : t->state.n_kept ? "only models of the last validations are there" : "nothing is kept");
     return SIGNALLED + stopped();
 }
 

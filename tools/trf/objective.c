@@ -42,7 +42,8 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 {
     size_t i;
     for (i = 0; i < n; i++) {
-        if (!was_given(s, of[i].option) || !of[i].wrong) continue;
+        const char *given = given_text(s, of[i].option);
+        if (!given || !strcmp(given, "auto") || !of[i].wrong) continue;
         say("--%s %s", of[i].option, of[i].why);
         return USAGE;
     }
@@ -97,7 +98,8 @@ int check_inherited(const struct training *t)
         {"sentencepiece", theirs, has[0] && has[1]},
         {"source-sentencepiece", theirs, has[0]},
         {"target-sentencepiece", theirs, has[1]},
-        {"joint-vocabulary", shared, s->joint_vocabulary != (t->vocab[0] && t->vocab[0] == t->vocab[1])},
+        {"joint-vocabulary", shared,
+         s->joint_vocabulary != (t->vocab[0] && t->vocab[1] && same_tokens(t->vocab[0], t->vocab[1]))},
         {"min-count", grown, has[0] && has[1] && still},
         {"vocab-size", grown, has[0] && has[1] && still},
         {"source-vocab-size", grown, has[0] && still},

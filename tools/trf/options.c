@@ -639,12 +639,14 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     return DONE;
 }
 
-int was_given(const struct settings *s, const char *name)
+const char *given_text(const struct settings *s, const char *name)
 {
     int i;
-    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return 1;
-    return 0;
+    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return s->given[i];
+    return NULL;
 }
+
+int was_given(const struct settings *s, const char *name) { return given_text(s, name) != NULL; }
 
 /* Applies all options that were given to s, in the order of the table. */
 int apply_given(struct settings *s)

@@ -94,14 +94,15 @@ static void write_script(FILE *pipe, const struct plot *p, const char *output)
     write_points(pipe, "score", &p->curve[SCORE_CURVE]);
     write_points(pipe, "rate", &p->curve[RATE]);
     write_terminal(pipe, output, panels);
-    fprintf(pipe, "set multiplot layout %d,1\nset grid\nset key above\nset xlabel 'update'\n", panels);
-    fputs("plot ", pipe);
+    fprintf(pipe, "set multiplot layout %d,1\nset grid\nset xlabel 'update'\n", panels);
+    fputs("set title 'loss'\nplot ", pipe);
     if (p->curve[TRAIN_LOSS].n) fputs("$train with lines title 'training loss'", pipe);
     if (p->curve[VALID_LOSS].n)
         fprintf(pipe, "%s$valid with linespoints title 'validation loss'", p->curve[TRAIN_LOSS].n ? ", " : "");
     fputc('\n', pipe);
-    if (p->curve[SCORE_CURVE].n) fprintf(pipe, "plot $score with linespoints title '%s'\n", p->metric);
-    if (p->curve[RATE].n) fputs("plot $rate with lines title 'learning rate'\n", pipe);
+    if (p->curve[SCORE_CURVE].n) 
+        fprintf(pipe, "set title '%s'\nplot $score with linespoints notitle\n", p->metric);
+    if (p->curve[RATE].n) fputs("set title 'learning rate'\nplot $rate with lines notitle\n", pipe);
     fputs("unset multiplot\n", pipe);
 }
 
@@ -111,38 +112,49 @@ static int is_picture(const char *output)
     return dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png") || !strcmp(dot, ".pdf"));
 }
 
-/* gnuplot does not tell when its picture cannot be written: it draws into `picture`, which is copied afterwards. */
-static int draw(const struct plot *p, const char *output, FILE *picture)
+/* The picture that gnuplot draws. It does not tell when one cannot be written: it is read here, and written by us. */
+static int draw(FILE *script, char **picture, size_t *n)
 {
-    int standard = dup(STDOUT_FILENO), ended;
+    int standard = dup(STDIN_FILENO), ended;
+    size_t capacity = 0, got = 1;
     FILE *pipe = NULL;
-    if (standard >= 0 && dup2(fileno(picture), STDOUT_FILENO) >= 0) pipe = popen("gnuplot", "w");
-    if (pipe) write_script(pipe, p, output);
+    rewind(script);
+    if (standard >= 0 && dup2(fileno(script), STDIN_FILENO) >= 0) pipe = popen("gnuplot", "r");
+    for (*n = 0; pipe && got; *n += got) {
+        *picture = grow(*picture, &capacity, *n + 4096, 1);
+        got = fread(*picture + *n, 1, 4096, pipe);
+    }
     ended = pipe ? pclose(pipe) : -1;
     if (standard >= 0) {
-        dup2(standard, STDOUT_FILENO);
+        dup2(standard, STDIN_FILENO);
         close(standard);
     }
-    if (ended != -1 && WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+    if (ended == -1) say("cannot start gnuplot: %s", strerror(errno));
+    else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
         say("gnuplot, which draws the picture, is not installed");
     return ended ? FAILED : DONE;
 }
 
-static int copy_picture(const struct settings *s, FILE *picture)
+static int write_picture(const struct plot *p, const struct settings *s)
 {
-    char bytes[4096];
-    size_t n;
-    FILE *out = open_output(s);
-    if (!out) return FAILED;
-    rewind(picture);
-    while ((n = fread(bytes, 1, sizeof bytes, picture)) > 0) fwrite(bytes, 1, n, out);
-    return close_output(out, s->output);
+    FILE *script = tmpfile(), *out = NULL;
+    char *picture = NULL;
+    size_t n = 0;
+    int status = FAILED;
+    if (script) write_script(script, p, s->output);
+    if (!script || fflush(script) || ferror(script)) say("no temporary file for gnuplot: %s", strerror(errno));
+    else if (!draw(script, &picture, &n) && (out = open_output(s))) {
+        fwrite(picture, 1, n, out);
+        status = close_output(out, s->output);
+    }
+    if (script) fclose(script);
+    free(picture);
+    return status;
 }
 
 int command_plot(struct settings *s, int argc, char **argv)
 {
     struct plot p;
-    FILE *picture;
     int status, i;
     if (argc != 1) { say("give one log, which trf train --log has written"); return USAGE; }
     if (s->output && !is_picture(s->output)) {
@@ -153,11 +165,7 @@ int command_plot(struct settings *s, int argc, char **argv)
     if (s->output && check_writable(s->output)) return FAILED;
     memset(&p, 0, sizeof p);
     status = read_log(&p, argv[0]);
-    picture = tmpfile();
-    if (!picture) { say("no temporary file for the picture: %s", strerror(errno)); status = FAILED; }
-    if (!status) status = draw(&p, s->output, picture);
-    if (!status) status = copy_picture(s, picture);
-    if (picture) fclose(picture);
+    if (!status) status = write_picture(&p, s);
     for (i = 0; i < N_CURVES; i++) free(p.curve[i].points);
     return status;
 }

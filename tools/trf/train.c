@@ -190,6 +190,7 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
     count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
     for (picks = size; picks > 1 && (count == (int64_t)n || (picks == size && count > size)); ) {
         double fewer = (double)picks * (double)size / (double)count;    /* several pairs a source: fewer sources */
+        if (picks < size) fewer = fmin(fewer, 0.9 * (double)picks);
         picks = fewer < 1 ? 1 : (int64_t)fewer;
         count = pick_pairs(hashes, sorted, n, picks, held, chosen, &n_chosen);
     }
@@ -740,8 +741,8 @@ static void warn_of_unknown(const struct training *t)
         if ((double)unknown <= 0.05 * (double)t->ids[side].used) continue;
         say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
             "written%s", 100 * (double)unknown / (double)t->ids[side].used, side ? "target" : "source",
-            !t->s->init_from ? "" : trf_vocab_kind(t->vocab[side]) == TRF_SENTENCEPIECE
-            ? "" : "; --extend-vocabulary adds them");
+            t->s->init_from && !t->s->extend_vocabulary && trf_vocab_kind(t->vocab[side]) != TRF_SENTENCEPIECE
+            ? "; --extend-vocabulary adds them" : "");
     }
 }
 

@@ -7,6 +7,7 @@
 #include "trf.h"
 
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
@@ -283,6 +284,14 @@ static int translate_batch(struct translating *t, int64_t first, int32_t lines)
     return status;
 }
 
+/* Only of a file: what comes from a pipe may never end. */
+static int has_more_prefixes(struct translating *t)
+{
+    struct stat file;
+    return t->prefix.file && !fstat(fileno(t->prefix.file), &file) && S_ISREG(file.st_mode) &&
+           next_line(&t->prefix) != 0;
+}
+
 static int translate_lines(struct translating *t)
 {
     int flush = t->s->interactive || isatty(fileno(t->in.file));
@@ -294,7 +303,7 @@ static int translate_lines(struct translating *t)
         if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
-    if (!t->broken && t->prefix.file && next_line(&t->prefix) > 0) {
+    if (!t->broken && has_more_prefixes(t)) {
         say("%s has more lines than %s: line n of one belongs to line n of the other", t->prefix.name, t->in.name);
         t->broken = 1;
     }
