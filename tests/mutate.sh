@@ -362,6 +362,23 @@ max_tokens counts from the loading of a session @@ generate @@ (int64_t)s->n_beg
 a refused session leaves its rules @@ generate @@ if (status != TRF_OK) g->sampling = before; @@ (void)before;
 one token beyond max_length @@ generate @@ (int64_t)c->max_length - 1, (int64_t)s->n_begin @@ (int64_t)c->max_length, (int64_t)s->n_begin
 a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__generator_free(g); @@ (void)0;
+hits on the GPU @@ cuda_ops cuda @@ hit[row] = target >= 0 && at_target >= maximum; @@ hit[row % 256] = target >= 0 && at_target >= maximum;
+a session's checksum not looked at @@ generate @@ if (status == TRF_OK) status = trf__file_check_crc(file, err); @@ (void)0;
+a session's rules not looked at @@ generate @@ trf__file_fault(trf__sampling_check(&rules, err), err) @@ TRF_OK
+a session of any format @@ generate @@ if (format != 1) @@ if (0)
+copied weights from their first numbers @@ finetune @@ q->offset + at, numbers @@ q->offset, numbers
+forced prefixes for any kind of model @@ usage @@ if (c->kind != TRF_ENCODER_DECODER) @@ if (0)
+texts of a language model @@ usage @@ from = trf__has_source(c) ? translator->model->source : translator->model->target; @@ from = translator->model->source;
+hooks of a checkpoint's model forgotten @@ store @@     o->hooks = c->hooks; @@     (void)0;
+sequences planned by a file @@ store @@ o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences; @@ (void)0;
+all weights begin alike @@ definitions @@ chunk, at, n, p, (uint32_t)i, config @@ chunk, at, n, p, 0, config
+attention to an absent source @@ model @@ (kind != TRF_DECODER_SELF && !trf__has_source(c)) @@ 0
+beginnings beyond 31 bits @@ generate @@ if (trf__times(n, most) > INT32_MAX) @@ if (0)
+files of 64 MiB @@ definitions @@ (uint64_t)64 << 30 @@ (uint64_t)64 << 20
+a negative ordinal @@ model @@ batch->ordinal < 0 || batch->ordinal > room @@ batch->ordinal > room
+lengths of 31 bits @@ blocks @@ *queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX @@ 0
+a step of 33 bits @@ blocks @@ now->step = (uint32_t)dropout->step; @@ now->step = (uint32_t)(dropout->step ^ dropout->step >> 32);
+a comma in a number @@ files @@ if (n == 0 || to[n - 1] != '.') to[n++] = '.'; @@ to[n++] = *c;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------
