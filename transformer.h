@@ -190,8 +190,9 @@ extern "C" {
 //
 // Rules of all calls. ..._create and ..._load make an object, ..._destroy ends it (NULL is legal there). Where an
 // object's options, hooks or device are asked for, NULL means the defaults. Arguments are borrowed for the call,
-// unless a comment says longer. One thread at a time uses an object; a model and a finished vocabulary may be read by
-// any number of them.
+// unless a comment says longer; what is returned belongs to its object and lives as long, a model's vocabularies
+// until others are set. One thread at a time uses an object; a model and a finished vocabulary may be read by any
+// number of them.
 // -----------------------------------------------------------------------------------------------
 
 /* The type of all tensor data. TRF_DOUBLE makes it double, for gradient checks; the functions that
@@ -297,7 +298,7 @@ typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_P
    space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
 typedef struct trf_device {
     trf_device_kind kind;
-    int32_t threads;
+    int32_t threads;                /* not a model's: what computes with one has `threads` of its own */
     int32_t index;                  /* which of several GPUs, from 0 */
     trf_precision precision;
     trf_products products;
@@ -326,8 +327,9 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
                                     trf_error *err);
 
-/* How this copy was built: version, type, vector width, products, threads, columns; and "not optimised" where GCC or
-   clang were not asked to. A model that computes with such code says so when it is created or loaded: a warning. */
+/* How this copy was built: version, type, vector width, whether CBLAS is there, threads, columns; and "not optimised"
+   where GCC or clang were not asked to. A model that computes with such code says so when it is created or loaded: a
+   warning. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
@@ -605,7 +607,8 @@ typedef struct trf_place {
    nothing is asked for here, and nothing counts. All else is TRF_E_INVALID_ARG, with its place. */
 typedef struct trf_batch {
     trf_sequences source, target;
-    int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before */
+    int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before. The
+                                   trainer itself counts on through the batches of a step */
     trf_place place;            /* set by trf_corpus_next, kept in copies and parts; zeros in batches of your own */
 } trf_batch;
 
@@ -697,8 +700,9 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
 TRF_API void trf_noise_destroy(trf_noise *noise);
 /* made (which may be plain) is valid until the next call, and keeps place and ordinal. What a sequence draws follows
    from seed, place.epoch, place.batch and ordinal + its number in the batch: parts of a batch that tell ordinals draw
-   as the whole does (in batches of your own, count place.batch). Negative ids, those from vocab on and sentinels are
-   TRF_E_INVALID_ARG with the position. After a failure made is empty. */
+   as the whole does (in batches of your own, count place.batch; a trainer wants the ordinal of the step in all of
+   them). Negative ids, those from vocab on and sentinels are TRF_E_INVALID_ARG with the position. After a failure
+   made is empty. */
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
@@ -713,7 +717,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
-    const trf_config *config;   /* for files without our metadata (a PyTorch state_dict); else NULL */
+    const trf_config *config;   /* for files without our metadata (a PyTorch state_dict); else NULL. Not its device
+                                   and hooks: those below count */
     uint64_t max_bytes;         /* refuse larger files with TRF_E_LIMIT; default 64 GiB */
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; default 0: TRF_E_NONFINITE */
     trf_device device;
@@ -812,7 +817,7 @@ typedef struct trf_search {
                                    would pass 2^31; the longest come first, and the place of one that is done goes to
                                    the next (memory: trf_translator_memory); default 32 */
     int32_t max_tokens;         /* and their source tokens, all counted as long as the longest's; default 4096 */
-    int32_t threads;            /* as in trf_device */
+    int32_t threads;            /* default: all processors, whatever the model's device says */
     trf_hooks hooks;
 } trf_search;
 
@@ -830,7 +835,8 @@ TRF_API trf_search trf_search_defaults(void);
    HUGGING_FACE  POWER   1      1      1        2       1         0       HEURISTIC   KEEP_LIVE  0       0
 
    tools/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, PAPER, FAIRSEQ and MARIAN with
-   their formulas; what is left between them and us stands at >>search. */
+   their formulas; what is left between them and us stands at >>search. Of a decoder-only model Hugging Face counts
+   the beginning neither in S nor in L: none of these does. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, the bound computed for each sentence by itself */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -945,7 +951,7 @@ typedef struct trf_sampling {
                                    config.max_length - 1 ids at most, and memory is taken for as many */
     int32_t min_tokens;         /* before EOS may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
-    int32_t threads;            /* as in trf_device */
+    int32_t threads;            /* default: all processors, whatever the model's device says */
     /* Called for every token in its order, EOS included, or NULL. text: what the answer's text grows by, in whole
        characters (bytes of an unfinished one wait for the rest, or for the end); "" without a target vocabulary. */
     void (*token)(void *user, int32_t sequence, int32_t id, const char *text);
@@ -961,9 +967,10 @@ typedef struct trf_generator trf_generator;
 TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
                                         const trf_sampling *sampling, trf_error *err);
 TRF_API void trf_generator_destroy(trf_generator *generator);
-/* Takes up the sequences that beginnings.target begins (possibly with nothing; no target at all: each with nothing)
-   and, for encoder-decoder models, encodes beginnings.source. The beginnings are read in one pass. The i of random
-   numbers counts from beginnings.ordinal. What was there before is forgotten, also on failure. */
+/* Takes up the sequences that beginnings.target begins, possibly with nothing: lengths of 0. Of encoder-decoder
+   models it encodes beginnings.source, and without any target each begins with nothing. The beginnings are read in
+   one pass. The i of random numbers counts from beginnings.ordinal. What was there before is forgotten, also on
+   failure. */
 TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
    Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
@@ -1175,7 +1182,7 @@ typedef struct trf_train_options {
        2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
        nothing: its rows are sequences or source tokens. */
     int32_t source_tokens, target_tokens, sequences, longest;
-    int32_t threads;                    /* as in trf_device */
+    int32_t threads;                    /* default: all processors, whatever the model's device says */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
 
     /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
@@ -1203,7 +1210,7 @@ typedef struct trf_step_report {
     double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
     double nll;                 /* mean negative log-likelihood per target token, without smoothing */
     double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
-    int64_t source_tokens, target_tokens;
+    int64_t source_tokens, target_tokens;       /* ends and beginnings counted, as the model reads them */
     double gradient_norm;       /* global, of the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
