@@ -520,6 +520,54 @@ static void same_for_any_split(void **state)
     }
 }
 
+/* A step in parts: to the noise each tells its first number, to the trainer that of the step; what is hidden and what
+   is dropped is then the same. */
+static void parts_of_a_step(void **state)
+{
+    static kit_pairs p;
+    trf_noise_options o = options_of(TRF_NOISE_MASKS);
+    trf_config c = trf_config_tiny();
+    trf_train_options training = trf_train_defaults();
+    double loss[3], norm[3];
+    int way;
+    (void)state;
+    c.kind = TRF_ENCODER_ONLY;
+    c.head = TRF_HEAD_MASKED;
+    c.decoder_layers = c.target_vocab = 0;
+    c.encoder_layers = 1;
+    c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
+    c.source_vocab = 100;
+    c.source_eos = 0;
+    o.mask = c.pad;
+    trf_train_set_dropout(&training, 0.3);
+    training.threads = 1;
+    for (way = 0; way < 3; way++) {         /* whole; in parts; in parts with ordinals for the trainer too */
+        trf_noise *noise = open_noise(&o);
+        trf_model *model;
+        trf_trainer *trainer;
+        trf_step_report report;
+        trf_batch whole = kit_fill(&p, 16, 2, 20, 60, 9), part;
+        int32_t i, each = way ? 5 : 16;
+        OK(trf_model_create(&model, &c, &err));
+        OK(trf_trainer_create(&trainer, model, &training, &err));
+        for (i = 0; i < 16; i += each) {
+            part = kit_slice(&whole, i, each < 16 - i ? each : 16 - i);
+            part.ordinal = i;
+            OK(trf_noise_apply(noise, &part, &part, &err));
+            if (way < 2) part.ordinal = 0;
+            OK(trf_forward_backward(trainer, &part, NULL, &err));
+        }
+        OK(trf_optimizer_step(trainer, &report, &err));
+        loss[way] = report.loss;
+        norm[way] = report.gradient_norm;
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+        trf_noise_destroy(noise);
+    }
+    assert_true(fabs(loss[1] - loss[0]) < 1e-5 * loss[0] && fabs(norm[1] - norm[0]) < 1e-4 * norm[0]);
+    assert_true(fabs(loss[2] - loss[0]) > 1e-4 * loss[0]);      /* counted twice: other dropout */
+}
+
 /* -----------------------------------------------------------------------------------------------
    Corners. */
 
@@ -791,7 +839,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(naive_loops), cmocka_unit_test(masks_as_foretold),
         cmocka_unit_test(spans_and_prefixes_as_foretold), cmocka_unit_test(where_words_begin),
-        cmocka_unit_test(whole_words), cmocka_unit_test(same_for_any_split), cmocka_unit_test(corners),
+        cmocka_unit_test(whole_words), cmocka_unit_test(same_for_any_split),
+        cmocka_unit_test(parts_of_a_step), cmocka_unit_test(corners),
         cmocka_unit_test(options_refused), cmocka_unit_test(batches_refused), cmocka_unit_test(out_of_memory),
         cmocka_unit_test(learning),
     };
