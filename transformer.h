@@ -8898,25 +8898,39 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model : v->bytes; }
 TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model_bytes : v->n_bytes; }
 
-/* A finished vocabulary from its stored bytes, which may be hostile. */
+/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may be hostile. *used:
+   their bytes. */
+TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at, int64_t *used,
+                                            trf_error *err)
+{
+    const char *token, *end, *fault;
+    for (*used = 0; *used < n; *used += end - token + 1) {
+        token = bytes + *used;
+        end = (const char *)memchr(token, 0, (size_t)(n - *used));
+        if (!end && *used) return TRF_OK;
+        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
+                    : "expected a NUL behind the token, got the end or more than 1 MiB";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
+                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
+        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token), trf__hash_bytes(token, (size_t)(end - token)), 0,
+                                   err));
+    }
+    return TRF_OK;
+}
+
+/* A finished vocabulary from its stored bytes. */
 TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
                                          const trf_hooks *hooks, trf_error *err)
 {
     trf_vocab *made = NULL;
-    int64_t at = 0;
-    size_t length;
+    int64_t at, used = 0;
     trf_status status;
     *v = NULL;
     if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
-    for (; !status && at < n; at += (int64_t)length + 1) {
-        const char *token = bytes + at, *end = (const char *)memchr(token, 0, (size_t)(n - at)), *fault;
-        length = end ? (size_t)(end - token) : 0;
-        fault = end ? trf__token_fault(made, token, length) : "expected a NUL behind the token, got the end";
-        if (!fault) status = trf__vocab_insert(made, token, length, trf__hash_bytes(token, length), 0, err);
-        else status = trf__fail(err, TRF_E_FORMAT, at, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
-                                (long long)made->n_tokens + TRF__SPECIALS, (long long)at, fault);
-    }
+    for (at = 0; !status && at < n; at += used)
+        status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
     if (status) { trf_vocab_destroy(made); return status; }
     made->finished = 1;
     *v = made;
@@ -14613,9 +14627,10 @@ TRF__FN int trf_os_unlink(const char *path)
     wchar_t wide[TRF__WIDE_PATH];
     return trf__widen(wide, path) ? -1 : _wunlink(wide);
 }
-TRF__FN int trf_os_chmod(const char *path, int mode)
+TRF__FN int trf_os_chmod(const char *path, int fd, int mode)
 {
     wchar_t wide[TRF__WIDE_PATH];
+    (void)fd;
     return trf__widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
 }
 TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
@@ -14659,7 +14674,8 @@ TRF__FN int trf_os_open(const char *path, int create, int mode)
 }
 TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
 TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
-TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
+/* Of an open file: what stands at its path may be a link by now. */
+TRF__FN int trf_os_chmod(const char *path, int fd, int mode) { (void)path; return fchmod(fd, (mode_t)mode); }
 /* Of what is at path, or, if that is NULL, of an open file. */
 TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
 {
@@ -14890,7 +14906,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
     if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
-        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
+        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, saving->fd, old.mode) < 0))
         return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
     return TRF_OK;
 }
@@ -16250,6 +16266,39 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     return checked;
 }
 
+/* The bytes of a vocabulary: subwords all at once, tokens in pieces that hold the longest one and its NUL, so that
+   memory grows with what has been found to be tokens, whatever size the file claims. */
+TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind, trf_vocab **vocab,
+                                    const trf_hooks *hooks, trf_error *err)
+{
+    int64_t n = (int64_t)e->bytes, most = n, at, used;
+    trf_vocab *made = NULL;
+    trf_status status = TRF_OK;
+    size_t room;
+    char *bytes;
+    if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
+    room = trf__bytes(most, 1);
+    bytes = (char *)trf__alloc(hooks, room);
+    if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
+    if (kind == TRF_SENTENCEPIECE) {
+        status = trf__file_fetch(file->fd, file->path, e->begin, bytes, (size_t)n, err);
+        if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
+        trf__free(hooks, bytes, room);
+        return status;
+    }
+    status = trf_vocab_create(&made, kind, hooks, err);
+    for (at = used = 0; !status && at < n; at += used) {
+        int64_t piece = trf__min64(most, n - at);
+        status = trf__file_fetch(file->fd, file->path, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
+        if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
+    }
+    trf__free(hooks, bytes, room);
+    if (status) { trf_vocab_destroy(made); return status; }
+    made->finished = 1;
+    *vocab = made;
+    return TRF_OK;
+}
+
 /* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab, const trf_hooks *hooks,
                                    trf_error *err)
@@ -16257,9 +16306,7 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     const char *kind = trf_file_metadata(file, name);
     int32_t index = trf__file_find(file, name);
     trf_file_entry e = trf_file_at(file, index);
-    trf_status status;
     int number;
-    char *bytes;
     if (!kind && index < 0) return TRF_OK;
     if (!kind || index < 0 || strcmp(e.dtype, "U8"))
         return trf__fail(err, TRF_E_FORMAT, -1, name, "a vocabulary is a text and a tensor of type U8, called %s",
@@ -16268,13 +16315,7 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     if (number == 3)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
                          "this version knows words, characters and sentencepiece, got \"%.40s\"", kind);
-    bytes = (char *)trf__alloc(hooks, (size_t)e.bytes);
-    if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory to read a vocabulary");
-    status = trf__file_fetch(file->fd, file->path, e.begin, bytes, (size_t)e.bytes, err);
-    if (!status)
-        status = trf__vocab_from_bytes(vocab, (trf_token_kind)number, bytes, (int64_t)e.bytes, hooks, err);
-    trf__free(hooks, bytes, (size_t)e.bytes);
-    return status;
+    return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
 TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error *err)
@@ -17253,6 +17294,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     trf_sampling rules = g->sampling;
     int64_t format, ordinal, sum, weights, i;
     int32_t *words;
+    size_t room;
     trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
     if (format != 1)
@@ -17269,14 +17311,15 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
         return trf__fail(err, TRF_E_STATE, -1, "trf.weights", "the session is another model's, or of other weights");
     if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
         return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I32");
-    words = (int32_t *)trf__alloc(&g->sampling.hooks, (size_t)e.bytes);
+    room = trf__bytes((int64_t)e.bytes, 1);
+    words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
     if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
     status = trf__file_fetch(file->fd, file->path, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
     if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], ordinal, err);
-    trf__free(&g->sampling.hooks, words, (size_t)e.bytes);
+    trf__free(&g->sampling.hooks, words, room);
     return status;
 }
 

@@ -378,6 +378,7 @@ files of 64 MiB @@ definitions @@ (uint64_t)64 << 30 @@ (uint64_t)64 << 20
 a negative ordinal @@ model @@ batch->ordinal < 0 || batch->ordinal > room @@ batch->ordinal > room
 lengths of 31 bits @@ blocks @@ *queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX @@ 0
 a step of 33 bits @@ blocks @@ now->step = (uint32_t)dropout->step; @@ now->step = (uint32_t)(dropout->step ^ dropout->step >> 32);
+a vocabulary read as large as the file says @@ store @@ if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1); @@ (void)0;
 a comma in a number @@ files @@ if (n == 0 || to[n - 1] != '.') to[n++] = '.'; @@ to[n++] = *c;
 END
 

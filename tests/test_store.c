@@ -1082,6 +1082,23 @@ static void bad_vocabularies(void **state)
     set_vocab(&d, "words", big, 3 << 19);
     assert_int_equal(draft_refused(&d, TRF_E_FORMAT, "vocabulary"), 0);
     free(big);
+    big = (char *)calloc(64 << 20, 1);                      /* memory grows with tokens, not with what a file claims */
+    assert_non_null(big);
+    for (i = 0; i < 2; i++) {
+        trf_load_options options = watched();
+        if (i) memcpy(big, "a\0b", 3);
+        set_vocab(&d, "words", big, 64 << 20);
+        put_together(&d, in_folder("draft"), 0);
+        refused_with(&options, in_folder("draft"), TRF_E_FORMAT, NULL, "vocabulary");
+        assert_true(largest < (2u << 20));
+    }
+    for (i = 0; i < 5; i++) {                               /* five tokens, each most of what is read at a time */
+        memset(big + i * 700000, 'a' + (int)i, 699999);
+        big[i * 700000 + 699999] = 0;
+    }
+    set_vocab(&d, "words", big, 5 * 700000);
+    draft_loaded(&d, NULL);
+    free(big);
     set_vocab(&d, "words", T("a\0b\0c\0d\0e\0"));
     free(set_note(&d, "trf.config.bos", "4"));      /* a vocabulary has its special ids at 0, 1, 2, 3 */
     draft_refused(&d, TRF_E_SHAPE, "bos");
