@@ -14627,10 +14627,9 @@ TRF__FN int trf_os_unlink(const char *path)
     wchar_t wide[TRF__WIDE_PATH];
     return trf__widen(wide, path) ? -1 : _wunlink(wide);
 }
-TRF__FN int trf_os_chmod(const char *path, int fd, int mode)
+TRF__FN int trf_os_chmod(const char *path, int mode)
 {
     wchar_t wide[TRF__WIDE_PATH];
-    (void)fd;
     return trf__widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
 }
 TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
@@ -14674,8 +14673,7 @@ TRF__FN int trf_os_open(const char *path, int create, int mode)
 }
 TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
 TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
-/* Of an open file: what stands at its path may be a link by now. */
-TRF__FN int trf_os_chmod(const char *path, int fd, int mode) { (void)path; return fchmod(fd, (mode_t)mode); }
+TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
 /* Of what is at path, or, if that is NULL, of an open file. */
 TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
 {
@@ -14906,7 +14904,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
     if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
-        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, saving->fd, old.mode) < 0))
+        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
         return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
     return TRF_OK;
 }

@@ -51,7 +51,7 @@ struct trf_os_facts;
 static int faulty_open(const char *path, int create, int mode);
 static int faulty_rename(const char *from, const char *to);
 static int faulty_unlink(const char *path);
-static int faulty_chmod(const char *path, int fd, int mode);
+static int faulty_chmod(const char *path, int mode);
 static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts);
 static int faulty_sync(int fd);
 static int faulty_close(int fd);
@@ -74,7 +74,7 @@ static int faulty_open(const char *path, int create, int mode)
 }
 static int faulty_rename(const char *from, const char *to) { return fails('N') ? -1 : trf_os_rename(from, to); }
 static int faulty_unlink(const char *path) { return trf_os_unlink(path); }
-static int faulty_chmod(const char *path, int fd, int mode) { return fails('M') ? -1 : trf_os_chmod(path, fd, mode); }
+static int faulty_chmod(const char *path, int mode) { return fails('M') ? -1 : trf_os_chmod(path, mode); }
 static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
 {
     if (fails(path ? '?' : 'F') || trf_os_stat(path, fd, facts)) return -1;
