@@ -1519,6 +1519,7 @@ TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
                      hooks->alloc ? "alloc" : "free");
 }
 
+/* log and free may be a program's macros: hooks of these names are called in parentheses. */
 TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 {
     if (hooks->log) (hooks->log)(hooks->user, level, message);
@@ -8919,6 +8920,15 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
     return TRF_OK;
 }
 
+/* What was made becomes *v if all went well. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+{
+    if (status) { trf_vocab_destroy(made); return status; }
+    made->finished = 1;
+    *v = made;
+    return TRF_OK;
+}
+
 /* A finished vocabulary from its stored bytes. */
 TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
                                          const trf_hooks *hooks, trf_error *err)
@@ -8931,10 +8941,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    if (status) { trf_vocab_destroy(made); return status; }
-    made->finished = 1;
-    *v = made;
-    return TRF_OK;
+    return trf__vocab_finished(v, made, status);
 }
 
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
@@ -16291,10 +16298,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     trf__free(hooks, bytes, room);
-    if (status) { trf_vocab_destroy(made); return status; }
-    made->finished = 1;
-    *vocab = made;
-    return TRF_OK;
+    return trf__vocab_finished(vocab, made, status);
 }
 
 /* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */

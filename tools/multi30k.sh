@@ -50,13 +50,21 @@ join = MosesDetokenizer(lang='$2').detokenize
 for line in sys.stdin: print(join(line.split()))"
 }
 
+# bleu SET OPTIONS: of the answers beside the references
+bleu()
+{
+    set=$1
+    shift
+    "$trf" eval "$work/references" "$work/answers" --metrics bleu "$@" | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+}
+
 score_raw()
 {
     printf 'raw: '
     for set in 2016 2017 coco; do
         plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 --output "$work/answers" || exit 1
         plain "test.$set" de >"$work/references"
-        "$trf" eval "$work/references" "$work/answers" --metrics bleu | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+        bleu "$set"
     done
     echo
 }
@@ -72,7 +80,7 @@ score()
             "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" || exit 1
             sed -i 's/@@ //g' "$work/answers"
             sed 's/@@ //g' "$data/test.$set.$3" >"$work/references"
-            "$trf" eval "$work/references" "$work/answers" --tokenize none --metrics bleu | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+            bleu "$set" --tokenize none
         done
         echo
     done

@@ -52,6 +52,7 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 
 static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
 
+/* Options that do nothing beside another one, or without it. */
 int check_company(const struct settings *s)
 {
     static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";

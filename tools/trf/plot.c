@@ -100,7 +100,7 @@ static void write_script(FILE *pipe, const struct plot *p, const char *output)
     if (p->curve[VALID_LOSS].n)
         fprintf(pipe, "%s$valid with linespoints title 'validation loss'", p->curve[TRAIN_LOSS].n ? ", " : "");
     fputc('\n', pipe);
-    if (p->curve[SCORE_CURVE].n) 
+    if (p->curve[SCORE_CURVE].n)
         fprintf(pipe, "set title '%s'\nplot $score with linespoints notitle\n", p->metric);
     if (p->curve[RATE].n) fputs("set title 'learning rate'\nplot $rate with lines notitle\n", pipe);
     fputs("unset multiplot\n", pipe);

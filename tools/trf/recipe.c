@@ -155,17 +155,14 @@ int decide_tokens(struct training *t)
 void decide_model(struct training *t)
 {
     struct settings *s = t->s;
-    static const char *const widths[] = {"d-model", "n-heads", "d-ff", "encoder-layers", "decoder-layers"};
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    int i, w;
+    int i;
     if (s->init_from) return;
     if (s->size == SIZE_AUTO) {
         s->size = s->recipe == RECIPE_PAPER ? SIZE_BASE
                 : tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
         for (i = 0; i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
-        for (i = 0; i < n_rows; i++)            /* single options win over it */
-            for (w = 0; w < 5; w++)
-                if (s->given[i] && !strcmp(rows[i].name, widths[w])) set_value(&rows[i], s, s->given[i]);
+        set_given_architecture(s);              /* single options win over it; they have been read before */
     }
     if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return;
     if (is_auto(s, "norm-place")) s->config.norm_place = TRF_PRE_NORM;

@@ -364,8 +364,7 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
     return t->s->extend_vocabulary ? extend_vocabulary(t, side, side || joint, t->vocab[side]) : DONE;
 }
 
-/* What the command line itself says of the architecture stands. */
-static int set_given_architecture(struct settings *s)
+int set_given_architecture(struct settings *s)
 {
     int i;
     for (i = 0; i < n_rows; i++)
@@ -919,7 +918,7 @@ static int load_training(struct training *t)
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps <= merged.training.warmup &&
         !was_given(t->s, "total-steps"))
         merged.training.total_steps = merged.training.warmup + 1;
-    /* the data are not read yet: for now the plan of memory is the stored one, within reason */
+    /* memory is planned as it was, within reason: what the data want is set when they have been read, below */
     set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
                &merged.training);
     if (trf_checkpoint_load(&t->model, &t->trainer, NULL, t->checkpoint, &merged.training, &load, &err)) {

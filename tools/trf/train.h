@@ -77,6 +77,7 @@ uint64_t hash_line(const char *line);
 /* A pair that is left out: told and counted; or, with --strict, the end (FAILED). */
 int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
+int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
 
 /* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
 int decide_tokens(struct training *t);
