@@ -19,6 +19,40 @@ static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 }
 #define HASH_START 0xCBF29CE484222325u
 
+/* -----------------------------------------------------------------------------------------------
+   Files: all bytes of one, a NUL behind them, NULL where they cannot be read; and back: did it succeed? */
+
+static KIT_UNUSED char *kit_read_file(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    char *bytes = NULL;
+    long all = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    *n = 0;
+    if (all >= 0 && fseek(f, 0, SEEK_SET) == 0 && (bytes = (char *)calloc(1, (size_t)all + 1)) != NULL) {
+        *n = fread(bytes, 1, (size_t)all, f);
+        if (*n != (size_t)all) { free(bytes); bytes = NULL; }
+    }
+    if (f) fclose(f);
+    return bytes;
+}
+
+static KIT_UNUSED int kit_write_file(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    int written = f && fwrite(bytes, 1, n, f) == n;
+    return f && fclose(f) == 0 && written;
+}
+
+/* 0 where there is none. */
+static KIT_UNUSED uint64_t hash_file(const char *path)
+{
+    size_t n;
+    char *bytes = kit_read_file(path, &n);
+    uint64_t hash = bytes ? hash_bytes(HASH_START, bytes, n) : 0;
+    free(bytes);
+    return hash;
+}
+
 /* n numbers (or other things of the same size) of the model's device, wherever that is, to the host and back. */
 static KIT_UNUSED trf_tensor kit_there(const trf_model *model, const void *there, int64_t n)
 {

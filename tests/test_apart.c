@@ -212,17 +212,6 @@ static void test_same_bits(void **state)
         }
 }
 
-static uint64_t hash_file(const char *path)
-{
-    static unsigned char bytes[1 << 20];
-    FILE *f = fopen(path, "rb");
-    size_t n;
-    if (!f) return 0;
-    n = fread(bytes, 1, sizeof bytes, f);
-    fclose(f);
-    return hash_bytes(HASH_START, bytes, n);
-}
-
 /* A checkpoint of one device goes on with the same bits on the other. */
 static void test_checkpoints_move(void **state)
 {

@@ -612,29 +612,6 @@ static void frozen_for_good(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* All of the file at `path`, a NUL behind it; and back. */
-static char *read_file(long *n)
-{
-    FILE *f = fopen(path, "rb");
-    char *bytes;
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    *n = ftell(f);
-    rewind(f);
-    bytes = (char *)calloc(1, (size_t)*n + 1);
-    assert_int_equal(fread(bytes, 1, (size_t)*n, f), *n);
-    fclose(f);
-    return bytes;
-}
-static void write_file(char *bytes, long n)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, (size_t)n, f), n);
-    assert_int_equal(fclose(f), 0);
-    free(bytes);
-}
-
 /* Files that say nonsense of what is frozen. The text of one is written over in place: as long as before. */
 static void frozen_nonsense(void **state)
 {
@@ -643,7 +620,7 @@ static void frozen_nonsense(void **state)
     trf_load_options load = trf_load_defaults();
     lab l = lab_open(&c, &o), loaded = {NULL, NULL};
     char *bytes, *at;
-    long n;
+    size_t n;
     int which;
     (void)state;
     load.device.threads = 1;
@@ -651,14 +628,16 @@ static void frozen_nonsense(void **state)
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
     for (which = 0; which < 3; which++) {
         OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
-        bytes = read_file(&n);
+        bytes = kit_read_file(path, &n);
+        assert_non_null(bytes);
         at = strstr(bytes + 8, "\"trf.frozen\":\"");
         assert_non_null(at);
         at += strlen("\"trf.frozen\":\"");
         if (which == 0) at[2] = '2';
         else if (which == 1) { at = strchr(at, '"'); at[-1] = '"'; at[0] = ' '; }      /* one too few */
         else at[0] = '-';
-        write_file(bytes, n);
+        assert_true(kit_write_file(path, bytes, n));
+        free(bytes);
         FAILS(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err), TRF_E_FORMAT,
               "trf.frozen", -1);
         assert_null(loaded.model);
@@ -683,21 +662,23 @@ static void missed_nonsense(void **state)
     for (thawed = 0; thawed < 2; thawed++) for (which = 0; which < 4; which++) {
         lab l = lab_open(&c, &o), loaded = {NULL, NULL};
         char *bytes, *at;
-        long n;
+        size_t n;
         step(&l, &batch);
         step(&l, &batch);
         OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
         step(&l, &batch);
         if (thawed) OK(trf_trainer_freeze(l.trainer, "encoder.*", 0, NULL, &err));
         OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
-        bytes = read_file(&n);
+        bytes = kit_read_file(path, &n);
+        assert_non_null(bytes);
         at = strstr(bytes + 8, "\"trf.missed.encoder.");
         assert_non_null(at);
         at = strstr(at, "\":\"") + 3;
         assert_int_equal(strncmp(at, thawed ? "1\"" : "-2\"", thawed ? 2 : 3), 0);
         if (which < 3) at[thawed ? 0 : 1] = which == 0 ? '4' : which == 1 ? 'x' : '3';
         else for (at = bytes + 8; (at = strstr(at, "\"trf.missed.")) != NULL; ) at[1] = 'x';      /* nothing is said of it */
-        write_file(bytes, n);
+        assert_true(kit_write_file(path, bytes, n));
+        free(bytes);
         if (which >= 2) {
             int64_t missed;
             OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));

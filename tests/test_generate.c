@@ -696,23 +696,6 @@ static void test_sessions(void **state)
     }
 }
 
-static char *read_all(size_t *n)
-{
-    FILE *file = fopen(path, "rb");
-    char *bytes = (char *)malloc(1 << 20);
-    assert_non_null(file);
-    *n = fread(bytes, 1, 1 << 20, file);
-    fclose(file);
-    return bytes;
-}
-static void write_all(const char *bytes, size_t n)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_true(fwrite(bytes, 1, n, file) == n);
-    fclose(file);
-}
-
 /* Every number of a session replaced by hostile ones, without a checksum that would tell; every byte changed; every
    length: a status, or a session that can go on. */
 static void test_hostile_sessions(void **state)
@@ -733,7 +716,8 @@ static void test_hostile_sessions(void **state)
     assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
     assert_int_equal(trf_generator_step(g, 3, NULL, NULL), TRF_OK);
     assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
-    bytes = read_all(&n);
+    bytes = kit_read_file(path, &n);
+    assert_non_null(bytes);
     changed = (char *)malloc(n);
     memcpy(&k, bytes, 8);
     begin = 8 + (size_t)k;
@@ -741,12 +725,12 @@ static void test_hostile_sessions(void **state)
         trf_status status;
         memcpy(changed, bytes, n);
         changed[at] = (char)(changed[at] ^ (1 << at % 8));
-        write_all(changed, n);
+        assert_true(kit_write_file(path, changed, n));
         status = trf_generator_load(g, path, &err);
         if (at >= begin) assert_int_equal(status, TRF_E_CHECKSUM);
         if (status == TRF_OK) assert_int_equal(trf_generator_step(g, 1, NULL, NULL), TRF_OK);
     }
-    write_all(bytes, n);
+    assert_true(kit_write_file(path, bytes, n));
     assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
     before = hash_stories(HASH_START, g, 0, 5);
     for (i = 0; i < 3; i++) {                           /* numbers in its header */
@@ -760,13 +744,13 @@ static void test_hostile_sessions(void **state)
         assert_non_null(crc);
         memcpy(crc, of[i].to, strlen(of[i].to));
         changed[begin - 1] = bytes[begin - 1];
-        write_all(changed, n);
+        assert_true(kit_write_file(path, changed, n));
         assert_int_equal(trf_generator_load(g, path, &err), of[i].status);
         assert_string_equal(err.what, of[i].what);
         assert_true(hash_stories(HASH_START, g, 0, 5) == before && g->sampling.top_p == s.top_p);
     }
     for (at = 0; at < n; at += 7) {
-        write_all(bytes, at);
+        assert_true(kit_write_file(path, bytes, at));
         assert_int_not_equal(trf_generator_load(g, path, &err), TRF_OK);
     }
     crc = strstr(bytes + 8, "trf.crc32");
@@ -776,7 +760,7 @@ static void test_hostile_sessions(void **state)
         for (k = 0; k < sizeof bad / sizeof *bad; k++) {
             memcpy(changed, bytes, n);
             memcpy(changed + at, &bad[k], 4);
-            write_all(changed, n);
+            assert_true(kit_write_file(path, changed, n));
             if (trf_generator_load(g, path, &err) == TRF_OK) {
                 int32_t live = 1;
                 while (live) assert_int_equal(trf_generator_step(g, 5, &live, NULL), TRF_OK);
@@ -795,13 +779,13 @@ static void test_hostile_sessions(void **state)
         assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
         memcpy(changed, bytes, n);
         memcpy(changed + n - 4, &stranger, 4);          /* ids that do not fit: no sequences, and its own rules */
-        write_all(changed, n);
+        assert_true(kit_write_file(path, changed, n));
         assert_int_equal(trf_generator_load(other, path, &err), TRF_E_FORMAT);
         assert_null(trf_generator_at(other, 0));
         assert_memory_equal(&other->sampling, &kept, sizeof kept);
         trf_generator_destroy(other);
     }
-    write_all(bytes, n);
+    assert_true(kit_write_file(path, bytes, n));
     assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
     assert_int_equal(trf_generator_load(NULL, path, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf_generator_load(g, NULL, &err), TRF_E_INVALID_ARG);

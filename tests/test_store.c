@@ -60,27 +60,6 @@ static int remove_folder(void **state)
     return system(command);
 }
 
-static unsigned char *bytes_of(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    unsigned char *bytes = (unsigned char *)malloc(1 << 22);
-    assert_non_null(f);
-    assert_non_null(bytes);
-    *n = fread(bytes, 1, 1 << 22, f);
-    assert_true(*n < (1u << 22));
-    fclose(f);
-    return bytes;
-}
-
-static uint64_t hash_file(const char *path)
-{
-    size_t n;
-    unsigned char *bytes = bytes_of(path, &n);
-    uint64_t hash = hash_bytes(HASH_START, bytes, n);
-    free(bytes);
-    return hash;
-}
-
 /* Files in the folder: a failed save leaves none behind. */
 static int files_in_folder(void)
 {
@@ -120,9 +99,10 @@ static void take_apart(draft *d, const char *path)
     trf_error err;
     trf_file *file = NULL;
     size_t n;
-    unsigned char *bytes = bytes_of(path, &n);
+    unsigned char *bytes = (unsigned char *)kit_read_file(path, &n);
     int i;
     memset(d, 0, sizeof *d);
+    assert_non_null(bytes);
     OK(trf_file_open(&file, path, NULL, &err));
     for (i = 0; i < trf_file_count(file); i++) {
         trf_file_entry e = trf_file_at(file, i);
@@ -2195,7 +2175,8 @@ static void every_truncation(void **state)
     trf_load_options options = watched();
     (void)state;
     save_smallest(in_folder("cut"));
-    bytes = bytes_of(in_folder("cut"), &n);
+    bytes = (unsigned char *)kit_read_file(in_folder("cut"), &n);
+    assert_non_null(bytes);
     for (length = n; length-- > 0; ) {
         trf_error err;
         trf_model *model = NULL;
@@ -2218,7 +2199,8 @@ static void every_bit(void **state)
     trf_load_options options = watched();
     (void)state;
     save_smallest(in_folder("flip"));
-    bytes = bytes_of(in_folder("flip"), &n);
+    bytes = (unsigned char *)kit_read_file(in_folder("flip"), &n);
+    assert_non_null(bytes);
     for (i = 0; i < 8; i++) header |= (size_t)bytes[i] << 8 * i;
     file = open(in_folder("flip"), O_WRONLY);
     assert_true(file >= 0);
@@ -2251,9 +2233,10 @@ static void bits_of_a_checkpoint(void **state)
     run r = train_some(2, in_folder("flip"));
     size_t n, at, header = 0;
     int i, file;
-    unsigned char *bytes = bytes_of(in_folder("flip"), &n), changed;
+    unsigned char *bytes = (unsigned char *)kit_read_file(in_folder("flip"), &n), changed;
     trf_load_options options = watched();
     (void)state;
+    assert_non_null(bytes);
     for (i = 0; i < 8; i++) header |= (size_t)bytes[i] << 8 * i;
     file = open(in_folder("flip"), O_WRONLY);
     assert_true(file >= 0);
@@ -2310,7 +2293,7 @@ static void giants(void **state)
     {   /* and not more than the caller allows */
         trf_load_options options = trf_load_defaults();
         size_t n;
-        free(bytes_of(in_folder("small"), &n));
+        free(kit_read_file(in_folder("small"), &n));
         options.max_bytes = n - 1;
         refused_with(&options, in_folder("small"), TRF_E_LIMIT, NULL, "max_bytes");
         options.max_bytes = 0;
