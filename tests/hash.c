@@ -1,6 +1,11 @@
 /* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over models that use
    every op. tests/columns.sh builds it in many ways and compares. With an argument: one line per stage, to see where
-   two builds part, and first the column that computes. */
+   two builds part, and first the column that computes. Nothing of this may raise a floating-point exception: a host may
+   have them end the program. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <fenv.h>
 #if !defined(TRF_COLUMN)
 #define TRF_IMPLEMENTATION
 #endif
@@ -115,6 +120,9 @@ int main(int argc, char **argv)
     uint64_t hash = HASH_START;
     size_t i;
     (void)argv;
+#if defined(__GLIBC__)
+    feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+#endif
     verbose = argc > 1;
     if (verbose) printf("column %s\n", trf__backend_of(TRF_DEVICE_CPU)->name);
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash);
