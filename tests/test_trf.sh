@@ -145,7 +145,7 @@ check "broken = whole" same broken whole
 busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
       --metric wer --valid-size 40"
 expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates 2400 --model calm
-n=0 x=12345 resume= met=0 strange=
+n=0 x=12345 resume= met=0 strange= ends=
 while [ $n -lt 20 ]; do
     n=$((n + 1))
     x=$(((x * 1103515245 + 12345) % 2147483648))
@@ -156,11 +156,11 @@ while [ $n -lt 20 ]; do
     sleep 0.$((x / 65536 % 400 + 100))
     kill -$signal $pid 2>/dev/null
     wait $pid 2>/dev/null
-    status=$?
+    status=$? ends="$ends $?"
     case $status in 130 | 143 | 137) met=$((met + 1)) ;; 0) ;; *) strange="$strange $status" ;; esac
     if [ -e hunted.checkpoint ]; then resume=--resume; fi
 done
-check "interruptions that met a run ($met)" test $met -ge 5
+check "interruptions that met a run ($met: $ends)" test $met -ge 5
 check "which ends with 0 or by its signal ($strange)" test -z "$strange"
 expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400 --model hunted $resume
 check "the model is that of the unbroken run" same calm hunted
@@ -529,6 +529,9 @@ expect 1 "of two vocabularies" "different vocabularies" "$trf" average one good 
 expect 1 "of two kinds" "d_model" "$trf" average one wider --output m
 expect 2 "of nothing" "two models" "$trf" average one --output m
 expect 1 "to a folder" "" "$trf" average one good --output .
+expect 1 "over one of them" "is one of the models that are read" "$trf" average one same --output ./same
+expect 0 "of checkpoints" "" "$trf" average one.checkpoint two.checkpoint --output mean2
+check "knows nothing of their training" test "$("$trf" inspect mean2 | grep -c 'training\.\|option\.')" -eq 0
 
 cp train.tsv precious
 expect 1 "seeds over the data" "is the file that --tsv reads" "$trf" train --tsv precious $model --seeds 2 --updates 1 --model precious
@@ -565,6 +568,84 @@ check "no average without a checkpoint" test "$(ls -d tight.checkpoint.average-*
 awk 'BEGIN { for (w = 0; w < 100; w++) for (i = 0; i < 4; i++) print "w" w "\tx" i }' >dictionary.tsv
 expect 0 "four lines a word" "held out: 20 of 400 pairs" "$trf" train --tsv dictionary.tsv $small --updates 1 --model m
 
+# --- what is compared with what, when going on -----------------------------------------------------------------------
+rough="--tsv train.tsv $model --threads 1 --batch-tokens 64 --valid-every 10 --metric loss --ema 0 --warmup 2 --dropout 0.3 --schedule constant"
+for seed in 1 2 3 4 5 6 7 8; do        # until the mean is better than the best one
+    "$trf" train $rough --learning-rate 0.3 --seed $seed --average 3 --average-of last --updates 40 --model mean 2>err
+    grep -q "and stays" err || break
+done
+check "a mean that is better" test "$(grep -c "and stays" err)" -eq 0
+for file in mean*; do cp $file again${file#mean}; done
+"$trf" train $rough --learning-rate 0.3 --seed $seed --updates 40 --model best 2>err
+check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
+expect 0 "one that is not" "^mean of 3 models.*and stays" "$trf" train $rough --learning-rate 9 --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
+check "leaves the best model, not the mean of before" same mean best
+expect 0 "no mean any more" "^done: 0 updates" "$trf" train $rough --learning-rate 0.3 --seed $seed --average 1 --updates 40 --model again --resume
+check "leaves the best too" same again best
+even="--tsv train.tsv $model --threads 1 --batch-tokens 128 --valid-every 10 --metric exact --ema 0 --warmup 5 --schedule constant --average 4 --average-of last"
+for seed in 1 2 3 4 5 6; do "$trf" train $even --learning-rate 0.02 --seed $seed --updates 60 --model even 2>>evens; done
+check "a mean with as good a score and no smaller loss does not take the best one's place" awk '
+    /best so far/ { best = $5 }
+    /^mean of/ { n++; if ($5 + 0 > best + 0.00005 && $NF != "stays" && $(NF - 0) == 0) bad++ }
+    END { exit !(n == 6 && !bad) }' evens
+rough="$rough --learning-rate 0.3"
+for smoothing in 0.5 0; do
+    "$trf" train $rough --label-smoothing 0.1 --updates 20 --model judged 2>err
+    expect 0 "judged by another loss" "judged otherwise: the best begins anew" \
+        "$trf" train $rough --label-smoothing $smoothing --updates 30 --model judged --resume
+done
+expect 0 "by the same" "^done" "$trf" train $rough --label-smoothing 0 --updates 40 --model judged --resume
+check "nothing begins anew" test "$(grep -c anew err)" -eq 0
+cut -f1 train.tsv >lines.txt
+mask="--objective mask --text lines.txt --d-model 16 --n-heads 2 --d-ff 16 --encoder-layers 1 --threads 1 --warmup 2"
+"$trf" train $mask --updates 30 --model hidden 2>err
+expect 0 "seeds of one and the same model" "deviation 0.0000" "$trf" train $mask --init-from hidden --freeze '*' --ema 0 \
+    --updates 1 --valid-every 1 --seeds 2 --model hidden2
+expect 0 "seeds that nothing compares" "2 seeds; nothing was validated" "$trf" train --tsv train.tsv $small --updates 0 --seeds 2 --model nothing
+expect 2 "a share beyond all" "must be" "$trf" train $mask --noise-density 2 --updates 1 --model m
+expect 2 "a beginning in another spelling" "give --model another name" "$trf" train $rough --init-from ./hunted.update-2400 --updates 1 --model hunted
+expect 2 "a beginning that a later seed removes" "give --model another name" "$trf" train $rough --init-from many.seed-6.update-5 --seeds 2 --seed 5 --updates 1 --model many
+expect 1 "and the file of one" "is the file that --init-from reads" "$trf" train $rough --init-from many.seed-6 --seeds 2 --seed 5 --updates 1 --model many
+check "before the first of them begins" test "$(grep -c '^seed' err)" -eq 0
+wave="--tsv train.tsv $model --threads 1 --batch-tokens 256 --warmup 2 --schedule cosine --log-every 1 --metric loss"
+falls() { awk '/^update/ { for (i = 1; i < NF; i++) if ($i == "lr") { n++; zeros += $(i + 1) == 0 } } END { exit !(n > 1 && zeros < 2) }' err; }
+for n in 3 4 5; do
+    "$trf" train $wave --epochs 3 --accumulate $n --model wave5 2>err
+    expect 0 "a cosine of large updates that goes on" "^done" "$trf" train $wave --epochs 6 --accumulate $n --model wave5 --resume
+    check "has a rate until its end" falls
+done
+expect 0 "with smaller updates" "^done" "$trf" train $wave --epochs 9 --accumulate 1 --model wave5 --resume
+expect 0 "and on" "^done" "$trf" train $wave --epochs 12 --accumulate 1 --model wave5 --resume
+check "has one then too" falls
+timeout -s TERM 0.5 "$trf" train $rough --updates 1000000 --log stopped.json --model stopped 2>err
+check "the log of a training that was stopped has the best score" sh -c '
+    test "$(sed -n "s/.*\"event\":\"end\".*\"score\":\([^,}]*\).*/\1/p" stopped.json)" = "$(sed -n "s/.*\"score\":\([^,}]*\),\"best\":true.*/\1/p" stopped.json | tail -n 1)"'
+"$trf" train $wave --updates 50 --total-steps 50 --model wave50 2>err
+expect 0 "an end of its own, where the training ended" "the rate ends with update 50, as it was planned" \
+    "$trf" train $wave --updates 80 --model wave50 --resume
+printf 'nothing\t\n' >half.tsv; cat test.tsv >>half.tsv
+expect 1 "strictly" "half.tsv:1" "$trf" train --tsv train.tsv --valid-tsv half.tsv $small --strict --updates 1 --model strict
+expect 0 "of good pairs" "^done" "$trf" train --tsv train.tsv --valid-tsv test.tsv $small --strict --updates 1 --model strict
+expect 0 "no more strictly" "half.tsv:1" "$trf" train --tsv train.tsv --valid-tsv half.tsv $small --updates 2 --model strict --resume
+
+# --- what validation compares is what trf translate and trf eval do ---------------------------------------------------
+# same_error VALID OPTIONS: the validation's CER of a short training is that of its answers
+same_error()
+{
+    valid=$1
+    shift
+    "$trf" train --tsv train.tsv --valid-tsv $valid $model --threads 1 --warmup 2 --ema 0 --metric cer --updates 40 --valid-every 40 \
+        --batch-tokens 256 --learning-rate 0.03 --model judge "$@" 2>judge.err || return 1
+    sort -u $valid >judge.tsv; cut -f1 judge.tsv >judge.source; cut -f2 judge.tsv >judge.target
+    "$trf" translate --model judge --input judge.source --beam 1 --output judge.answers 2>>judge.err || return 1
+    "$trf" eval judge.target judge.answers --metrics cer >judge.figure || return 1
+    test "$(sed -n 's/^validation: .* cer \([0-9.]*\) .*/\1/p' judge.err)" = "$(sed -n 's/.* = \([0-9.]*\).*/\1/p' judge.figure)"
+}
+sed 's/\(\t.*\)e /\1e@@ /' test.tsv >cut.tsv
+check "characters that look like cut words" same_error cut.tsv --tokens characters
+{ printf '\tone two\n'; cat test.tsv; } >empty.tsv
+check "sources that are empty" same_error empty.tsv --keep-empty
+
 # --- log and picture -----------------------------------------------------------------------------------------------
 expect 0 "log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json --model logged
 check "a line of JSON each" test "$(grep -c '^{"event":"\(start\|progress\|validation\|end\)".*}$' run.json)" -eq "$(wc -l <run.json)"
@@ -583,6 +664,18 @@ if command -v gnuplot >/dev/null; then
     expect 0 "plot" "training loss" "$trf" plot run.json
     expect 0 "plot to a file" "" "$trf" plot run.json --output run.svg
     check "which is a picture" grep -q "<svg" run.svg
+    "$trf" train --tsv train.tsv $model --threads 1 --warmup 2 --batch-tokens 256 --metric exact --valid-every 10 --updates 30 --log judge.json --model m 2>err
+    for metric in wer loss; do
+        "$trf" train --tsv train.tsv $model --threads 1 --warmup 2 --batch-tokens 256 --metric $metric --valid-every 10 --updates $((30 + $(echo $metric | wc -c) * 10)) \
+            --log judge.json --model m --resume 2>err
+        expect 0 "a log with two metrics" "^ *wer *$" "$trf" plot judge.json
+        check "has the last one alone" test "$(grep -c '^ *\(exact\|loss\) *$' out)" -eq 1
+    done
+    sed -n '/"event":"start"/{s/"update":0/"update":20/;p;q}' run.json >again.json
+    cat run.json again.json >twice.json
+    "$trf" plot run.json >once.txt
+    "$trf" plot twice.json >twice.txt
+    check "what was lost in a kill is not drawn" test "$(cmp -s once.txt twice.txt; echo $?)" -eq 1
 else echo "left out: gnuplot"
 fi
 expect 1 "plot something else" "no line of a training" "$trf" plot test.tsv
@@ -622,6 +715,17 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "a SentencePiece model" "done: " "$trf" train --tsv train.tsv $model --sentencepiece sentencepiece.model \
         --metric loss --threads 1 --updates 2 --model given
     check "is as good as the one learned" same pieces given
+    sp="--tsv train.tsv $model --metric loss --threads 1"
+    expect 0 "the same for both sides" "tying all" "$trf" train $sp --source-sentencepiece sentencepiece.model \
+        --target-sentencepiece ./sentencepiece.model --updates 1 --model m
+    expect 0 "going on with that model" "resumed" "$trf" train $sp --sentencepiece sentencepiece.model --updates 3 --model given --resume
+    expect 0 "and with any subwords" "resumed" "$trf" train $sp --tokens sentencepiece --updates 4 --model pieces --resume
+    perl -e 'open F, "<", $ARGV[0]; binmode F; binmode STDOUT; undef $/; $_ = <F>; $n = unpack "Q<", $_;
+        ($a, $b) = substr($_, 8, $n) =~ /"trf.source_vocab":\{[^}]*"data_offsets":\[(\d+),(\d+)\]/;
+        print substr($_, 8 + $n + $a, $b - $a)' bpe >other.model
+    expect 1 "with another one" "another SentencePiece model than 'other.model'" "$trf" train $sp --sentencepiece other.model --updates 5 --model given --resume
+    expect 1 "with the other kind" "made with --source-tokens sentencepiece:unigram" "$trf" train $sp --tokens sentencepiece:bpe --updates 5 --model pieces --resume
+    check "has changed nothing" eval '"$trf" train $sp --updates 3 --model given --resume 2>&1 | grep -q "resumed from update 4"'
     expect 0 "a SentencePiece model for one side" "done: " "$trf" train --tsv train.tsv $model --threads 1 --updates 2 \
         --target-sentencepiece sentencepiece.model --source-tokens words --metric loss --model given
     expect 0 "the other keeps its words" '"kind":"words"' "$trf" inspect given --json
@@ -651,7 +755,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         check "$kind: resumed = straight" same cut halved
         expect 0 "$kind, another seed" "" "$trf" train $cut --seeds 2 --updates 40 --model seeds
         check "$kind: the same of several" same cut seeds.seed-1
-        expect 1 "$kind, other cuts" "TRF_E_STATE" "$trf" train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
+        expect 1 "$kind, other cuts" "--subword-samples, --subword-alpha and --seed" "$trf" train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
     done
     expect 0 "passes over three copies" "^done" "$trf" train $cut --epochs 2 --batch-tokens 200 --model m
     check "are as long as planned" awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
@@ -704,6 +808,7 @@ expect 1 "the same through standard input" "standard input reads" sh -c "'$trf' 
 check "it has not grown" same three growing
 expect 2 "one stream for both sides" "cannot both be" sh -c "cat three | '$trf' score --model good --source /dev/stdin --target /dev/stdin"
 "$trf" translate --model good --input odd --output quiet 2>&- || true
+expect 1 "a closed standard output" "cannot write standard output" sh -c "'$trf' translate --model good --input odd >&-"
 check "messages nobody hears are not in the results" test "$(grep -c "trf" quiet)" -eq 0
 awk 'BEGIN { for (i = 0; i < 2000; i++) print "1 2 3" }' >long.input
 "$trf" translate --model good --beam 1 --input long.input 2>err | head -n 1 >out

@@ -11,6 +11,19 @@ static int same_labels(const trf_model *a, const trf_model *b)
     return x && y ? !strcmp(x, y) : !x == !y;
 }
 
+/* What a checkpoint knows of its training is not true of the mean. */
+static int forget_training(trf_model *model, trf_error *err)
+{
+    const char *key, *value;
+    int32_t i = 0;
+    while (i < trf_model_metadata_count(model)) {
+        trf_model_metadata_at(model, i, &key, &value);
+        if (strncmp(key, "training.", 9) && strncmp(key, "option.", 7)) i++;
+        else if (trf_model_set_metadata(model, key, NULL, err)) return FAILED;
+    }
+    return DONE;
+}
+
 int command_average(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);
@@ -21,6 +34,11 @@ int command_average(struct settings *s, int argc, char **argv)
     if (argc < 2) { say("give two models or more"); return USAGE; }
     if (!s->output || !strcmp(s->output, "-")) { say("give --output FILE, the model to write"); return USAGE; }
     if (check_written(s, "output", s->output) || check_writable(s->output)) return FAILED;
+    for (i = 0; i < argc; i++)
+        if (same_file(s->output, argv[i])) {
+            say("--output '%s' is one of the models that are read", s->output);
+            return FAILED;
+        }
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
         if (trf_model_load(&models[n], argv[i], &load, &err)) { say_error(NULL, &err); status = FAILED; } else n++;
@@ -38,7 +56,10 @@ int command_average(struct settings *s, int argc, char **argv)
         say_error(err.where >= 0 && err.where < n ? argv[err.where] : NULL, &err);
         status = FAILED;
     }
-    if (!status && trf_model_save(models[0], s->output, &err)) { say_error(NULL, &err); status = FAILED; }
+    if (!status && (forget_training(models[0], &err) || trf_model_save(models[0], s->output, &err))) {
+        say_error(NULL, &err);
+        status = FAILED;
+    }
     for (i = 0; i < n; i++) trf_model_destroy(models[i]);
     free(models);
     return status;

@@ -575,7 +575,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
     trf_load_options load = load_options(s);
     trf_error err;
     if (!s->model) { say("give --model FILE"); return USAGE; }
-    if (trf_model_load(model, s->model, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    if (trf_model_load(model, s->model, &load, &err)) return refused(NULL, &err);
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;

@@ -175,6 +175,7 @@ static int is_stored(const struct training *t, int i)
     const struct row *row = &rows[i];
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
            row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
+           row->offset != AT(strict) &&
            !row_within(row, AT(config), sizeof t->s->config) &&
            !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device);
 }
@@ -201,6 +202,9 @@ static int note_state(struct training *t, int there)
     snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated,
              (long long)state->best_update, state->best, state->best_loss, (int)state->without_gain);
     if (!status) status = note(t, "training.validation", there ? value : NULL);
+    snprintf(value, sizeof value, "%lld", (long long)state->batches);
+    if (!status) status = note(t, "training.batches", there ? value : NULL);
+    if (!status) status = note(t, "training.cosine", there && state->cosine_follows ? "ends with it" : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
     if (!status) status = note(t, "training.seconds", there && isfinite(t->s->minutes) ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
@@ -249,17 +253,20 @@ static int64_t stored_number(const struct training *t, const char *key, int64_t 
 /* The vocabularies are there already. */
 static int check_vocabulary_option(const struct training *t, const struct row *row)
 {
-    static const char *const of[] = {"source-vocab-size", "target-vocab-size", "min-count", "joint-vocabulary"};
+    static const struct { const char *name, *of_both; } of[] = {
+        {"source-vocab-size", "vocab-size"}, {"target-vocab-size", "vocab-size"}, {"source-tokens", "tokens"},
+        {"target-tokens", "tokens"}, {"min-count", ""}, {"joint-vocabulary", ""}};
     char key[96], asked[64];
     const char *value;
-    size_t i;
-    for (i = 0; i < 4 && strcmp(row->name, of[i]); i++) { }
-    if (i == 4 || !(row->commands & TRAIN)) return DONE;
-    if (!was_given(t->s, row->name) && (i >= 2 || !was_given(t->s, "vocab-size"))) return DONE;
+    size_t i, n = sizeof of / sizeof *of;
+    for (i = 0; i < n && strcmp(row->name, of[i].name); i++) { }
+    if (i == n || !(row->commands & TRAIN)) return DONE;
+    if (!was_given(t->s, row->name) && !was_given(t->s, of[i].of_both)) return DONE;
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(t->model, key);
     value_text(row, t->s, asked, sizeof asked);
-    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
+    if (!value || !strcmp(value, asked) || !strcmp(asked, "0") || !strcmp(asked, "auto")) return DONE;
+    if (!strcmp(asked, "sentencepiece")) return DONE;       /* of whichever kind: check_tokens has seen to it */
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
         row->name, value, asked);
     return FAILED;
@@ -277,9 +284,8 @@ int restore_options(struct training *t)
     int32_t metric = t->s->metric;
     int i, end_given = 0;
     if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
-    state->updates = stored_number(t, "option.updates", INT64_MAX);
-    state->epochs = stored_number(t, "option.epochs", TRF_ENDLESS);
-    state->accumulate = stored_number(t, "option.accumulate", 1);
+    state->batches = stored_number(t, "training.batches", trf_trainer_step(t->trainer));
+    state->cosine_follows = trf_model_metadata(t->model, "training.cosine") != NULL;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
@@ -331,10 +337,11 @@ int restore_state(struct training *t)
         state->validated = validated;
         state->best_update = best_update;
         state->without_gain = gain;
+        if (best_update) t->score = state->best;
     }
     if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
     if (comparable) restore_kept(t, trf_model_metadata(t->model, "training.kept"));
-    else say("warning: other pairs are held out than before, or another metric is asked for: the best begins anew");
+    else say("warning: other pairs are held out than before, or they are judged otherwise: the best begins anew");
     return note_state(t, 0);
 }
 
@@ -396,14 +403,20 @@ static int averaged(const struct training *t, size_t i)
                                                       : among_last(&t->state, i, t->s->average);
 }
 
-/* Removes the files that nothing needs any more. */
+static int is_kept_best(const struct training *t, size_t i)
+{
+    return t->s->average > 1 && t->state.kept[i].update == t->state.best_update;
+}
+
+/* Removes the files that nothing needs any more. The best one stays beside those of a mean, which may be worse. */
 static void remove_unneeded(struct training *t, int average_needed)
 {
     struct state *state = &t->state;
     char *needed = zeroed(state->n_kept, 1);
     size_t i, n = 0;
     for (i = 0; i < state->n_kept; i++)
-        needed[i] = (char)(among_last(state, i, t->s->keep) || (average_needed && averaged(t, i)));
+        needed[i] = (char)(among_last(state, i, t->s->keep) ||
+                           (average_needed && (averaged(t, i) || is_kept_best(t, i))));
     for (i = 0; i < state->n_kept; i++) {
         char *path = kept_path(t, state->kept[i].update);
         if (needed[i]) state->kept[n++] = state->kept[i];
@@ -468,6 +481,7 @@ static trf_status one_update(struct training *t, struct progress *p, trf_step_re
     for (i = 0; i < t->s->accumulate; i++) {
         status = trf_corpus_next(t->corpus, &batch, err);
         if (status == TRF_E_END && i > 0) break;
+        t->state.batches += status == TRF_OK;
         if (!status && p->passes <= 0)
             p->first_pass = (double)batch.place.epoch + (double)batch.place.batch / (double)t->batches;
         if (!status && t->noise) status = trf_noise_apply(t->noise, &batch, &batch, err);
@@ -509,7 +523,7 @@ static int validate_and_keep(struct training *t, int64_t update)
     if (is_best && is_hopeless(metric_of(t), v.score)) gain = 1;       /* only the loss can tell yet that it learns */
     state->without_gain = gain ? 0 : state->without_gain + 1;
     if (!is_best) return DONE;
-    state->best = v.score;
+    state->best = t->score = v.score;
     state->best_loss = v.loss;
     state->best_update = update;
     return DONE;
@@ -595,7 +609,32 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     return validate_or_save(t, p, step);
 }
 
-/* The mean of several takes the place of the best one, unless it is worse. */
+static int save_last(struct training *t)
+{
+    int status = average_stands_in(t);
+    if (!status) status = save_model(t, t->s->model);
+    return weights_come_back(t) ? FAILED : status;
+}
+
+/* The best one, if it is still there, else what stands in the model now: the file may hold the mean that an earlier
+   run ended with. */
+static int write_best(struct training *t, const char *instead)
+{
+    const struct state *state = &t->state;
+    size_t i;
+    for (i = 0; i < state->n_kept; i++) {
+        char *path = kept_path(t, state->kept[i].update);
+        int found = state->kept[i].update == state->best_update && !access(path, R_OK), status = DONE;
+        if (found) status = copy_model(t->s, path, t->s->model);
+        free(path);
+        if (found) return status;
+    }
+    if (!access(t->s->model, F_OK)) return DONE;
+    say("warning: '%s' is not there any more: %s written instead of the best", t->s->model, instead);
+    return save_last(t);
+}
+
+/* The mean of several takes the place of the best one, unless it is no better. */
 static int write_mean(struct training *t)
 {
     struct validation v;
@@ -604,28 +643,21 @@ static int write_mean(struct training *t)
     if (become_mean(t, &count) || validate_interruptibly(t, &v)) return FAILED;
     if (v.cancelled) return DONE;       /* going on comes here again */
     if (t->valid[0].count) {
-        worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss) && v.score != t->state.best;
+        worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
         fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss,
                 v.nll, metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
-        if (worse && !access(t->s->model, F_OK)) return DONE;
-        if (worse) say("warning: '%s' is not there any more: the mean is written instead of the best", t->s->model);
+        if (worse) return write_best(t, "the mean is");
         t->score = v.score;
     }
     return save_model(t, t->s->model);
 }
 
-/* The model file: the best one is there already; a mean, or a model without validation, comes now. */
+/* The model file: the best one is there already, unless an earlier run left a mean; a mean, or a model without
+   validation, comes now. */
 static int write_result(struct training *t)
 {
-    int status;
-    t->score = t->state.best;
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
-    if (t->state.best_update && !access(t->s->model, F_OK)) return DONE;
-    if (t->state.best_update)
-        say("warning: '%s' is not there any more: the last weights are written instead of the best", t->s->model);
-    status = average_stands_in(t);
-    if (!status) status = save_model(t, t->s->model);
-    return weights_come_back(t) ? FAILED : status;
+    return t->state.best_update ? write_best(t, "the last weights are") : save_last(t);
 }
 
 /* After a signal: the checkpoint is there. */

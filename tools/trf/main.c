@@ -150,11 +150,12 @@ static int run_command(const struct command *command, int argc, char **argv)
     return command->run(&s, argc - optind, argv + optind);
 }
 
-/* A file that is opened must not get the number of a closed standard stream: messages would go into it. */
+/* A file that is opened must not get the number of a closed standard stream: messages would go into it. Writing to
+   one that was closed fails, as it would have without us. */
 static void open_standard_streams(void)
 {
     int fd;
-    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) { }
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) { }
     if (fd >= 0) close(fd);
 }
 

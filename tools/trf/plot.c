@@ -33,10 +33,16 @@ static double number_of(const char *line, const char *key)
     return end == at + strlen(quoted) ? NAN : x;
 }
 
+/* What is made again after a kill, or begun anew. */
+static void cut_from(struct curve *c, double update)
+{
+    while (c->n && c->points[c->n - 1].update >= update) c->n--;
+}
+
 static void add_point(struct curve *c, double update, double value)
 {
     if (!isfinite(update) || !isfinite(value)) return;
-    while (c->n && c->points[c->n - 1].update >= update) c->n--;      /* made again after a kill */
+    cut_from(c, update);
     c->points = grow(c->points, &c->capacity, c->n + 1, sizeof *c->points);
     c->points[c->n].update = update;
     c->points[c->n++].value = value;
@@ -45,19 +51,23 @@ static void add_point(struct curve *c, double update, double value)
 static int read_log(struct plot *p, const char *path)
 {
     struct reader r;
-    int got, status;
-    const char *metric;
+    int got, status, i;
+    const char *at;
+    char metric[16];
     if ((status = open_reader(&r, path))) return status;
     while ((got = next_line(&r)) > 0) {
         double update = number_of(r.line, "update");
-        if (!strncmp(r.line, "{\"event\":\"progress\"", 19)) {
+        if (!strncmp(r.line, "{\"event\":\"start\"", 16)) {
+            for (i = 0; i < N_CURVES; i++) cut_from(&p->curve[i], update + 1);
+        } else if (!strncmp(r.line, "{\"event\":\"progress\"", 19)) {
             add_point(&p->curve[TRAIN_LOSS], update, number_of(r.line, "loss"));
             add_point(&p->curve[RATE], update, number_of(r.line, "learning_rate"));
         } else if (!strncmp(r.line, "{\"event\":\"validation\"", 21)) {
             add_point(&p->curve[VALID_LOSS], update, number_of(r.line, "loss"));
-            metric = strstr(r.line, "\"metric\":\"");
-            if (!metric || sscanf(metric, "\"metric\":\"%15[a-z0-9]", p->metric) != 1 || !strcmp(p->metric, "loss"))
-                continue;
+            at = strstr(r.line, "\"metric\":\"");
+            if (!at || sscanf(at, "\"metric\":\"%15[a-z0-9]", metric) != 1 || !strcmp(metric, "loss")) continue;
+            if (strcmp(metric, p->metric)) p->curve[SCORE_CURVE].n = 0;     /* judged otherwise from here on */
+            strcpy(p->metric, metric);
             add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, "score"));
         }
     }

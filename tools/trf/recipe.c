@@ -135,7 +135,7 @@ int decide_tokens(struct training *t)
     else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && !t->vocab[0] && !t->vocab[1] &&
         s->source_tokens == s->target_tokens &&
         !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
-        both = s->source_sentencepiece ? !strcmp(s->source_sentencepiece, s->target_sentencepiece)
+        both = s->source_sentencepiece ? same_file(s->source_sentencepiece, s->target_sentencepiece)
              : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.25 * w[1].distinct);
     if (both) s->joint_vocabulary = 1;
     for (side = 0; side < 2; side++) {
@@ -271,13 +271,16 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;
-    const struct state *old = &t->state;
-    int64_t step = trf_trainer_step(t->trainer);
-    int64_t planned = updates_until(t, s->updates, s->corpus.epochs, s->accumulate, step, step * old->accumulate);
-    int64_t before = updates_until(t, old->updates, old->epochs, old->accumulate, 0, 0);
-    if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) return DONE;
-    if (planned != NO_PLAN && (stored->total_steps == 0 || stored->total_steps == cosine_end(stored, before))) {
+    struct state *state = &t->state;
+    int64_t planned = updates_until(t, s->updates, s->corpus.epochs, s->accumulate, trf_trainer_step(t->trainer),
+                                    state->batches);
+    if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) {
+        state->cosine_follows = 0;
+        return DONE;
+    }
+    if (planned != NO_PLAN && (state->cosine_follows || stored->total_steps == 0)) {
         s->training.total_steps = cosine_end(&s->training, planned);
+        state->cosine_follows = 1;
         return DONE;
     }
     if (stored->total_steps == 0) {
@@ -329,6 +332,7 @@ int decide_schedule(struct training *t)
             return USAGE;
         }
         s->training.total_steps = cosine_end(&s->training, planned);
+        t->state.cosine_follows = 1;
     }
     say_schedule(t, planned);
     return DONE;

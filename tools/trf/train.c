@@ -525,8 +525,7 @@ static int counts_tokens(const struct settings *s, int side)
 static int make_vocabularies(struct training *t)
 {
     struct settings *s = t->s;
-    int status, same_file = s->source_sentencepiece && s->target_sentencepiece &&
-                            !strcmp(s->source_sentencepiece, s->target_sentencepiece);
+    int status, one_file = same_file(s->source_sentencepiece, s->target_sentencepiece);
     int inherited = t->vocab[0] || t->vocab[1];
     if ((!t->vocab[0] && reads_side(s, 0)) || (!t->vocab[1] && reads_side(s, 1)))
         if ((status = decide_tokens(t))) return status;
@@ -540,7 +539,7 @@ static int make_vocabularies(struct training *t)
         return status || t->vocab[1] ? status : make_vocabulary(t, 1, 1);
     }
     if (s->joint_vocabulary &&
-        (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != same_file)) {
+        (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != one_file)) {
         say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
             "--sentencepiece");
         return USAGE;
@@ -691,11 +690,21 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
     return check_amounts(t);
 }
 
-/* A fingerprint of the pairs held out: what their figures are about. */
+/* A fingerprint of the pairs held out, and of the options by which they are judged: what their figures are about. */
 uint64_t held_out_hash(const struct training *t)
 {
+    static const char *const judging[] = {"label-smoothing", "smoothing-rule", "valid-beam", "noise-density",
+                                          "mean-span", "masked-share", "random-share"};
     uint64_t hash = 0;
-    size_t i;
+    char value[64];
+    size_t i, j;
+    int k;
+    for (k = 0; k < n_rows; k++)
+        for (j = 0; j < sizeof judging / sizeof *judging; j++) {
+            if (!(rows[k].commands & TRAIN) || strcmp(rows[k].name, judging[j])) continue;
+            value_text(&rows[k], t->s, value, sizeof value);
+            hash = hash * 1099511628211u ^ hash_line(value);
+        }
     for (i = 0; i < t->held[0].count; i++)
         hash = (hash ^ hash_line(line_of(&t->held[0], i)) ^ hash_line(line_of(&t->held[1], i)) << 1) * 1099511628211u;
     return hash;
@@ -802,8 +811,8 @@ static int start_training(struct training *t)
     if (trf_model_create(&t->model, &s->config, &err) ||
         trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err))
         return refused("model", &err);
-    if (store_labels(t) || (s->init_from && take_weights(t)) || make_noise(t, trf_model_source_vocab(t->model)))
-        return FAILED;
+    if (store_labels(t) || (s->init_from && take_weights(t))) return FAILED;
+    if ((status = make_noise(t, trf_model_source_vocab(t->model)))) return status;
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) return refused("trainer", &err);
     if (freeze(t)) return FAILED;
@@ -815,6 +824,31 @@ static int start_training(struct training *t)
 // -----------------------------------------------------------------------------------------------
 // >>resume         a checkpoint, and the data that belong to it
 // -----------------------------------------------------------------------------------------------
+
+/* --sentencepiece FILE is the model that the checkpoint has. */
+static int check_pieces(struct training *t, int side)
+{
+    const char *file = side ? t->s->target_sentencepiece : t->s->source_sentencepiece;
+    trf_vocab *vocab = NULL;
+    char *stored;
+    size_t n;
+    int status;
+    if (!file || !reads_side(t->s, side)) return DONE;
+    if (stored_subwords(t, side, t->checkpoint)) return FAILED;
+    stored = t->pieces[side];
+    n = t->pieces_bytes[side];
+    status = read_subwords(t, side, side, file, &vocab);
+    if (!status && (n != t->pieces_bytes[side] || memcmp(stored, t->pieces[side], n))) {
+        say("%s was made with another SentencePiece model than '%s': vocabularies cannot change while a model is "
+            "trained", t->checkpoint, file);
+        status = FAILED;
+    }
+    trf_vocab_destroy(vocab);
+    free(stored);
+    if (t->pieces[side] != stored) free(t->pieces[side]);
+    t->pieces[side] = NULL;
+    return status;
+}
 
 /* A checkpoint is of one objective, and brings its labels. */
 static int check_objective(struct training *t)
@@ -930,14 +964,14 @@ static int load_training(struct training *t)
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
     for (side = 0; side < 2; side++)
         if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
-    if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t)) return FAILED;
+    if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t) || check_pieces(t, 0) || check_pieces(t, 1))
+        return FAILED;
     if (check_company(t->s)) return USAGE;
     if (t->s->subword_samples > 1 && (check_samples(t, vocab) || stored_subwords(t, 0, t->checkpoint) ||
                                       stored_subwords(t, 1, t->checkpoint)))
         return FAILED;
-    if (encode_all(t, vocab) || restore_state(t) ||
-        fill_corpus(t) || make_noise(t, vocab[0]))
-        return FAILED;
+    if (encode_all(t, vocab) || restore_state(t) || fill_corpus(t)) return FAILED;
+    if ((status = make_noise(t, vocab[0]))) return status;
     settle_validation(t);
     if (check_ends(t) || settle_cosine(t, &stored)) return USAGE;
     set_limits(t->s, t->amounts.longest, &t->s->training);
@@ -946,8 +980,8 @@ static int load_training(struct training *t)
         say_error(t->checkpoint, &err);
         if (err.status == TRF_E_STATE)
             say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size, --columns, --keep-empty, --objective, --documents, --pack, --chunk and "
-                "--seed of the beginning, and --epochs that are not over");
+                "--max-length, --valid-size, --columns, --keep-empty, --objective, --documents, --pack, --chunk, "
+                "--subword-samples, --subword-alpha and --seed of the beginning, and --epochs that are not over");
         return FAILED;
     }
     return freeze(t) || make_average_room(t) || restore_average(t) ? FAILED : DONE;
@@ -983,11 +1017,17 @@ static void free_training(struct training *t)
     if (t->log) fclose(t->log);
 }
 
-/* "m.update-900" is of "m". */
+/* "m.update-900" is of "m", "./m.update-900" too. */
 static int is_of(const char *path, const char *base, const char *middle)
 {
-    size_t length = strlen(base);
-    return !strncmp(path, base, length) && !strncmp(path + length, middle, strlen(middle));
+    const char *at = strrchr(path, '/'), *end = NULL;
+    char *stem;
+    int is;
+    for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
+    stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
+    is = end && same_file(stem, base);
+    free(stem);
+    return is;
 }
 
 /* A pipe, a terminal, /dev/null: written as it is, never replaced. */
@@ -995,6 +1035,16 @@ static int is_device(const char *path)
 {
     struct stat there;
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+}
+
+/* What --init-from reads must outlive the training to `model`. */
+static int check_init_from(const struct settings *s, const char *model, const char *checkpoint)
+{
+    if (!s->init_from || (!is_of(s->init_from, model, ".update-") &&
+                          !(checkpoint && is_of(s->init_from, checkpoint, ".average-")))) return DONE;
+    say("--init-from '%s' is a file that training to --model '%s' replaces or removes: give --model another name",
+        s->init_from, model);
+    return USAGE;
 }
 
 static int check_files(struct training *t)
@@ -1011,12 +1061,7 @@ static int check_files(struct training *t)
             "--checkpoint-every updates, and when it ends", t->checkpoint);
         return FAILED;
     }
-    if (s->init_from && (is_of(s->init_from, s->model, ".update-") ||
-                         (t->checkpoint && is_of(s->init_from, t->checkpoint, ".average-")))) {
-        say("--init-from '%s' is a file that training to --model '%s' replaces or removes: give --model another name",
-            s->init_from, s->model);
-        return USAGE;
-    }
+    if (check_init_from(s, s->model, t->checkpoint)) return USAGE;
     if (t->checkpoint && same_file(t->checkpoint, s->model)) {
         say("--model and --checkpoint name the same file");
         return USAGE;
@@ -1159,6 +1204,7 @@ static int train_once(struct settings *s, double *score)
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
+    t.score = NAN;
     watch_signals(s);
     status = check_training(&t);
     if (!status) status = read_text(&t);
@@ -1172,13 +1218,13 @@ static int train_once(struct settings *s, double *score)
         describe(&t);
         status = learn(&t);
     }
-    *score = t.valid[0].count ? t.score : NAN;
+    *score = t.score;
     if (t.log_broken && !status) status = FAILED;
     free_training(&t);
     return status;
 }
 
-static int copy_model(struct settings *s, const char *from, const char *to)
+int copy_model(struct settings *s, const char *from, const char *to)
 {
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
@@ -1196,16 +1242,20 @@ static void give(struct settings *s, const char *name, const char *text)
     for (i = 0; i < n_rows; i++) if ((rows[i].commands & TRAIN) && !strcmp(rows[i].name, name)) s->given[i] = text;
 }
 
+static char *seed_path(const char *path, uint64_t seed)
+{
+    return format_text("%s.seed-%llu", path, (unsigned long long)seed);
+}
+
 /* One of several trainings: its number is that of the seed. */
 static int train_seed(struct settings *s, uint64_t number, double *score, char **model)
 {
     struct settings one = *s;
     struct stat there;
-    char *seed = format_text("%llu", (unsigned long long)number),
-         *log = format_text("%s.seed-%s", s->log ? s->log : "", seed);
+    char *seed = format_text("%llu", (unsigned long long)number), *log = seed_path(s->log ? s->log : "", number);
     char *checkpoint;
     int status;
-    *model = format_text("%s.seed-%s", s->model, seed);
+    *model = seed_path(s->model, number);
     checkpoint = format_text("%s.checkpoint", *model);
     give(&one, "seed", seed);
     give(&one, "model", *model);
@@ -1237,6 +1287,25 @@ static int any_checkpoint(const struct settings *s)
     return found;
 }
 
+/* The files of every training, before the first one begins. */
+static int check_seeds(const struct settings *s)
+{
+    int32_t i;
+    int status = DONE;
+    for (i = 0; i < s->seeds && !status; i++) {
+        uint64_t seed = s->seed + (uint64_t)i;
+        char *model = seed_path(s->model, seed), *checkpoint = format_text("%s.checkpoint", model),
+             *log = s->log ? seed_path(s->log, seed) : NULL;
+        status = check_init_from(s, model, checkpoint);
+        if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
+                        check_written(s, "log", log))) status = FAILED;
+        free(model);
+        free(checkpoint);
+        free(log);
+    }
+    return status;
+}
+
 /* The same training from several seeds: how much of a result is luck. */
 static int train_seeds(struct settings *s)
 {
@@ -1248,6 +1317,7 @@ static int train_seeds(struct settings *s)
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
     if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_writable(s->model)) return FAILED;
+    if ((status = check_seeds(s))) return status;
     if (s->resume && !any_checkpoint(s)) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {
         int32_t asked = s->metric;
@@ -1263,7 +1333,7 @@ static int train_seeds(struct settings *s)
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
-        fprintf(stderr, "%d seeds; nothing was held out to compare them by\n", (int)s->seeds);
+        fprintf(stderr, "%d seeds; nothing was validated to compare them by\n", (int)s->seeds);
     else if (!status)
         fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
                 metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,

@@ -38,9 +38,10 @@ struct state {
     int64_t validated, best_update;     /* updates; -1 and 0: none yet */
     double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
     int32_t without_gain;               /* validations since the metric got better */
-    int64_t updates, epochs, accumulate;    /* the checkpoint's run: where it was to end, and batches of an update */
+    int64_t batches;                    /* drawn so far */
+    int cosine_follows;                 /* it ends with the training, which is no number of the command line */
     double seconds;                     /* spent in earlier runs */
-    uint64_t held_out;                  /* fingerprint of the pairs it is about */
+    uint64_t held_out;                  /* fingerprint of the pairs it is about, and of how they are judged */
     int had_average, same_metric;       /* the checkpoint had --ema; was judged as now */
     struct kept *kept;
     size_t n_kept, kept_capacity;
@@ -69,7 +70,7 @@ struct training {
     trf_real *ema, *raw;                /* --ema: the average, and room for the weights while it stands in for them */
     FILE *log;
     int log_broken;                     /* 1: it could not be written, which has been told */
-    double score;                       /* of the model that was written */
+    double score;                       /* of the model file; NAN: nothing was validated */
 };
 
 /* train.c */
@@ -118,6 +119,8 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
 int add_sentinels(struct training *t);
 int32_t n_sentinels(const struct settings *s);          /* that are learned with subwords */
 int make_noise(struct training *t, const trf_vocab *vocab);     /* which must outlive the training */
+
+int copy_model(struct settings *s, const char *from, const char *to);
 
 /* learn.c */
 int learn(struct training *t);

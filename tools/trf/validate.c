@@ -91,13 +91,15 @@ struct translations {
     char *text;
     const char **references;
     char **joined;              /* the same, ours to free */
+    int cut;                    /* tokens are words: what subword-nmt has cut is joined */
     size_t text_capacity, references_capacity, joined_capacity;
 };
 
 /* "ein gro@@ ßer Hund" -> "ein großer Hund": pieces that subword-nmt has cut. */
-static char *joined(char *text)
+static char *joined(const struct translations *r, char *text)
 {
     char *from = text, *to = text;
+    if (!r->cut) return text;
     while (*from) {
         if (!strncmp(from, "@@ ", 3)) from += 3;
         else if (!strcmp(from, "@@")) from += 2;
@@ -115,21 +117,26 @@ static size_t references_of(struct translations *r, size_t pair, const size_t *n
     for (i = pair; i != SIZE_MAX; i = next[i], n++) {
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
-        r->joined[n] = joined(format_text("%s", line_of(&t->held[1], t->valid_line[i])));
+        r->joined[n] = joined(r, format_text("%s", line_of(&t->held[1], t->valid_line[i])));
         r->references[n] = r->joined[n];
     }
     return n;
 }
 
+static int add_figure(struct translations *r, size_t pair, const char *text, const size_t *next)
+{
+    size_t n = references_of(r, pair, next), i;
+    int status = metrics_add(r->metrics, text, r->references, (int)n);
+    for (i = 0; i < n; i++) free(r->joined[i]);
+    if (status) say("validation: out of memory");
+    return status ? FAILED : DONE;
+}
+
 static int add_answer(struct translations *r, size_t pair, int32_t sentence, const size_t *next)
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
-    const char *text = text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity);
-    size_t n = references_of(r, pair, next), i;
-    int status = text ? metrics_add(r->metrics, joined(r->text), r->references, (int)n) : METRICS_OK;
-    for (i = 0; i < n; i++) free(r->joined[i]);
-    if (text && status) say("validation: out of memory");
-    return text && !status ? DONE : FAILED;
+    if (!text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
+    return add_figure(r, pair, joined(r, r->text), next);
 }
 
 /* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first of them. */
@@ -154,7 +161,7 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
     free(tail);
 }
 
-/* Translates up to CHUNK sources from pair *at on, and adds up what comes. */
+/* Translates up to CHUNK sources from pair *at on, and adds up what comes. An empty one has an empty answer. */
 static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next, const char *first,
                           struct validation *v)
 {
@@ -168,7 +175,11 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     memset(&sources, 0, sizeof sources);
     for (; *at < side->count && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
         size_t n = (size_t)side->lengths[*at];
-        if (!first[*at] || n == 0) continue;
+        if (!first[*at]) continue;
+        if (n == 0) {
+            if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
+            continue;
+        }
         sources.ids = grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
         sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1,
                                sizeof *sources.lengths);
@@ -223,7 +234,8 @@ static int translate_held_out(struct training *t, struct validation *v)
     r.t = t;
     memset(&options, 0, sizeof options);
     options.figures = 1u << figures[metric_of(t)];
-    options.tokens = trf_vocab_kind(trf_model_target_vocab(t->model)) == TRF_WORDS ? METRICS_NONE : METRICS_13A;
+    r.cut = trf_vocab_kind(trf_model_target_vocab(t->model)) == TRF_WORDS;
+    options.tokens = r.cut ? METRICS_NONE : METRICS_13A;
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
     chain_sources(t, next, first);
