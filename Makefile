@@ -75,10 +75,11 @@ check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
 check-cuda: $(LONG)
 	for t in $(LONG); do $$t || exit 1; done
 
-# How many registers each kernel takes, of the 255 that a thread may have.
+# Of each kernel: bytes that did not fit into registers, and how many of these it takes, of the 255 that a thread may have.
 registers: $(BUILD)/cuda/column.o
 	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -Xptxas -v -c $(BUILD)/cuda/column.c -o $(BUILD)/cuda/registers.o 2>&1 | c++filt | \
-	  sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - | sort
+	  sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" -e 's/.* \([0-9]*\) bytes spill stores.*/    \1/p' \
+	  -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - - | sort
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
@@ -167,7 +168,7 @@ install: $(BUILD)/trf
 	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig"
 	install -m 644 transformer.h "$(TO)/include"
 	install -m 755 $(BUILD)/trf "$(TO)/bin"
-	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: encoder-decoder transformers in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
+	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: transformers (translators, language models, classifiers) in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
 	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
 	rm $(BUILD)/transformer.pc

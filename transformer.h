@@ -1,4 +1,4 @@
-// transformer.h - train and run encoder-decoder transformers in C. One file, no Python, no framework.
+// transformer.h - train and run transformers in C: translators, language models, classifiers. One file, no framework.
 //
 // SPDX-License-Identifier: MIT        Copyright (c) 2026 the transformer.h authors; full text at the end
 //

@@ -77,6 +77,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "target", target),
     OPTION(TRAIN, TEXT, "tsv", tsv),
     OPTION(TRAIN, TEXT, "columns", columns),
+    OPTION(SCORE, TEXT, "columns", columns),
     OPTION(TRAIN, TEXT, "text", text),
     OF(TRAIN, "documents", documents, int32_t, {"lines", DOCUMENTS_LINES}, {"file", DOCUMENTS_FILE}),
     OPTION(TRAIN, FLAG, "pack", pack),
@@ -226,6 +227,7 @@ static const struct tested table[] = {
     OPTION(GENERATE, COUNT, "batch", batch),
     OPTION(CLASSIFY, FLAG, "scores", scores),
     OPTION(CLASSIFY, FLAG, "json", json),
+    OPTION(TAG, FLAG, "json", json),
     OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_told),
 
     OF(TRANSLATE, "search-rule", search_rule, int32_t, {"paper", TRF_SEARCH_PAPER}, {"fairseq", TRF_SEARCH_FAIRSEQ},

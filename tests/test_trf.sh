@@ -648,6 +648,8 @@ check "sources that are empty" same_error empty.tsv --keep-empty
 
 # --- log and picture -----------------------------------------------------------------------------------------------
 expect 0 "log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json --model logged
+check "what was not given is not there" test "$(sed -n 1p run.json | grep -c '"conventions"\|"tokens"\|"dropout"')" -eq 0
+check "what was decided is" grep -q '"norm-place":"pre-norm".*"source-tokens":"words"\|"source-tokens":"words".*"norm-place":"pre-norm"' run.json
 check "a line of JSON each" test "$(grep -c '^{"event":"\(start\|progress\|validation\|end\)".*}$' run.json)" -eq "$(wc -l <run.json)"
 check "six of progress" test "$(grep -c progress run.json)" -eq 6
 check "three of validation" test "$(grep -c '"validation"' run.json)" -eq 3

@@ -110,17 +110,18 @@ static int print_tensors(struct report *r)
 // >>parts          where the weights of a model are
 // -----------------------------------------------------------------------------------------------
 
-enum { N_PARTS = 10 };
+enum { N_PARTS = 11 };
 
 static const char *const part_names[N_PARTS] = {
     "embeddings", "encoder self-attention", "encoder feed-forward", "encoder norms", "decoder self-attention",
-    "decoder cross-attention", "decoder feed-forward", "decoder norms", "output projection", "other"
+    "decoder cross-attention", "decoder feed-forward", "decoder norms", "output projection", "other", "head"
 };
 
 /* By its name, which is that of nn.Transformer. */
 static int part_of(const char *name)
 {
     int decoder = !strncmp(name, "decoder.", 8);
+    if (!strncmp(name, "head.", 5)) return 10;
     if (!decoder && strncmp(name, "encoder.", 8))
         return strstr(name, "embed") || strstr(name, "pos") ? 0 : !strncmp(name, "generator", 9) ? 8 : 9;
     if (strstr(name, ".self_attn.")) return decoder ? 4 : 1;

@@ -57,8 +57,9 @@ static const struct command commands[] = {
      "    trf translate --model de-en.safetensors --input new.de --beam 5 --n-best 5",
      EXIT_TEXT ".", command_translate},
     {GENERATE, "generate", "go on with a text", "trf generate --model FILE [options]",
-     "Writes what a language model (trf train --objective causal) makes of a beginning, token by token\n"
-     "as it comes: of --prompt, of each line of --input, or of nothing. Tokens are drawn at random;\n"
+     "Writes what a language model (trf train --objective causal) makes of a beginning: of --prompt, of\n"
+     "each line of --input, or of nothing; an encoder-decoder model answers its input. One text alone\n"
+     "is written token by token as it comes, several --batch at a time. Tokens are drawn at random;\n"
      "the same --seed gives the same text on any number of threads. A line that nothing can be drawn\n"
      "for (not UTF-8, too long) gives an empty text, a message, and exit status 1 at the end.\n"
      "\n"
@@ -80,12 +81,13 @@ static const struct command commands[] = {
      "    trf tag --model parts-of-speech.safetensors < lines > labels",
      EXIT_TEXT ".", command_classify},
     {SCORE, "score", "log-probability of given translations",
-     "trf score --model FILE [--source FILE] --target FILE [options]",
+     "trf score --model FILE (--source FILE --target FILE | --tsv FILE | --target FILE) [options]",
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
      "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
      "tab and 0, a message with its number, and exit status 1. A language model has no source: give\n"
-     "--target alone, each line is a document.\n"
+     "--target alone, each line is a document. The last line on standard error has the sums and the\n"
+     "perplexity.\n"
      "\n"
      "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
      EXIT_TEXT ".", command_score},
@@ -104,7 +106,8 @@ static const struct command commands[] = {
     {INSPECT, "inspect", "what is in a model, a checkpoint or another safetensors file", "trf inspect FILE [--json]",
      "Shows metadata, and each tensor with its type, shape, number of elements, mean, standard\n"
      "deviation, smallest and largest number. Of models and checkpoints of transformer.h also the\n"
-     "settings (as the options of trf train), the vocabularies and the number of weights.",
+     "settings (as the options of trf train), the vocabularies, the labels, and how the weights are\n"
+     "spread over the parts.",
      EXIT_TEXT ".", command_inspect},
     {AVERAGE, "average", "the mean of several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model whose weights are the means of those of the given models or checkpoints, which\n"

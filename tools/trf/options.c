@@ -123,21 +123,25 @@ const struct row rows[] = {
      "source side, a sentence a line; '-' is standard input", NULL},
     {TRAIN | SCORE, TEXT, "target", AT(target), "FILE", "target side: line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
-    {TRAIN | SCORE, TEXT, "columns", AT(columns), "S,T",
-     "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1", NULL},
+    {TRAIN, TEXT, "columns", AT(columns), "S,T",
+     "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1; without it there are "
+     "exactly two", NULL},
+    {SCORE, TEXT, "columns", AT(columns), "S,T",
+     "of a TSV with more columns, which are source and target, from 1; without it there are exactly two", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
     {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
      "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},
     {TRAIN, FLAG, "pack", AT(pack), NULL,
      "documents follow one another in a chunk; without it each begins one", NULL},
-    {TRAIN, COUNT, "chunk", AT(chunk), "N", "tokens of a chunk, into which documents are cut, at most", NULL},
+    {TRAIN, COUNT, "chunk", AT(chunk), "N",
+     "tokens of a chunk, into which documents are cut, at most: 2 to max-length - 1", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
      "without these, about so many pairs are held out of the training data, all of a source together: every "
-     "twentieth, 1,000 at most; 0: none", NULL},
+     "twentieth, 1,000 at most (with --documents file as many lines at its end); 0: none", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
@@ -157,8 +161,8 @@ const struct row rows[] = {
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
      "what a token is: a word between blanks, a UTF-8 character, or a subword of raw text, learned here by "
-     "libsentencepiece. auto: words where nearly all of them are seen several times, else characters for single "
-     "words, else subwords", then_tokens},
+     "libsentencepiece (sentencepiece alone is unigram). auto: words where nearly all of them are seen several "
+     "times, else characters for single words, else subwords", then_tokens},
     {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS, "the same for the source alone", NULL},
     {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS, "and for the target", NULL},
     {TRAIN, TEXT, "sentencepiece", AT(sentencepiece), "FILE",
@@ -167,25 +171,28 @@ const struct row rows[] = {
     {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE", "for the target", NULL},
     {TRAIN | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
      "keep at most so many tokens a side, four special ones included, the most frequent first; of subwords: learn so "
-     "many. Without it 32000, and for subwords what the text can bear, 8000 at most", then_vocab_size},
+     "many, SentencePiece's three special ones included. Without it 32000, and for subwords what the text can bear, "
+     "8000 at most", then_vocab_size},
     {TRAIN | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
      "the same for the source alone", NULL},
     {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
-    {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N", "leave out tokens seen less often than this", NULL},
+    {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N",
+     "leave out tokens seen less often than this; of words and characters", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
      "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "
      "cut into "
      "subwords at random; a pass over the data is N times as long", NULL},
     {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
-     "how random: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a share X of "
-     "its merges (Provilkov et al. 2020)", NULL},
+     "how random, 0 to 1: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a "
+     "share X of its merges (Provilkov et al. 2020)", NULL},
     {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
      "one vocabulary for both sides; implied by --tying all", NULL},
 
     {TRAIN, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
     {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
-     "auto: what is marked 'from the data' below is chosen to give a good model; paper: Vaswani et al. 2017 as it "
-     "stands, with its base model, 4,000 updates of warm-up, and batches of 4,096 tokens", then_recipe},
+     "auto: what is marked 'from the data' or 'of --recipe auto' is chosen to give a good model; paper: Vaswani et "
+     "al. 2017 as it stands, with its base model, 4,000 updates of warm-up, and batches of 4,096 tokens; what tokens "
+     "are, and when to validate, follows from the data all the same", then_recipe},
     {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
      "layers of encoder + decoder, d-model / d-ff, heads: tiny 4+4, 128 / 256, 4; small 3+3, 256 / 512, 4; base 6+6, "
      "512 / 2048, 8; big 6+6, 1024 / 4096, 16", then_size},
@@ -202,7 +209,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
     {TRAIN | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
     {TRAIN, COUNT, "max-length", AT(config.max_length), "N",
-     "longest sequence in tokens, its begin or end mark included; longer pairs are left out and reported", NULL},
+     "longest sequence in tokens, its begin or end mark included, 2 to 1048576; longer pairs are left out and "
+     "reported", NULL},
     {TRAIN, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
     {TRAIN, CHOICE, "positions", AT(config.positions), POSITIONS,
      "sines and cosines: in turn, angle p / 10000^(2i/d) (paper, PyTorch tutorials); in two halves, angle p / "
@@ -240,11 +248,15 @@ const struct row rows[] = {
      "classify: from the mean of all rows of the encoder's output, or from the first", NULL},
 
     {TRAIN, HEADING, "What is hidden (mask, span)", 0, NULL, NULL, NULL},
-    {TRAIN, REAL, "noise-density", AT(noise.density), "X", "share of the tokens that is hidden", NULL},
-    {TRAIN, REAL, "masked-share", AT(noise.masked), "X", "of these, mask: so many become the mask", NULL},
-    {TRAIN, REAL, "random-share", AT(noise.randomised), "X", "and so many another token; the rest stay", NULL},
+    {TRAIN, REAL, "noise-density", AT(noise.density), "X",
+     "share of the tokens that is hidden, 0 to 1", NULL},
+    {TRAIN, REAL, "masked-share", AT(noise.masked), "X",
+     "of these, mask: the share that becomes the mask, 0 to 1", NULL},
+    {TRAIN, REAL, "random-share", AT(noise.randomised), "X",
+     "and that which becomes another token; the rest stay", NULL},
     {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES, "mask: all tokens of a word, or none", NULL},
-    {TRAIN, REAL, "mean-span", AT(noise.mean_span), "X", "span: tokens of a missing span", NULL},
+    {TRAIN, REAL, "mean-span", AT(noise.mean_span), "X",
+     "span: tokens of a missing span, on the average, 1 or more", NULL},
 
     {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
@@ -262,9 +274,9 @@ const struct row rows[] = {
     {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
      "end after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X",
-     "end after X minutes, those before --resume included if --minutes was given there too", NULL},
+     "end after X minutes (above 0), those before --resume included if --minutes was given there too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "early stopping: end when N validations in a row bring nothing better (3 where nothing can be); 0: never. "
+     "early stopping: end when N validations in a row bring nothing better (3 once the score is perfect); 0: never. "
      "Without it, 10 where none of the three above is given, else 0", NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
@@ -279,8 +291,8 @@ const struct row rows[] = {
     {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
      "when cosine ends; without it: at --updates or at the end of --epochs", NULL},
-    {TRAIN, REAL, "beta1", AT(training.beta1), "X", "Adam: decay of the first moment", NULL},
-    {TRAIN, REAL, "beta2", AT(training.beta2), "X", "Adam: decay of the second moment", NULL},
+    {TRAIN, REAL, "beta1", AT(training.beta1), "X", "Adam: decay of the first moment, 0 to below 1", NULL},
+    {TRAIN, REAL, "beta2", AT(training.beta2), "X", "Adam: decay of the second moment, 0 to below 1", NULL},
     {TRAIN, REAL, "epsilon", AT(training.epsilon), "X", "Adam: epsilon", NULL},
     {TRAIN, CHOICE, "epsilon-rule", AT(training.epsilon_rule), "outside|fairseq|inside",
      "Adam: m / (sqrt(v) + epsilon) with bias-corrected m and v (PyTorch); the same with epsilon added to the "
@@ -291,13 +303,13 @@ const struct row rows[] = {
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
     {TRAIN, REAL, "label-smoothing", AT(training.label_smoothing), "X",
-     "e, the share of probability that is spread over all tokens", NULL},
+     "e, the share of probability that is spread over all tokens, 0 to below 1", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
      "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
      "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "
      "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
-     "all four dropouts at once; the next four change one of them", then_dropout},
+     "all four dropouts at once, each 0 to below 1; the next four change one of them", then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
      "on the sum of embedding and position", NULL},
     {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X", "on attention weights", NULL},
@@ -325,7 +337,8 @@ const struct row rows[] = {
      "write it every N updates, and behind the first validation; 0: only at the end", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
-    {TRAIN, TEXT, "log", AT(log), "FILE", "a line of JSON for every line of progress; trf plot draws it", NULL},
+    {TRAIN, TEXT, "log", AT(log), "FILE",
+     "JSON lines: the start with all options, progress, validations, the end; trf plot draws it", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
      "a line of progress every N updates, and at least every 30 seconds", NULL},
 
@@ -339,23 +352,24 @@ const struct row rows[] = {
      "characters; of labels the share of right ones or their macro-averaged F1. auto: "
      "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a "
      "vocabulary beyond 500, cer where they are characters, else wer", NULL},
-    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations; 1: greedy", NULL},
+    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations, 1 to 1024; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, to which each update adds the share X, and "
-     "in the beginning more: update s the share 9 / (10 + s); 0: the weights themselves", NULL},
+     "in the beginning more: update s the share 9 / (10 + s); 0 to 0.5, 0: the weights themselves", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
     {TRAIN, COUNT, "average", AT(average), "N",
      "the model is at the end the mean of N validated ones, unless the best is better (checkpoint averaging)", NULL},
-    {TRAIN, CHOICE, "average-of", AT(average_of), "best|last", "which", NULL},
+    {TRAIN, CHOICE, "average-of", AT(average_of), "best|last",
+     "which: the N best validated ones, or the N last (always, where nothing is validated)", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
      "train N times with --seed and the numbers after it, to models (and logs) with .seed-NUMBER behind the name; "
      "report mean and deviation, and copy the best to --model", NULL},
 
     {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
-     "the N best answers (at most --beam), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number",
-     NULL},
+     "the N best answers (at most --beam, which is as wide as need be where it is not given), in the form INDEX tab "
+     "RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended", NULL},
@@ -364,7 +378,9 @@ const struct row rows[] = {
     {TRANSLATE, FLAG, "attention", AT(attention), NULL,
      "with --json: the whole matrix of it, the mean of the heads of the last decoder layer", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
-    {GENERATE, TEXT, "prompt", AT(prompt), "TEXT", "what to go on with; without it and --input: nothing", NULL},
+    {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
+     "what to go on with; without it and --input: nothing, or, of an encoder-decoder model, the lines of standard "
+     "input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "go on with each line of it ('-': standard input); of an encoder-decoder model: answer each line", NULL},
     {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each", NULL},
@@ -372,29 +388,33 @@ const struct row rows[] = {
     {GENERATE, HEADING, "Sampling (in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N", "the same number draws the same texts", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
-     "logits of tokens that were there already are divided by it (Keskar et al. 2019)", NULL},
+     "logits of tokens that were there already are divided by it, negative ones multiplied (Keskar et al. 2019)",
+     NULL},
     {GENERATE, REAL, "temperature", AT(sampling.temperature), "X",
      "logits are divided by it; 0: always the most likely token", NULL},
     {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N", "of the N most likely tokens; 0: of all", NULL},
     {GENERATE, REAL, "top-p", AT(sampling.top_p), "X",
-     "of as few of the most likely as have this probability together (Holtzman et al. 2020)", NULL},
+     "of as few of the most likely as have this probability (above 0, to 1) together (Holtzman et al. 2020)", NULL},
     {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
-     "of those with at least this share of the largest probability (Nguyen et al. 2024)", NULL},
-    {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N", "tokens drawn for a text, at most", NULL},
+     "of those with at least this share (0 to 1) of the largest probability (Nguyen et al. 2024)", NULL},
+    {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
+     "tokens drawn for a text, at most; with its beginning never more than max-length - 1 of the model", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N", "before it may end", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
     {CLASSIFY | TAG, HEADING, "Answers", 0, NULL, NULL, NULL},
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
-    {CLASSIFY | TAG, FLAG, "json", AT(json), NULL,
-     "an object a line: all labels with their probabilities, or the words with theirs", NULL},
+    {CLASSIFY, FLAG, "json", AT(json), NULL,
+     "an object a line: all labels with their probabilities, the most probable first", NULL},
+    {TAG, FLAG, "json", AT(json), NULL,
+     "an object a line: the words, each with its label and that one's probability", NULL},
     {CLASSIFY, LONG_COUNT, "n-best", AT(labels_told), "N", "with --json: the N most probable labels alone", NULL},
     {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "whose search: sets the options below down to renormalise", then_rule},
-    {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive; 1: greedy", NULL},
+     "whose search: sets the options from --length-rule to --renormalise", then_rule},
+    {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
-    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty)", NULL},
+    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty), 0 to 10", NULL},
     {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
      "a decoder-only model's beginning counts in S", NULL},
@@ -430,7 +450,8 @@ const struct row rows[] = {
     {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
     {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
-     "whose matrix products; auto: the faster one on this machine (see trf_products)", NULL},
+     "whose matrix products; auto: the built-in ones where trf was compiled for AVX2 or AVX-512, else CBLAS, if it "
+     "has one", NULL},
     {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
 
     {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},
@@ -539,6 +560,14 @@ void print_options(FILE *file, const struct settings *s, size_t member, size_t b
     }
 }
 
+/* A preset that was not given says nothing: the options that it would set are there themselves. */
+static int is_silent(const struct settings *s, int i)
+{
+    const struct row *row = &rows[i];
+    return !s->given[i] && (row->then == then_conventions || row->then == then_tokens || row->then == then_dropout ||
+                            row->then == then_vocab_size);
+}
+
 void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
 {
     const char *comma = "";
@@ -546,7 +575,7 @@ void print_json_options(FILE *file, const struct settings *s, size_t member, siz
     int i;
     fputc('{', file);
     for (i = 0; i < n_rows; i++) {
-        if (!is_value_within(&rows[i], member, bytes)) continue;
+        if (!is_value_within(&rows[i], member, bytes) || is_silent(s, i)) continue;
         value_text(&rows[i], s, value, sizeof value);
         fprintf(file, "%s\"%s\":\"%s\"", comma, rows[i].name, value);
         comma = ",";
@@ -695,6 +724,9 @@ static void default_text(const struct row *row, char *text, size_t size)
         {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"},
         {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
         {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
+    static const char *const fixed[][2] = {         /* recipe.c chooses them, whatever the data are */
+        {"norm-place", "pre-norm"}, {"generator-bias", "no"}, {"schedule", "inverse-sqrt"},
+        {"attention-dropout", "0"}, {"activation-dropout", "0"}, {"ema", "0.002"}};
     struct settings plain, changed;
     char value[64], other[64];
     size_t used, i;
@@ -702,6 +734,11 @@ static void default_text(const struct row *row, char *text, size_t size)
     set_defaults(&plain);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
+    for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (!strcmp(row->name, fixed[i][0])) {
+            snprintf(text, size, " (default %s, of --recipe auto)", fixed[i][1]);
+            return;
+        }
     if (row->commands & FROM_DATA) { snprintf(text, size, " (default: from the data)"); return; }
     if (!*value || row->then == then_conventions) return;
     used = (size_t)snprintf(text, size, " (default %s", value);
@@ -723,7 +760,7 @@ static void default_text(const struct row *row, char *text, size_t size)
 static void print_help(const struct command *command)
 {
     enum { COLUMN = 30 };
-    char defaults[256], sentence[512];
+    char defaults[256], sentence[1024];
     int i, width;
     printf("usage: %s\n\n", command->usage);
     puts(command->text);
