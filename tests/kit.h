@@ -43,12 +43,13 @@ static KIT_UNUSED int kit_write_file(const char *path, const char *bytes, size_t
     return f && fclose(f) == 0 && written;
 }
 
-/* 0 where there is none. */
 static KIT_UNUSED uint64_t hash_file(const char *path)
 {
     size_t n;
     char *bytes = kit_read_file(path, &n);
-    uint64_t hash = bytes ? hash_bytes(HASH_START, bytes, n) : 0;
+    uint64_t hash;
+    if (!bytes) { perror(path); abort(); }
+    hash = hash_bytes(HASH_START, bytes, n);
     free(bytes);
     return hash;
 }

@@ -60,13 +60,15 @@ bleu()
 
 score_raw()
 {
-    printf 'raw: '
-    for set in 2016 2017 coco; do
-        plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 --output "$work/answers" || exit 1
-        plain "test.$set" de >"$work/references"
-        bleu "$set"
+    for rule in "" "--search-rule fairseq"; do
+        printf 'raw %s: ' "$rule"
+        for set in 2016 2017 coco; do
+            plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 $rule --output "$work/answers" || exit 1
+            plain "test.$set" de >"$work/references"
+            bleu "$set"
+        done
+        echo
     done
-    echo
 }
 
 # score NAME FROM TO

@@ -265,8 +265,10 @@ static int check_vocabulary_option(const struct training *t, const struct row *r
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(t->model, key);
     value_text(row, t->s, asked, sizeof asked);
-    if (!value || !strcmp(value, asked) || !strcmp(asked, "0") || !strcmp(asked, "auto")) return DONE;
-    if (!strcmp(asked, "sentencepiece")) return DONE;       /* of whichever kind: check_tokens has seen to it */
+    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
+    /* check_tokens has seen to words, characters and subwords: here two kinds of subwords differ */
+    if (strstr(row->name, "tokens") && (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
+        return DONE;
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
         row->name, value, asked);
     return FAILED;
@@ -284,7 +286,8 @@ int restore_options(struct training *t)
     int32_t metric = t->s->metric;
     int i, end_given = 0;
     if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
-    state->batches = stored_number(t, "training.batches", trf_trainer_step(t->trainer));
+    state->batches = stored_number(t, "training.batches",
+                                   trf_trainer_step(t->trainer) * stored_number(t, "option.accumulate", 1));
     state->cosine_follows = trf_model_metadata(t->model, "training.cosine") != NULL;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
@@ -302,7 +305,7 @@ int restore_options(struct training *t)
     return DONE;
 }
 
-static void restore_kept(struct training *t, const char *text)
+static void restore_kept(struct training *t, const char *text, int comparable)
 {
     struct state *state = &t->state;
     long long update;
@@ -314,8 +317,8 @@ static void restore_kept(struct training *t, const char *text)
         else {
             state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
             state->kept[state->n_kept].update = update;
-            state->kept[state->n_kept].score = score;
-            state->kept[state->n_kept++].loss = loss;
+            state->kept[state->n_kept].score = comparable ? score : NAN;
+            state->kept[state->n_kept++].loss = comparable ? loss : NAN;
         }
         free(path);
     }
@@ -340,8 +343,9 @@ int restore_state(struct training *t)
         if (best_update) t->score = state->best;
     }
     if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
-    if (comparable) restore_kept(t, trf_model_metadata(t->model, "training.kept"));
-    else say("warning: other pairs are held out than before, or they are judged otherwise: the best begins anew");
+    restore_kept(t, trf_model_metadata(t->model, "training.kept"), comparable);
+    if (!comparable)
+        say("warning: other pairs are held out than before, or they are judged otherwise: the best begins anew");
     return note_state(t, 0);
 }
 
@@ -442,7 +446,6 @@ static int keep_model(struct training *t, int64_t update, double score, double l
     state->kept[state->n_kept].update = update;
     state->kept[state->n_kept].loss = loss;
     state->kept[state->n_kept++].score = score;
-    remove_unneeded(t, 1);
     return DONE;
 }
 
@@ -513,7 +516,9 @@ static int validate_and_keep(struct training *t, int64_t update)
     if (status || v.cancelled) return status;
     if (t->valid[0].count == 0) {
         state->validated = update;
-        return keep_model(t, update, 0, 0);
+        status = keep_model(t, update, 0, 0);
+        remove_unneeded(t, 1);
+        return status;
     }
     gain = state->best_update == 0 || isnan(state->best) || better(metric_of(t), v.score, state->best);
     is_best = state->best_update == 0 || is_better(t, v.score, v.loss, state->best, state->best_loss);
@@ -522,10 +527,12 @@ static int validate_and_keep(struct training *t, int64_t update)
     state->validated = update;
     if (is_best && is_hopeless(metric_of(t), v.score)) gain = 1;       /* only the loss can tell yet that it learns */
     state->without_gain = gain ? 0 : state->without_gain + 1;
-    if (!is_best) return DONE;
-    state->best = t->score = v.score;
-    state->best_loss = v.loss;
-    state->best_update = update;
+    if (is_best) {
+        state->best = t->score = v.score;
+        state->best_loss = v.loss;
+        state->best_update = update;
+    }
+    remove_unneeded(t, 1);      /* the best of before too, now that there is another */
     return DONE;
 }
 
@@ -622,7 +629,7 @@ static int write_best(struct training *t, const char *instead)
 {
     const struct state *state = &t->state;
     size_t i;
-    for (i = 0; i < state->n_kept; i++) {
+    for (i = 0; t->s->resume && i < state->n_kept; i++) {
         char *path = kept_path(t, state->kept[i].update);
         int found = state->kept[i].update == state->best_update && !access(path, R_OK), status = DONE;
         if (found) status = copy_model(t->s, path, t->s->model);

@@ -359,7 +359,8 @@ const struct row rows[] = {
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
     {TRAIN, COUNT, "average", AT(average), "N",
-     "the model is at the end the mean of N validated ones, unless the best is better (checkpoint averaging)", NULL},
+     "the model is at the end the mean of N validated ones, if that is better than the best (checkpoint averaging)",
+     NULL},
     {TRAIN, CHOICE, "average-of", AT(average_of), "best|last",
      "which: the N best validated ones, or the N last (always, where nothing is validated)", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
@@ -394,7 +395,7 @@ const struct row rows[] = {
      "logits are divided by it; 0: always the most likely token", NULL},
     {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N", "of the N most likely tokens; 0: of all", NULL},
     {GENERATE, REAL, "top-p", AT(sampling.top_p), "X",
-     "of as few of the most likely as have this probability (above 0, to 1) together (Holtzman et al. 2020)", NULL},
+     "of as few of the most likely as have this probability (0 to 1) together (Holtzman et al. 2020)", NULL},
     {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
      "of those with at least this share (0 to 1) of the largest probability (Nguyen et al. 2024)", NULL},
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
@@ -696,8 +697,8 @@ int apply_given(struct settings *s)
 // -----------------------------------------------------------------------------------------------
 // >>help           texts made from the table
 //
-// Defaults are not written anywhere: they are asked from the library, once plainly and once under
-// each preset, and a preset is named where it differs.
+// Defaults are not written here: they are asked from the library, once plainly and once under each
+// preset, and a preset is named where it differs. But for the few that recipe.c has chosen.
 // -----------------------------------------------------------------------------------------------
 
 /* Prints text from column `indent` on, broken before column 100. `column` is where the cursor stands. */
@@ -724,7 +725,7 @@ static void default_text(const struct row *row, char *text, size_t size)
         {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"},
         {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
         {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
-    static const char *const fixed[][2] = {         /* recipe.c chooses them, whatever the data are */
+    static const char *const fixed[][2] = {         /* recipe.c has chosen them, whatever the data are */
         {"norm-place", "pre-norm"}, {"generator-bias", "no"}, {"schedule", "inverse-sqrt"},
         {"attention-dropout", "0"}, {"activation-dropout", "0"}, {"ema", "0.002"}};
     struct settings plain, changed;

@@ -160,9 +160,10 @@ void show_validation(struct training *t, int64_t update, const struct validation
 {
     const char *name = metric_name(metric_of(t));
     end_line();
-    fprintf(stderr, "validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g  accuracy %.4f", (long long)update,
-            v->loss, v->nll, exp(v->nll), v->accuracy);
-    if (metric_of(t) != METRIC_LOSS && metric_of(t) != METRIC_ACCURACY) fprintf(stderr, "  %s %.2f", name, v->score);
+    fprintf(stderr, "validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, v->loss,
+            v->nll, exp(v->nll));
+    if (metric_of(t) != METRIC_ACCURACY) fprintf(stderr, "  accuracy %.4f", v->accuracy);
+    if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
     fprintf(stderr, "%s\n", remark);
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld", (long long)update);

@@ -79,7 +79,7 @@ static void decide_kinds(struct training *t, const struct words w[2])
     int side, decided[2];
     for (side = 0; side < 2; side++) {
         decided[side] = *kinds[side] == TOKENS_AUTO && reads_side(s, side) && !t->vocab[side];
-        if (t->vocab[side]) *kinds[side] = inherited_kind(t->vocab[side]);
+        if (t->vocab[side] && *kinds[side] == TOKENS_AUTO) *kinds[side] = inherited_kind(t->vocab[side]);
         if (*kinds[side] == TOKENS_SENTENCEPIECE) *kinds[side] = TOKENS_UNIGRAM;
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
         if (decided[side] && *kinds[side] == TOKENS_CHARACTERS && s->objective == OBJECTIVE_SPAN)
@@ -267,6 +267,8 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
     return planned > o->warmup ? planned : o->warmup + 1;
 }
 
+int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") && s->training.total_steps != 0; }
+
 /* One that was to end with the training still does. */
 int settle_cosine(struct training *t, const trf_train_options *stored)
 {
@@ -274,7 +276,7 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
     struct state *state = &t->state;
     int64_t planned = updates_until(t, s->updates, s->corpus.epochs, s->accumulate, trf_trainer_step(t->trainer),
                                     state->batches);
-    if (s->training.schedule != TRF_COSINE || was_given(s, "total-steps")) {
+    if (s->training.schedule != TRF_COSINE || ends_cosine(s)) {
         state->cosine_follows = 0;
         return DONE;
     }

@@ -693,14 +693,15 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
 /* A fingerprint of the pairs held out, and of the options by which they are judged: what their figures are about. */
 uint64_t held_out_hash(const struct training *t)
 {
-    static const char *const judging[] = {"label-smoothing", "smoothing-rule", "valid-beam", "noise-density",
-                                          "mean-span", "masked-share", "random-share"};
+    static const char *const judging[] = {"valid-beam", "noise-density", "mean-span", "masked-share", "random-share",
+                                          "whole-words", "label-smoothing", "smoothing-rule"};
+    size_t n = sizeof judging / sizeof *judging - (metric_of(t) == METRIC_LOSS ? 0 : 2), i, j;
     uint64_t hash = 0;
     char value[64];
-    size_t i, j;
     int k;
+    if (!t->held[0].count) return 0;
     for (k = 0; k < n_rows; k++)
-        for (j = 0; j < sizeof judging / sizeof *judging; j++) {
+        for (j = 0; j < n; j++) {
             if (!(rows[k].commands & TRAIN) || strcmp(rows[k].name, judging[j])) continue;
             value_text(&rows[k], t->s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
@@ -950,7 +951,7 @@ static int load_training(struct training *t)
         return USAGE;
     }
     if (merged.training.schedule == TRF_COSINE && merged.training.total_steps <= merged.training.warmup &&
-        !was_given(t->s, "total-steps"))
+        !ends_cosine(t->s))
         merged.training.total_steps = merged.training.warmup + 1;
     /* memory is planned as it was, within reason: what the data want is set when they have been read, below */
     set_limits(&merged, (int32_t)fmax(1, fmin(merged.training.longest, merged.corpus.batch_tokens) - 1),
@@ -1277,8 +1278,9 @@ static int any_checkpoint(const struct settings *s)
     int32_t i, found = 0;
     if (s->checkpoint) { say("--resume needs checkpoints"); return 0; }
     for (i = 0; i < s->seeds && !found; i++) {
-        char *path = format_text("%s.seed-%llu.checkpoint", s->model, (unsigned long long)(s->seed + (uint64_t)i));
+        char *model = seed_path(s->model, s->seed + (uint64_t)i), *path = format_text("%s.checkpoint", model);
         found = !access(path, F_OK);
+        free(model);
         free(path);
     }
     if (!found)
@@ -1294,7 +1296,8 @@ static int check_seeds(const struct settings *s)
     int status = DONE;
     for (i = 0; i < s->seeds && !status; i++) {
         uint64_t seed = s->seed + (uint64_t)i;
-        char *model = seed_path(s->model, seed), *checkpoint = format_text("%s.checkpoint", model),
+        char *model = seed_path(s->model, seed),
+             *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
              *log = s->log ? seed_path(s->log, seed) : NULL;
         status = check_init_from(s, model, checkpoint);
         if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||

@@ -79,12 +79,14 @@ uint64_t hash_line(const char *line);
 int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
 int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
+int copy_model(struct settings *s, const char *from, const char *to);
 
 /* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
 int decide_tokens(struct training *t);
 void decide_model(struct training *t);
 void decide_batches(struct training *t);
 int decide_schedule(struct training *t);
+int ends_cosine(const struct settings *s);      /* whether the command line says where */
 /* Where it ends, after --resume; total_steps 0: it was none before. */
 int settle_cosine(struct training *t, const trf_train_options *stored);
 int check_ends(const struct training *t);       /* something must say when training ends */
@@ -119,8 +121,6 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
 int add_sentinels(struct training *t);
 int32_t n_sentinels(const struct settings *s);          /* that are learned with subwords */
 int make_noise(struct training *t, const trf_vocab *vocab);     /* which must outlive the training */
-
-int copy_model(struct settings *s, const char *from, const char *to);
 
 /* learn.c */
 int learn(struct training *t);
