@@ -151,7 +151,7 @@ while [ $n -lt 20 ]; do
     x=$(((x * 1103515245 + 12345) % 2147483648))
     case $((x / 65536 % 3)) in 0) signal=INT ;; 1) signal=TERM ;; 2) signal=KILL ;; esac
     # a shell's background job ignores INT; this one does not
-    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$trf" train $busy --updates 2400 --model hunted $resume 2>hunted.err &
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV or die "$!"' "$trf" train $busy --updates 2400 --model hunted $resume 2>hunted.err &
     pid=$!
     sleep 0.$((x / 65536 % 400 + 100))
     kill -$signal $pid 2>/dev/null
