@@ -520,6 +520,11 @@ expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.
 check "is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
 check "an unvalidated one needs no file beside the model" test ! -e smooth.update-40
 
+awk 'BEGIN { for (i = 0; i < 90000; i++) printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19, i % 19, i % 17, i % 13, i % 11, i % 7 }' >symbols.tsv
+expect 0 "a million symbols" "^model: 4 encoder and 4 decoder layers, d-model 128, d-ff 512" "$trf" train --tsv symbols.tsv --updates 0 --threads 1 --model m
+check "in batches of an eight-hundredth" grep -q "at most 667 tokens a side in an update" err
+expect 0 "with a width of its own" "d-ff 32" "$trf" train --tsv symbols.tsv --d-ff 32 --updates 0 --threads 1 --model m
+
 # --- several seeds, several models -------------------------------------------------------------------------------
 expect 0 "seeds" "2 seeds: loss mean [0-9.]*, deviation [0-9.]*, best" \
     "$trf" train --tsv train.tsv $short --seed 5 --threads 1 --seeds 2 --updates 20 --model many

@@ -148,6 +148,10 @@ int decide_tokens(struct training *t)
     return DONE;
 }
 
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
+   remember and rules to find, for which smaller models, small batches and little dropout are better. */
+static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[leading_side(t->s)]) > 500; }
+
 // -----------------------------------------------------------------------------------------------
 // >>model          its size, and which matrices are one
 // -----------------------------------------------------------------------------------------------
@@ -156,12 +160,13 @@ void decide_model(struct training *t)
 {
     struct settings *s = t->s;
     int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    int i;
+    int i, middling = tokens >= SMALL_DATA && tokens < LARGE_DATA, symbols = middling && !is_language(t);
     if (s->init_from) return;
     if (s->size == SIZE_AUTO) {
         s->size = s->recipe == RECIPE_PAPER ? SIZE_BASE
-                : tokens < SMALL_DATA ? SIZE_TINY : tokens < LARGE_DATA ? SIZE_SMALL : SIZE_BASE;
+                : tokens < SMALL_DATA || symbols ? SIZE_TINY : middling ? SIZE_SMALL : SIZE_BASE;
         for (i = 0; i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
+        if (s->size == SIZE_TINY && symbols) s->config.d_ff = 512;
         set_given_architecture(s);              /* single options win over it; they have been read before */
     }
     if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return;
@@ -174,17 +179,13 @@ void decide_model(struct training *t)
 // >>updates        batches, warm-up, rate, dropout, and when to look
 // -----------------------------------------------------------------------------------------------
 
-/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
-   remember and rules to find, for which small batches and little dropout are better. */
-static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[leading_side(t->s)]) > 500; }
-
-/* A pass over the data has about a hundred updates, of symbols four hundred. */
+/* A pass over the data has about a hundred updates, of symbols eight hundred. */
 void decide_batches(struct training *t)
 {
     struct settings *s = t->s;
     if (is_auto(s, "batch-tokens"))
         s->corpus.batch_tokens =
-            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[leading_side(s)] / (is_language(t) ? 100 : 400)));
+            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[leading_side(s)] / (is_language(t) ? 100 : 800)));
 }
 
 static void decide_dropout(struct training *t)
