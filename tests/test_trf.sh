@@ -873,6 +873,23 @@ for signal in HUP TERM; do
     expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped --resume
     check "the same after $signal" same still stopped
 done
+"$trf" train $rough --updates 100000000 --model twice 2>log &
+pid=$!
+until grep -q "^update" log; do sleep 0.02; done
+kill -TERM $pid
+kill -TERM $pid
+wait $pid
+check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume goes on" log
+"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>log &
+pid=$!
+until [ -e twice.checkpoint ]; do sleep 0.02; done
+sleep 0.2
+kill -TERM $pid
+sleep 0.5
+check "an update that takes long is waited for" kill -0 $pid
+kill -TERM $pid
+wait $pid
+check "but no more after a second signal" test $? -eq 143
 awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
 : >log
 "$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &

@@ -2,13 +2,15 @@
 //
 // The model file holds the best validated model from the first validation on. SIGINT, SIGTERM and SIGHUP only set a
 // flag: the update that runs is finished (a validation is left), a checkpoint is written, and the exit status is
-// 128 + the signal. A second one of the same kind ends the program at once.
+// 128 + the signal. A second one of the same kind ends the program at once; but not within a fifth of a second, in which
+// timeout(1) sends one twice: to the program, and to its group.
 
 #include "train.h"
 
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
@@ -23,8 +25,20 @@ int stopped(void) { return (int)stopped_by; }
 
 static void stop_soon(int signal_number)
 {
+    static volatile double asked;
     const char *text = notices[notice];
+    struct timespec time;
+    double seconds;
     int kept = errno;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    seconds = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    if (stopped_by == signal_number) {
+        if (seconds - asked < 0.2) return;
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);           /* it comes when we return */
+        return;
+    }
+    asked = seconds;
     stopped_by = signal_number;
     if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* nobody is there to hear it */
     errno = kept;
@@ -46,7 +60,7 @@ static void catch_signals(void)
     line_end = isatty(STDERR_FILENO) ? "\n" : "";
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
-    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
+    action.sa_flags = SA_RESTART;
     for (i = 0; i < sizeof signals / sizeof *signals; i++)      /* one that the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited) && inherited.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
