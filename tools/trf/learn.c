@@ -2,8 +2,8 @@
 //
 // The model file holds the best validated model from the first validation on. SIGINT, SIGTERM and SIGHUP only set a
 // flag: the update that runs is finished (a validation is left), a checkpoint is written, and the exit status is
-// 128 + the signal. A second one of the same kind ends the program at once; but not within a fifth of a second, in which
-// timeout(1) sends one twice: to the program, and to its group.
+// 128 + the signal. A second one of the same kind ends the program at once, but not within a fifth of a second, in
+// which timeout(1) sends one twice: to the program, and to its group.
 
 #include "train.h"
 
