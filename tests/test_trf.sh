@@ -591,6 +591,10 @@ for file in mean*; do cp $file again${file#mean}; done
 check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
 expect 0 "one that is not" "^mean of 3 models.*and stays" "$trf" train $rough --learning-rate 9 --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
 check "leaves the best model, not the mean of before" same mean best
+for file in again*; do cp $file later${file#again}; done
+expect 0 "nor in a longer training" "^validation: update 50" "$trf" train $rough --learning-rate 9 --seed $seed --average 1 --updates 50 --model later --resume
+check "which leaves the best" same later best
+check "and no other file" test "$(ls later.update-* 2>/dev/null | wc -l)" -eq 0
 expect 0 "no mean any more" "^done: 0 updates" "$trf" train $rough --learning-rate 0.3 --seed $seed --average 1 --updates 40 --model again --resume
 check "leaves the best too" same again best
 even="${rough%--metric loss*} --metric exact ${rough#*--metric loss} --average 3 --average-of last --seed 1"

@@ -302,6 +302,7 @@ int restore_options(struct training *t)
     if ((value = trf_model_metadata(t->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
     state->batches = stored_number(t, "training.batches",
                                    trf_trainer_step(t->trainer) * stored_number(t, "option.accumulate", 1));
+    state->had_mean = stored_number(t, "option.average", 1) > 1;
     state->cosine_follows = trf_model_metadata(t->model, "training.cosine") != NULL;
     for (e = 0; e < 4; e++) end_given |= was_given(t->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
@@ -637,19 +638,9 @@ static int save_last(struct training *t)
     return weights_come_back(t) ? FAILED : status;
 }
 
-/* The best one, if it is still there, else what stands in the model now: the file may hold the mean that an earlier
-   run ended with. */
-static int write_best(struct training *t, const char *instead)
+/* The best one is in the model file already. */
+static int leave_best(struct training *t, const char *instead)
 {
-    const struct state *state = &t->state;
-    size_t i;
-    for (i = 0; t->s->resume && i < state->n_kept; i++) {
-        char *path = kept_path(t, state->kept[i].update);
-        int found = state->kept[i].update == state->best_update && !access(path, R_OK), status = DONE;
-        if (found) status = copy_model(t->s, path, t->s->model);
-        free(path);
-        if (found) return status;
-    }
     if (!access(t->s->model, F_OK)) return DONE;
     say("warning: '%s' is not there any more: %s written instead of the best", t->s->model, instead);
     return save_last(t);
@@ -667,18 +658,17 @@ static int write_mean(struct training *t)
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
         fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss,
                 v.nll, metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
-        if (worse) return write_best(t, "the mean is");
+        if (worse) return leave_best(t, "the mean is");
         t->score = v.score;
     }
     return save_model(t, t->s->model);
 }
 
-/* The model file: the best one is there already, unless an earlier run left a mean; a mean, or a model without
-   validation, comes now. */
+/* The model file: the best one is there already; a mean, or a model without validation, comes now. */
 static int write_result(struct training *t)
 {
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
-    return t->state.best_update ? write_best(t, "the last weights are") : save_last(t);
+    return t->state.best_update ? leave_best(t, "the last weights are") : save_last(t);
 }
 
 /* After a signal: the checkpoint is there. */
@@ -720,6 +710,18 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     return kept;
 }
 
+/* The run that goes on may have ended with a mean: the model file becomes the best one of before again. */
+static void restore_best(struct training *t)
+{
+    const struct state *state = &t->state;
+    size_t i;
+    for (i = 0; state->had_mean && i < state->n_kept; i++) {
+        char *path = kept_path(t, state->kept[i].update);
+        if (state->kept[i].update == state->best_update) copy_model(t->s, path, t->s->model);
+        free(path);
+    }
+}
+
 static void count_file(void *user, const char *path, const char *tail)
 {
     (void)path;
@@ -742,6 +744,7 @@ int learn(struct training *t)
     catch_signals();
     log_start(t);
     start_progress(&p);
+    restore_best(t);
     if (!t->s->resume && t->checkpoint && !access(t->checkpoint, F_OK) && save_checkpoint(t, 0))
         return FAILED;                  /* else --resume would go on from that of an earlier training */
     if (train_on(t, &p, &why)) {

@@ -42,7 +42,7 @@ struct state {
     int cosine_follows;                 /* it ends with the training, which is no number of the command line */
     double seconds;                     /* spent in earlier runs */
     uint64_t held_out;                  /* fingerprint of the pairs it is about, and of how they are judged */
-    int had_average, same_metric;       /* the checkpoint had --ema; was judged as now */
+    int had_average, had_mean, same_metric;     /* the checkpoint had --ema; had --average; was judged as now */
     struct kept *kept;
     size_t n_kept, kept_capacity;
 };
