@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
@@ -27,11 +26,8 @@ static void stop_soon(int signal_number)
 {
     static volatile double asked;
     const char *text = notices[notice];
-    struct timespec time;
-    double seconds;
+    double seconds = now();
     int kept = errno;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    seconds = (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
     if (stopped_by == signal_number) {
         if (seconds - asked < 0.2) return;
         signal(signal_number, SIG_DFL);
