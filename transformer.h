@@ -877,8 +877,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
    ids are written). For a decoder-only model `source` is the beginning, and the answer is what follows it. */
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
-/* Text, through the model's vocabularies (TRF_E_STATE if it has none). `size` bytes too small: TRF_E_LIMIT, cut at a
-   whole token; trf_hypothesis_text(translator, 0, 0, ...) then has the length and the whole, at no further cost. */
+/* Text, through the model's vocabularies (TRF_E_STATE if it has none); `answer` may be `text`. `size` bytes too
+   small: TRF_E_LIMIT with err->what "size", cut at a whole token; trf_hypothesis_text(translator, 0, 0, ...) then has
+   the length and the whole, at no further cost. A text longer than max_length is TRF_E_LIMIT, too, with no answer. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -7884,12 +7885,16 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return h ^ h >> 29;
 }
 
+/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens that were chosen
+   to begin in the same slots do not make one long row. */
+TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+
 /* Number of a token, -1 if there is none. */
 TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
 {
     uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
     if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + 1) & mask) {
+    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
         const trf__token *t = &v->tokens[v->slots[at] - 1];
         if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token, length))
             return v->slots[at] - 1;
@@ -7899,8 +7904,8 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
 
 TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 {
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = v->tokens[number].hash & mask;
-    while (v->slots[at]) at = (at + 1) & mask;
+    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
     v->slots[at] = (int32_t)number + 1;
 }
 
@@ -8114,22 +8119,27 @@ TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
     return 0;
 }
 
+/* Of the bytes at w->bytes. */
+TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault, trf_error *err)
+{
+    long long at = (long long)(w->bytes - w->begin);
+    return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
+}
+
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
-    const unsigned char *begin = w->at;
     int type, good;
     *more = w->at < w->end;
     if (!*more) return TRF_OK;
+    w->bytes = w->at;
     good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
     type = (int)(w->key & 7);
     if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
     else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
-    w->bytes = w->at;
     good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
     if (!good)
-        return trf__fail(err, TRF_E_FORMAT, begin - w->begin, "sentencepiece",
-                         "byte %lld: expected a field of a SentencePiece model, got something else",
-                         (long long)(begin - w->begin));
+        return trf__wire_fail(w, TRF_E_FORMAT, "expected a field of a SentencePiece model, got something else", err);
+    w->bytes = w->at;
     if (type != 0) w->at += w->value;
     if (type == 5) w->value = trf__from_little(w->bytes, 4);
     return TRF_OK;
@@ -8146,12 +8156,14 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
+TRF__FN int trf__is_line(const char *text, size_t n) { return trf__utf8_fault(text, n) < 0 && !memchr(text, 0, n); }
+
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     const char *text = (const char *)w.at, *fault = NULL;
     size_t length = 0;
-    long long where = (long long)(w.at - w.begin);
+    const trf__wire whole = w;
     float score = 0;
     int type = TRF__PIECE_NORMAL, more, byte;
     uint64_t hash;
@@ -8167,12 +8179,12 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
     else if (length > TRF__MAX_TOKEN_BYTES) fault = "expected a piece of at most 1 MiB, got a longer one";
-    else if (trf__utf8_fault(text, length) >= 0 || memchr(text, 0, length)) fault = "expected UTF-8 without NUL";
+    else if (!trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
     else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
     else if (byte < 0) fault = "expected a byte as <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got another";
     else if (trf__vocab_find(v, text, length, hash) >= 0) fault = "expected every piece once, got one again";
-    if (fault) return trf__fail(err, TRF_E_FORMAT, where, "sentencepiece", "byte %lld: %s", where, fault);
+    if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
     if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
     TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
@@ -8214,8 +8226,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
         p->n_replaced = (size_t)(w->value - 4 - bytes);
         if (trf__rules_sound(p)) return TRF_OK;
     }
-    return trf__fail(err, TRF_E_FORMAT, w->bytes - w->begin, "sentencepiece",
-                     "byte %lld: the map of characters is damaged", (long long)(w->bytes - w->begin));
+    return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
 }
 
 /* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
@@ -8225,11 +8236,12 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) return TRF_OK;
-        if ((of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2) ||
-            (of == 5 && w.key == 8 * 2 + 2 && w.value > 0))
-            return trf__fail(err, TRF_E_UNSUPPORTED, w.bytes - w.begin, "sentencepiece", "byte %lld: %s",
-                             (long long)(w.bytes - w.begin), of == 2 ? "expected a model of type unigram or BPE"
-                             : "this version does not know models that change their answers");
+        if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE", err);
+        if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "models that change their answers are not known", err);
+        if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
+            return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
         if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
         if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
         if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
@@ -8312,15 +8324,13 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
         for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
         if (i == letters) break;
     }
-    if (busy * 20 >= (cell - *from + 1) * 19) *from = cell;         /* nearly full up to there: not searched again */
+    /* nearly full up to there, or too long a way to go for every node: not searched again */
+    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
     p->cells[at.node].base = (int32_t)(cell - letter[0]);
     for (i = 0; i < letters; i++) {
-        trf__branch *next = branches + (*n)++;
-        next->node = p->cells[at.node].base + letter[i];
-        next->lo = begin[i];
-        next->hi = begin[i + 1];
-        next->depth = at.depth + 1;
-        p->cells[next->node].parent = at.node;
+        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1], at.depth + 1};
+        branches[(*n)++] = next;
+        p->cells[next.node].parent = at.node;
     }
     return TRF_OK;
 }
@@ -8408,9 +8418,16 @@ TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n
 
 typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
 
+TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
+{
+    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
+}
+
 TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n, trf_error *err)
 {
     size_t i;
+    TRF__TRY(trf__normal_limit(to->n, n, err));
     TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
     for (i = 0; i < n; i++)
         if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
@@ -8437,9 +8454,7 @@ TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n
     }
     while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
     if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
-    if (to->n > INT32_MAX / 4)
-        return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
-    return TRF_OK;
+    return trf__normal_limit(to->n, 0, err);
 }
 
 /* Bytes of a character as its first one says. */
@@ -8455,8 +8470,7 @@ typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n; } 
 
 TRF__FN void trf__give_id(trf__ids *to, int32_t id)
 {
-    if (to->n < to->capacity) to->ids[to->n] = id;
-    to->n++;
+    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
 }
 
 /* A piece, or, with token -1, bytes that are none. */
@@ -8581,10 +8595,9 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
 {
     const trf__pieces *p = b->v->pieces;
+    trf__merge whole = {100, begin, 0, length};
     int32_t n = 1;
-    b->heap[0].left = begin;
-    b->heap[0].length = length;
-    b->heap[0].score = 100;
+    b->heap[0] = whole;
     while (n > 0) {
         trf__merge part = b->heap[--n];
         int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
@@ -8604,15 +8617,12 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
     const trf__pieces *p = b->v->pieces;
     int32_t at, i, step;
     for (at = 0; at < n; at += step) {
-        trf__symbol *s = b->symbols + b->n_symbols++;
-        step = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
-        s->frozen = step > 0;
-        if (!step) step = trf__char_bytes(b->text + at, n - at);
-        s->begin = at;
-        s->length = step;
-        s->before = b->n_symbols - 2;
-        s->next = at + step < n ? b->n_symbols : -1;
-        s->node = trf__walk(p, 0, b->text + at, step);
+        int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
+        trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
+        s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
+        s.node = trf__walk(p, 0, b->text + at, step);
+        if (at + step < n) s.next = b->n_symbols + 1;
+        b->symbols[b->n_symbols++] = s;
     }
     for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
     while (b->n_pairs > 0) {
@@ -12800,20 +12810,24 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
 }
 
+TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text, trf_error *err)
+{
+    const trf_model *model = translator->model;
+    const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
+    if (!from || !model->target) return trf__no_vocabularies(err);
+    return trf__encode_all(from, text, &translator->text, &translator->search.hooks, err);
+}
+
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err)
 {
-    const trf_config *c;
-    const trf_vocab *from;
     trf_sequences one;
-    if (answer && size > 0) answer[0] = 0;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!text) return trf__fail_null(err, "text");
-    c = &translator->model->config;
-    from = trf__has_source(c) ? translator->model->source : translator->model->target;
-    if (!answer && size > 0) return trf__fail_null(err, "answer");
-    if (!from || !translator->model->target) return trf__no_vocabularies(err);
-    TRF__TRY(trf__encode_all(from, text, &translator->text, &translator->search.hooks, err));
+    trf_status status = trf__begin(translator, "translator", err);
+    if (!status && !text) status = trf__fail_null(err, "text");
+    if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
+    if (!status) status = trf__encode_source(translator, text, err);
+    if (answer && size > 0) answer[0] = 0;      /* which may be the text */
+    TRF__TRY(status);
     one.ids = translator->text.ids;
     one.lengths = &translator->text.n;
     one.count = 1;
@@ -14986,7 +15000,8 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 
 enum {
     TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
-    TRF__FILE_TENSORS = 65536,          /* tensors, and as many texts */
+    TRF__FILE_TENSORS = 65536,
+    TRF__FILE_TEXTS = 131072,           /* a program's 65,000 and ours: one for each frozen parameter, too */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
@@ -15516,7 +15531,7 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
 TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
 {
     int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
-    int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TENSORS);
+    int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TEXTS);
     size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
     size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
                  + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
@@ -16822,7 +16837,10 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     if (id >= 0 && o->temperature > 0) {
-        for (i = 0; i < vocab; i++) mass += w[i] = exp((w[i] - best) / o->temperature);
+        for (i = 0; i < vocab; i++) {
+            double below = w[i] - best;         /* divided by next to nothing it would overflow */
+            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
+        }
         if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
         u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
         for (mass = 0, i = 0; i < kept && mass <= u; i++) {

@@ -380,6 +380,13 @@ lengths of 31 bits @@ blocks @@ *queries + n_query > INT32_MAX || *keys + n_key 
 a step of 33 bits @@ blocks @@ now->step = (uint32_t)dropout->step; @@ now->step = (uint32_t)(dropout->step ^ dropout->step >> 32);
 a vocabulary read as large as the file says @@ store @@ if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1); @@ (void)0;
 a comma in a number @@ files @@ if (n == 0 || to[n - 1] != '.') to[n++] = '.'; @@ to[n++] = *c;
+tokens that begin in the same slots stand in one row @@ vocab @@ return hash >> 32 | 1; } @@ (void)hash; return 1; }
+room for a node is sought through all cells @@ pieces @@ || cell - *from > 4096) @@ )
+the length of a normalised text is looked at when memory is there @@ pieces @@ TRF__TRY(trf__normal_limit(to->n, n, err)); @@ (void)0;
+readers take fewer texts than checkpoints have @@ store @@ TRF__FILE_TEXTS = 131072, @@ TRF__FILE_TEXTS = 65536,
+the text of unk is taken as it is @@ pieces @@ && !trf__is_line((const char *)w.bytes, @@ && 0 && !trf__is_line((const char *)w.bytes,
+next to no temperature overflows @@ generate @@ below < -800 * o->temperature ? 0 : exp( @@ exp(
+an answer has no room where its text stands @@ usage @@ if (!status) status = trf__encode_source( @@ if (answer && size > 0) answer[0] = 0; if (!status) status = trf__encode_source(
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

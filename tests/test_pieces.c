@@ -400,6 +400,8 @@ static void refusals(void **state)
     model.n = n; o.type = 3; put_options(&model, o); refused(&model, TRF_E_UNSUPPORTED, "unigram or BPE");
     model.n = n; put_bytes(&model, 5, "\x12\1a", 3); refused(&model, TRF_E_UNSUPPORTED, "answers");
     model.n = n; put_bytes(&model, 3, "\x12\5abcde", 7); refused(&model, TRF_E_FORMAT, "map");
+    model.n = n; put_bytes(&model, 2, "\xE2\2\2a\0", 5); refused(&model, TRF_E_FORMAT, "NUL");      /* the text of unk */
+    model.n = n; put_bytes(&model, 2, "\xE2\2\2a\xFF", 5); refused(&model, TRF_E_FORMAT, "UTF-8");
     model.n = 0; refused(&model, TRF_E_FORMAT, "expected pieces");
     put_flag(&model, 0, 1); refused(&model, TRF_E_FORMAT, "byte 0");
     assert_int_equal(trf_vocab_from_sentencepiece(NULL, "", 0, NULL, &err), TRF_E_INVALID_ARG);
@@ -444,6 +446,52 @@ static void hostile(void **state)
             trf_vocab_destroy(v);
         }
     }
+}
+
+/* Pieces of which every node has the children a, b and d, whose cells leave holes that no other node fits in: to look
+   for room is no search through all cells each time. */
+static void holes(void **state)
+{
+    enum { LENGTH = 11, PIECES = 177147, EACH = LENGTH + 4 };
+    unsigned char *bytes = (unsigned char *)malloc((size_t)PIECES * EACH), *to = bytes;
+    static const unsigned char unknown[] = {10, 9, 10, 5, '<', 'u', 'n', 'k', '>', 24, 2};
+    trf_vocab *v = NULL;
+    clock_t begin = clock();
+    int i, k, rest;
+    (void)state;
+    assert_non_null(bytes);
+    memcpy(to, unknown, sizeof unknown);
+    for (to += sizeof unknown, i = 0; i < PIECES - 1; i++) {
+        *to++ = 10; *to++ = LENGTH + 2; *to++ = 10; *to++ = LENGTH;
+        for (k = 0, rest = i; k < LENGTH; k++, rest /= 3) *to++ = (unsigned char)"abd"[rest % 3];
+    }
+    OK(trf_vocab_from_sentencepiece(&v, bytes, (size_t)(to - bytes), NULL, &err));
+    assert_int_equal(trf_vocab_size(v), PIECES - 1 + 4);
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 20);
+    for (i = 0; i < PIECES - 1; i += 997) {
+        int32_t ids[2], n;
+        OK(trf_vocab_encode(v, trf_vocab_token(v, i + 4), ids, 2, &n, &err));
+        assert_true(n >= 1 && trf_vocab_id(v, trf_vocab_token(v, i + 4)) == i + 4);
+    }
+    trf_vocab_destroy(v);
+    free(bytes);
+}
+
+/* A text that becomes too long is told before there is memory for it. */
+static void texts_that_grow(void **state)
+{
+    kit_memory memory;
+    trf_hooks hooks = kit_hooks(&memory);
+    trf__growing normal = {NULL, INT32_MAX / 4 - 3, 0};
+    trf_vocab *v;
+    (void)state;
+    make_model(&model, all_options[0]);
+    v = vocab_of(&model, &hooks);
+    assert_non_null(v);
+    memory.limit = 1000;
+    assert_int_equal(trf__normal_add(v, &normal, "abc", 3, &err), TRF_E_NOMEM);
+    assert_int_equal(trf__normal_add(v, &normal, "abcd", 4, &err), TRF_E_LIMIT);
+    trf_vocab_destroy(v);
 }
 
 static void no_memory(void **state)
@@ -515,7 +563,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(damaged_maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals),
-        cmocka_unit_test(hostile), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
+        cmocka_unit_test(hostile), cmocka_unit_test(holes), cmocka_unit_test(texts_that_grow), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
     };
     if (argc == 2) {        /* writes model number o to the file, and the texts with a NUL behind each to standard output */
         FILE *f = fopen(argv[1], "wb");

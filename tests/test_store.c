@@ -2656,6 +2656,46 @@ static void more_metadata_than_readers_take(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* A checkpoint of as many texts as a program may have, each parameter frozen: what is written can be read. */
+static void most_metadata_of_a_checkpoint(void **state)
+{
+    enum { TEXTS = TRF__META_MOST };
+    trf_config config = small_config();
+    trf_load_options options = watched();
+    trf_train_options training = trf_train_defaults();
+    trf_model *model, *again = NULL;
+    trf_trainer *trainer = NULL;
+    trf_error err;
+    trf__out *out;
+    int n = TEXTS;
+    int32_t frozen;
+    (void)state;
+    config.d_model = config.d_ff = 2;
+    config.n_heads = 1;
+    config.encoder_layers = config.decoder_layers = 32;
+    model = model_of(&config);
+    options.config = &config;
+    out = (trf__out *)calloc((size_t)model->layout.n_params, sizeof *out);
+    assert_non_null(out);
+    trf__put_arena(out, model, "", model->weights);
+    OK(trf__file_write(&config.hooks, in_folder("many"), out, model->layout.n_params, many_notes, &n, &err));
+    trf_model_destroy(model);
+    free(out);
+    OK(trf_model_load(&model, in_folder("many"), &options, &err));
+    assert_int_equal(trf_model_metadata_count(model), TEXTS);
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    OK(trf_trainer_freeze(trainer, "*", 1, &frozen, &err));
+    assert_true(TEXTS + frozen > 65536);
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("frozen"), &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    OK(trf_checkpoint_load(&again, &trainer, NULL, in_folder("frozen"), NULL, &options, &err));
+    assert_int_equal(trf_model_metadata_count(again), TEXTS);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(again);
+    assert_int_equal(memory.live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2667,6 +2707,7 @@ int main(void)
         cmocka_unit_test(no_vocabularies),
         cmocka_unit_test(own_metadata), cmocka_unit_test(metadata_travels), cmocka_unit_test(others_metadata),
         cmocka_unit_test(metadata_refused), cmocka_unit_test(more_metadata_than_readers_take),
+        cmocka_unit_test(most_metadata_of_a_checkpoint),
         cmocka_unit_test(limits_of_a_checkpoint),
         cmocka_unit_test(stray_tensor_in_a_deep_model),
         cmocka_unit_test(tensors_missing_and_extra),

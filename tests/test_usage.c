@@ -337,6 +337,9 @@ static void strings(void **state)
     sentence(63, from, to, sizeof from);
     OK(trf_translate_text(translator, from, buffer, sizeof buffer, &err));
     assert_string_equal(buffer, to);
+    strcpy(buffer, from);
+    OK(trf_translate_text(translator, buffer, buffer, sizeof buffer, &err));       /* in the place of the text */
+    assert_string_equal(buffer, to);
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, buffer, 16, &err));
     assert_string_equal(buffer, "chante pi\xC3\xA9ton");        /* 14 bytes: cut at a whole token */
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, NULL, 0, &err));

@@ -410,6 +410,39 @@ static void many_words(void **state)
     }
 }
 
+/* Words chosen to begin in the same two hundred and fifty-sixth of the table: each is still found soon. */
+static void words_of_an_enemy(void **state)
+{
+    enum { WORDS = 60000, SLOTS = 1 << 17 };
+    char *line = (char *)malloc(WORDS * 7 + 1), *to = line;
+    trf_vocab *v, *copy;
+    clock_t begin;
+    int64_t number, rest;
+    int n, k;
+    (void)state;
+    assert_non_null(line);
+    for (n = 0, number = 0; n < WORDS; number++) {
+        for (k = 0, rest = number; k < 6; k++, rest /= 40) to[k] = (char)('0' + rest % 40);
+        if ((trf__hash_bytes(to, 6) & (SLOTS - 1)) >= SLOTS / 256) continue;
+        to[6] = ' ';
+        to += 7;
+        n++;
+    }
+    *to = 0;
+    begin = clock();
+    OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(v, line, &err));
+    OK(trf_vocab_finish(v, INT32_MAX, 1, &err));
+    OK(trf_vocab_copy(&copy, v, NULL, &err));
+    assert_int_equal(copy->n_slots, SLOTS);
+    assert_int_equal(trf_vocab_size(copy), WORDS + 4);
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 2);
+    for (k = 4; k < WORDS + 4; k++) assert_int_equal(trf_vocab_id(copy, trf_vocab_token(v, k)), k);
+    trf_vocab_destroy(copy);
+    trf_vocab_destroy(v);
+    free(line);
+}
+
 static void there_and_back(void **state)
 {
     trf_vocab *words = learned(TRF_WORDS, "zwei kleine H\xC3\xBCnde spielen im Schnee .", 100, 1);
@@ -713,7 +746,7 @@ int main(void)
         cmocka_unit_test(special_texts), cmocka_unit_test(states), cmocka_unit_test(encoding),
         cmocka_unit_test(decoding),
         cmocka_unit_test(strict_utf8), cmocka_unit_test(utf8_offsets), cmocka_unit_test(limits),
-        cmocka_unit_test(many_words),
+        cmocka_unit_test(many_words), cmocka_unit_test(words_of_an_enemy),
         cmocka_unit_test(there_and_back), cmocka_unit_test(stored_form), cmocka_unit_test(hostile_form),
         cmocka_unit_test(mutants),
         cmocka_unit_test(copying), cmocka_unit_test(growing), cmocka_unit_test(out_of_memory),
