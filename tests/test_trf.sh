@@ -72,6 +72,10 @@ small="$short --seed 5 --threads 1"
 OMP_WAIT_POLICY=passive
 export OMP_WAIT_POLICY
 
+# An update that takes longer than 30 seconds, beside everything else: see the end.
+nice timeout -s KILL 45 "$trf" train --tsv train.tsv $small --accumulate 100000000 --updates 1 --model forever --checkpoint '' 2>waiting &
+waiting=$!
+
 # --- help and usage errors ---------------------------------------------------------------------------------
 expect 0 "overview" "usage: trf COMMAND" "$trf" --help
 expect 0 "version" "trf [0-9]" "$trf" --version
@@ -345,11 +349,18 @@ expect 1 "the model over validation" "is the file that --valid-tsv reads" \
     "$trf" train --tsv train.tsv --valid-tsv precious $small --updates 1 --model precious
 check "and it is whole too" same precious train.tsv
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
-expect 0 "updates that go astray" "update 20 was left out: .* is not finite" \
+expect 0 "updates that go astray" "update [0-9]* was left out: .* is not finite; more of them are counted" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
-expect 1 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
+grep "was left out" err >told
+check "five of them are told" lines_are 5 told
+check "the others counted" grep -q "^left out: [0-9]* of these updates" err
+expect 0 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
-check "it says so" grep -q "all 10 updates were left out" err
+check "it says so" grep -q "^left out: 10 of these updates" err
+"$trf" train --tsv train.tsv $wild --valid-every 10 --updates 20 --model tossed 2>/dev/null
+"$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model tossed --resume 2>/dev/null
+"$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model at.once 2>/dev/null
+check "as in a run without a break" same at.once.checkpoint tossed.checkpoint
 expect 1 "they come to an end" "no model is written" "$trf" train --tsv train.tsv --init-from wild --metric loss --patience 2 --valid-every 3 --seed 5 \
     --threads 1 --model endless
 cp one stays
@@ -1062,7 +1073,7 @@ tries=0
 until [ -e endless.checkpoint ] || [ $tries -gt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
 kill -9 $endless
 wait $endless 2>/dev/null
-expect 0 "killed behind the first validation" "resumed from update 6" "$trf" train $kept --valid-every 5 --updates 10 --model endless --resume
+expect 0 "killed behind a validation" "resumed from update [0-9]*[16]$" "$trf" train $kept --valid-every 5 --updates 100 --model endless --resume
 unsaid="$files $model --batch-tokens 256 --seed 5 --threads 1 --valid-size 0 --metric auto --vocab-size 0 --tokens auto --model unsaid"
 "$trf" train $unsaid --updates 5 2>/dev/null
 expect 0 "what was left to the data" "resumed from update 6" "$trf" train $unsaid --updates 10 --resume
@@ -1224,6 +1235,115 @@ expect 2 "and by its other name" "cannot both be" sh -c "seq 2000 | '$trf' eval 
 expect 2 "unknown figure" "bleu,chrf,chrf++,exact,wer,cer, got 'blue'" \
     "$trf" eval references answers --metrics bleu,blue
 expect 2 "no figure" "got ''" "$trf" eval references answers --metrics ''
+
+# --- found by a customer who wanted to refuse all this ---------------------------------------------------------------
+plain="--tsv train.tsv $small"
+if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss --threads 1 --updates 1 --model pieces 2>err; then
+    open="--tsv train.tsv $small --source-tokens sentencepiece --source-vocab-size 30 --target-tokens words --target-vocab-size 0"
+    expect 0 "what is left open" "" "$trf" train $open --updates 6 --model open
+    expect 0 "in two" "" "$trf" train $open --updates 3 --model parts
+    expect 0 "is what was decided" "resumed" "$trf" train $open --updates 6 --model parts --resume
+    check "and stays so in the checkpoint" same open.checkpoint parts.checkpoint
+    expect 1 "too few subwords" "less than the text has characters" "$trf" train --tsv train.tsv $small --tokens sentencepiece --vocab-size 8 --updates 1 --model m
+    check "told once" test "$(grep -c 'learning subwords' err)" -eq 0
+fi
+
+# killed behind its best validation: it goes on from there, not from the first one
+: >killed.err
+"$trf" train $plain --valid-every 20 --updates 100000 --model killed 2>killed.err &
+pid=$!
+n=0
+while ! grep -q "update 100 .*best so far" killed.err && [ $n -lt 300 ]; do sleep 0.05; n=$((n + 1)); done
+sleep 0.2
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect 0 "going on behind a kill" "resumed from update [1-9][0-9][0-9]" "$trf" train $plain --valid-every 20 --updates 102 --model killed --resume
+
+awk 'BEGIN { for (i = 0; i < 400; i++) print "w" i % 37 " v" int(i / 37) "\t" (i == 10 ? "rare" : i % 2 ? "a" : "b") }' >rare.tsv
+tiny="--threads 1 --d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --updates 2"
+expect 0 "a label that comes once" "texts; .* 3 labels" "$trf" train --objective classify --tsv rare.tsv $tiny --strict --model labels
+sed 's/rare$/a-label rare/' rare.tsv | sed '11!s/\(.*\)\t\(.*\)/\1\t\2 \2/' >tags.tsv
+expect 0 "and that of a word" "texts; .* 4 labels" "$trf" train --objective tag --tsv tags.tsv $tiny --strict --model tags
+{ cat rare.tsv; printf 'x y\t'; head -c 3000 /dev/zero | tr '\0' l; echo; } >long.tsv
+expect 0 "a label that is none" "long.tsv:401: a label of 3000 bytes, at most 1000" "$trf" train --objective classify --tsv long.tsv $tiny --model labels
+expect 1 "which --strict ends at" "long.tsv:401" "$trf" train --objective classify --tsv long.tsv $tiny --strict --model labels
+awk 'BEGIN { for (i = 0; i < 3000; i++) { printf "w" i % 7 " x\tl%d", i; for (j = 0; j < 45; j++) printf " and more"; print "" } }' >many.tsv
+expect 1 "labels of a megabyte" "labels have [0-9]* bytes together" "$trf" train --objective classify --tsv many.tsv $tiny --valid-size 0 --model labels
+
+echo old >messages
+"$trf" train $plain --updates 2 --model m --log messages 2>>messages
+check "a log that messages go to" test $? -eq 1
+check "is named" grep -q "'messages' is the file that messages go to" messages
+check "and stays whole" grep -q "^old$" messages
+"$trf" train $plain --updates 2 --model m --log /dev/stderr 2>>messages
+check "by its other name too" test $? -eq 1
+check "old lines stay" grep -q "^old$" messages
+echo old >all
+"$trf" translate --model one --input test.digits --output /dev/stdout >>all 2>/dev/null
+check "standard output by its name is added to" test "$(head -n 1 all)" = old -a "$(wc -l <all)" -eq 41
+expect 1 "no file is called -" "'-' is no name" "$trf" train $plain --updates 2 --model m --log -
+expect 1 "nor a model" "'-' is no name" "$trf" train $plain --updates 2 --model -
+expect 2 "a log of a kept model's name" "--log names a file of" "$trf" train $plain --updates 2 --keep 1 --model m --log m.update-2
+expect 2 "a checkpoint of such a name" "is a name for what --keep keeps" "$trf" train $plain --updates 2 --keep 1 --model m --checkpoint ./m.update-2
+expect 2 "a log of an average's name" "--log names a file of" "$trf" train $plain --updates 2 --model m --log ./m.checkpoint.average-2
+expect 1 "a name with no room for those beside it" "would have up to .* bytes" "$trf" train $plain --updates 2 --model "$(printf 'x%.0s' $(seq 240))"
+expect 0 "seeds without a log" "2 seeds" "$trf" train $plain --updates 2 --seeds 2 --log /dev/null --model grown
+check "write none" test ! -e /dev/null.seed-5
+expect 2 "shares that are too much" "at most 1 together, got 1 and 0.1" "$trf" train --objective mask --text train.digits --masked-share 1 --updates 1 --model m
+: >nothing
+expect 1 "no text to validate on" "nothing is empty: nothing to validate on" "$trf" train --objective causal --text train.digits --valid-text nothing --updates 1 --model m
+perl -e 'my $h = q({"w":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}); print pack("Q<", length $h), $h, pack("d<2", 1, 1e300)' >wide
+expect 0 "what is too large for a float" "1 NOT FINITE as float32" "$trf" inspect wide
+expect 1 "a model without a configuration" "a safetensors file of another program" "$trf" translate --model wide --input test.digits
+expect 1 "nor to begin with" "a safetensors file of another program" "$trf" train $plain --init-from wide --updates 1 --model m
+expect 2 "help about nothing" "unknown command 'trian'; did you mean 'trf train'" "$trf" help trian
+expect 2 "an option before a command" "unknown option '-v'" "$trf" -v
+# --- found by a reader of the sources --------------------------------------------------------------------------------
+losing="$model --batch-tokens 256 --threads 1 --metric loss --schedule constant --learning-rate 1e6 --initial-rate 1e6 --warmup 1 --clip-norm 1e300
+        --optimizer adamw --weight-decay 1 --decay-all yes --ema 0"
+"$trf" train --tsv train.tsv $losing --valid-every 5 --patience 2 --model lost --checkpoint '' --log lost.json --minutes 0.5 2>err
+check "no number is no gain" grep -q "nothing better in --patience validations\|--patience" err
+check "and that is an end" grep -q '"why":"patience"' lost.json
+awk '{ print $1 }' train.digits >short.text
+awk '{ a = a " " $0 } NR % 10 == 0 { print substr(a, 2); a = "" }' train.digits >long.text
+parts="--objective causal --text short.text --valid-text long.text --tokens words --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1 --threads 1
+       --batch-tokens 256 --warmup 5"
+expect 0 "text in chunks" "^done" "$trf" train $parts --chunk 40 --updates 10 --model chunks
+expect 0 "judged in others" "the best begins anew" "$trf" train $parts --chunk 6 --updates 12 --model chunks --resume
+expect 2 "one document packs nothing" "no effect on --documents file" "$trf" train $parts --documents file --pack --updates 1 --model m
+expect 2 "no room for a text" "--max-length 2 leaves no room" "$trf" train --objective causal --text short.text --max-length 2 --updates 1 --model m
+printf 'a\0b\n\0\n' >nulls
+expect 1 "text that nobody can read" "no text is left to train on" "$trf" train --objective causal --text nulls --valid-size 0 --updates 1 --model m
+# a signal in the validation of a mean, in a log; without a checkpoint nothing is left for nobody
+: >loose.err
+"$trf" train $plain --valid-every 20 --average 3 --checkpoint '' --updates 100000 --model loose --log loose.json 2>loose.err &
+pid=$!
+n=0
+while ! grep -q "update 100 .*best so far" loose.err && [ $n -lt 300 ]; do sleep 0.05; n=$((n + 1)); done
+kill -TERM $pid
+wait $pid
+check "stopped" test $? -eq 143
+check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
+check "what cannot go on leaves nothing" test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
+"$trf" train $wild --tsv train.tsv --init-from lost --updates 3 --model gone --log gone.json 2>/dev/null
+check "an error has an end too" grep -q '"event":"end","why":"error"' gone.json
+expect 0 "minutes that are enough" "20 updates" "$trf" train --tsv train.tsv $model --metric loss --threads 1 --warmup 15 --log-every 5 --updates 20 --minutes 600 --model m
+check "are not blamed" test "$(grep -c 'in --minutes' err)" -eq 0
+loader=$(ls /lib64/ld-linux-x86-64.so.2 2>/dev/null)
+if [ -n "$loader" ]; then expect 0 "through the loader" "" env -u OMP_WAIT_POLICY "$loader" "$trf" translate --model one --input test.digits; fi
+
+# two trainings, one after the other: a signal between them is not taken for one of the first
+: >several.err
+"$trf" train --tsv more.tsv $small --seeds 2 --updates 400 --model several 2>several.err &
+pid=$!
+n=0
+while ! grep -q "seed 6" several.err && [ $n -lt 400 ]; do sleep 0.01; n=$((n + 1)); done
+kill -TERM $pid
+wait $pid
+check "between two seeds" test $? -eq 143
+check "no words of the first" test "$(grep -c 'update 400, then' several.err)" -eq 0
+wait $waiting
+check "a line at least every 30 seconds" grep -q "^computing update 1: 3[0-9]s so far" waiting
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

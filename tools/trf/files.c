@@ -435,6 +435,10 @@ int check_written(const struct settings *s, const char *option, const char *path
     };
     size_t i;
     if (!path) return DONE;
+    if (!strcmp(path, "-")) {
+        say("--%s is written to a file: '-' is no name for one", option);
+        return FAILED;
+    }
     for (i = 0; i < sizeof read / sizeof *read; i++)
         if (path != read[i].path && same_file(path, read[i].path)) {
             say("--%s '%s' is the file that --%s reads", option, path, read[i].option);
@@ -442,6 +446,10 @@ int check_written(const struct settings *s, const char *option, const char *path
         }
     if (is_stream(path, STDIN_FILENO)) {
         say("--%s '%s' is the file that standard input reads", option, path);
+        return FAILED;
+    }
+    if (is_stream(path, STDERR_FILENO)) {
+        say("--%s '%s' is the file that messages go to", option, path);
         return FAILED;
     }
     return DONE;
@@ -497,6 +505,9 @@ int check_writable(const char *path)
     else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
     else if (!stat(path, &there) && !S_ISREG(there.st_mode)) errno = EEXIST;    /* a device is not to be replaced */
     else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
+    else if (!access(name, F_OK) && folder.st_mode & S_ISVTX && !stat(path, &there) && geteuid() &&
+             there.st_uid != geteuid() && folder.st_uid != geteuid())
+        errno = EPERM;          /* in a folder like /tmp another's file cannot be replaced */
     else fine = !access(name, W_OK | X_OK);
     if (!fine) say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file" : strerror(errno));
     free(name);
@@ -525,7 +536,8 @@ static int check_standard_output(const struct settings *s)
 FILE *open_output(const struct settings *s)
 {
     FILE *file;
-    if (!s->output || !strcmp(s->output, "-")) return check_standard_output(s) ? NULL : stdout;
+    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO))   /* it may be added to: >> */
+        return check_standard_output(s) ? NULL : stdout;
     if (check_written(s, "output", s->output)) return NULL;
     file = fopen(s->output, "w");
     if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
@@ -570,12 +582,19 @@ trf_load_options load_options(const struct settings *s)
     return load;
 }
 
+int load_refused(const char *path, const trf_error *err)
+{
+    if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
+    say("%s: a safetensors file of another program; trf takes what trf train or transformer.h has written", path);
+    return FAILED;
+}
+
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
 {
     trf_load_options load = load_options(s);
     trf_error err;
     if (!s->model) { say("give --model FILE"); return USAGE; }
-    if (trf_model_load(model, s->model, &load, &err)) return refused(NULL, &err);
+    if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;

@@ -60,7 +60,8 @@ static void print_tensor(const trf_file_entry *entry, const struct statistics *s
     for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? ", " : "", (long long)entry->shape[k]);
     printf(")  %lld", (long long)count);
     if (n > 0) printf("  %.4g  %.4g  %.4g  %.4g", mean, sqrt(fmax(0, s->squares / n - mean * mean)), s->low, s->high);
-    if (s->nonfinite) printf("  %lld NOT FINITE", (long long)s->nonfinite);
+    if (s->nonfinite) printf("  %lld NOT FINITE%s", (long long)s->nonfinite,
+                             strcmp(entry->dtype, "F64") ? "" : " as float32");
     putchar('\n');
 }
 

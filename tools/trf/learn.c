@@ -17,6 +17,10 @@
 // -----------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t stopped_by, notice, validating;
+static struct sigaction inherited[3];   /* what the parent has wanted, for when training is over */
+static struct progress *watched;        /* of the training that runs, to tell of what takes long */
+static int64_t watched_update;
+static double watched_since;
 static char notices[2][160];    /* one stands ready while the other is written */
 static const char *line_end;    /* of a line of progress that may stand on a terminal */
 
@@ -43,29 +47,39 @@ static void stop_soon(int signal_number)
 static void prepare_notice(const char *doing, int64_t update, int keeps)
 {
     int other = !notice;
+    watched_update = update;
+    watched_since = now();
     snprintf(notices[other], sizeof notices[other], "%s%s: %s %lld, then %s; again: stop at once\n",
              line_end, program, doing, (long long)update, keeps ? "saving" : "ending");
     notice = other;
 }
 
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
 static void catch_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action, inherited;
-    size_t i;
+    struct sigaction action;
+    int i;
     line_end = isatty(STDERR_FILENO) ? "\n" : "";
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = SA_RESTART;
-    for (i = 0; i < sizeof signals / sizeof *signals; i++)      /* one that the parent ignores stays ignored */
-        if (!sigaction(signals[i], NULL, &inherited) && inherited.sa_handler != SIG_IGN)
+    for (i = 0; i < 3; i++)             /* one that the parent ignores stays ignored */
+        if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
+}
+
+static void release_signals(void)
+{
+    int i;
+    for (i = 0; i < 3; i++) sigaction(signals[i], &inherited[i], NULL);
 }
 
 /* The library asks this at every layer and token: only a validation is left in the middle. */
 static int leave_validation(void *user)
 {
     (void)user;
+    if (watched) show_waiting(watched, validating ? "validating" : "computing", watched_update, watched_since);
     return validating && stopped_by;
 }
 
@@ -214,6 +228,7 @@ static int note_state(struct training *t, int there)
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%lld", (long long)state->batches);
     if (!status) status = note(t, "training.batches", there ? value : NULL);
+    if (!status) status = note(t, "training.learnt", there && state->learnt ? "something" : NULL);
     if (!status) status = note(t, "training.cosine", there && state->cosine_follows ? "ends with it" : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
     if (!status) status = note(t, "training.seconds", there && isfinite(t->s->minutes) ? value : NULL);
@@ -284,8 +299,14 @@ static int check_vocabulary_option(const struct training *t, const struct row *r
     return FAILED;
 }
 
-/* Options of the checkpoint that this command line does not give (auto gives none); of those that say when to end,
-   all or none. */
+/* Whether what is given leaves it to the training, which knows by now what it has decided. */
+static int leaves_open(const struct row *row, const char *given)
+{
+    return !strcmp(given, "auto") || (strstr(row->name, "-tokens") && !strcmp(given, "sentencepiece")) ||
+           (strstr(row->name, "-vocab-size") && strspn(given, "0") == strlen(given));
+}
+
+/* Options of the checkpoint that this command line does not give; of those that say when to end, all or none. */
 int restore_options(struct training *t)
 {
     static const char *const ends[] = {"updates", "epochs", "minutes", "patience"};
@@ -310,7 +331,7 @@ int restore_options(struct training *t)
         value = trf_model_metadata(t->model, key);
         if (value && rows[i].offset == AT(metric))
             state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
-        if ((t->s->given[i] && strcmp(t->s->given[i], "auto")) || (is_end && end_given) || !value) continue;
+        if ((t->s->given[i] && !leaves_open(&rows[i], t->s->given[i])) || (is_end && end_given) || !value) continue;
         if (set_value(&rows[i], t->s, value)) return FAILED;
     }
     return DONE;
@@ -351,8 +372,10 @@ int restore_state(struct training *t)
         state->validated = validated;
         state->best_update = best_update;
         state->without_gain = gain;
+        if (best_update) state->learnt = 1;
         if (best_update) t->score = state->best;
     }
+    if (trf_model_metadata(t->model, "training.learnt")) state->learnt = 1;
     if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
     restore_kept(t, trf_model_metadata(t->model, "training.kept"), comparable);
     if (!comparable)
@@ -393,7 +416,8 @@ static int is_better(const struct training *t, double score, double loss, double
 {
     if (isnan(than)) return !isnan(score);
     return better(metric_of(t), score, than) ||
-           (worth(metric_of(t), score) == worth(metric_of(t), than) && loss < than_loss);
+           (worth(metric_of(t), score) == worth(metric_of(t), than) &&
+            (loss < than_loss || (isnan(than_loss) && !isnan(loss))));
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
@@ -531,7 +555,8 @@ static int validate_and_keep(struct training *t, int64_t update)
         remove_unneeded(t, 1);
         return status;
     }
-    gain = state->best_update == 0 || isnan(state->best) || better(metric_of(t), v.score, state->best);
+    gain = state->best_update == 0 ||
+           (isnan(state->best) ? !isnan(v.score) : better(metric_of(t), v.score, state->best));
     is_best = state->best_update == 0 || is_better(t, v.score, v.loss, state->best, state->best_loss);
     show_validation(t, update, &v, !is_best ? "" : gain ? "  best so far" : "  best so far, by its loss");
     if (keep_model(t, update, v.score, v.loss) || (is_best && save_model(t, t->s->model))) return FAILED;
@@ -576,8 +601,19 @@ static int32_t patience(const struct training *t)
     return is_perfect(t) && t->s->patience > 3 ? 3 : t->s->patience;
 }
 
-/* Every update of this run was left out: there is nothing to validate or to keep. */
-static int learnt_nothing(const struct progress *p) { return p->updates && !p->applied; }
+/* Every update so far was left out: there is nothing to validate or to keep. */
+static int learnt_nothing(const struct training *t, const struct progress *p)
+{
+    return p->updates && !t->state.learnt;
+}
+
+static void say_left_out(const struct progress *p, const trf_step_report *report)
+{
+    enum { TOLD = 5 };
+    if (p->left_out > TOLD) return;
+    say("update %lld was left out: %s is not finite%s", (long long)report->step, report->tensor,
+        p->left_out == TOLD ? "; more of them are counted, and not told one by one" : "");
+}
 
 /* Why training is over before the next update, or NULL. */
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
@@ -589,10 +625,11 @@ static const char *is_over(const struct training *t, const struct progress *p, i
     return NULL;
 }
 
-/* What is worth a model file is worth a checkpoint. */
-static int is_first_validation(const struct training *t, int64_t step)
+/* What is worth a model file is worth a checkpoint: going on from an older one would begin with a worse best, and
+   write it over the better one. */
+static int is_new_best(const struct training *t, int64_t step)
 {
-    return t->valid[0].count && t->state.validated == step && step == t->s->valid_every;
+    return t->valid[0].count && t->state.validated == step && t->state.best_update == step;
 }
 
 /* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
@@ -606,11 +643,11 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
         if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped()) {
-            if (learnt_nothing(p)) t->state.without_gain++;
+            if (learnt_nothing(t, p)) t->state.without_gain++;
             else if (validate_or_save(t, p, step)) return FAILED;
         }
         if (stopped() || (*why = is_over(t, p, step))) break;
-        if (p->updates && s->checkpoint_every && (step % s->checkpoint_every == 0 || is_first_validation(t, step)))
+        if (p->updates && s->checkpoint_every && (step % s->checkpoint_every == 0 || is_new_best(t, step)))
             save_checkpoint(t, now() - p->began);
         epoch = trf_corpus_epoch(t->corpus);    /* before the update: behind the last batch it is the next one */
         prepare_notice("finishing update", step + 1, t->checkpoint != NULL);
@@ -618,12 +655,12 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         if (status == TRF_E_END) { *why = "epochs"; break; }
         if (status) { say_error("training", &err); return FAILED; }
         step = report.step;
-        if (report.skipped) say("update %lld was left out: %s is not finite", (long long)step, report.tensor);
         if (add_to_average(t, step)) return FAILED;
         count_update(p, &report);
+        if (report.skipped) say_left_out(p, &report); else t->state.learnt = 1;
         show_progress(t, p, epoch, &report);
     }
-    if (stopped() || !step || t->state.validated == step || learnt_nothing(p)) return DONE;
+    if (stopped() || !step || t->state.validated == step || learnt_nothing(t, p)) return DONE;
     return validate_or_save(t, p, step);
 }
 
@@ -648,15 +685,18 @@ static int write_mean(struct training *t)
     struct validation v;
     int count, worse;
     memset(&v, 0, sizeof v);
+    prepare_notice("leaving the validation of the mean behind update", trf_trainer_step(t->trainer),
+                   t->checkpoint != NULL);
     if (become_mean(t, &count) || validate_interruptibly(t, &v)) return FAILED;
     if (v.cancelled) return DONE;       /* going on comes here again */
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
-        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f  %s %.4f; the best one had %.4f%s\n", count, v.loss,
-                v.nll, metric_name(metric_of(t)), v.score, t->state.best, worse ? ", and stays" : "");
+        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
+        if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.4f", metric_name(metric_of(t)), v.score);
+        fprintf(stderr, "; the best one had %.4f%s\n", t->state.best, worse ? ", and stays" : "");
         if (worse) return leave_best(t, "the mean is");
         t->score = v.score;
-    }
+    } else fprintf(stderr, "the model is the mean of %d\n", count);
     return save_model(t, t->s->model);
 }
 
@@ -670,6 +710,7 @@ static int write_result(struct training *t)
 /* After a signal: the checkpoint is there. */
 static int end_by_signal(struct training *t)
 {
+    if (!t->checkpoint) remove_unneeded(t, 0);          /* nothing will go on with them */
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"
@@ -687,7 +728,7 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     size_t i;
     int kept = save_checkpoint(t, seconds);
     end_line();
-    if (learnt_nothing(p)) {
+    if (learnt_nothing(t, p)) {
         say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p->updates);
         return FAILED;
     }
@@ -702,7 +743,7 @@ static int end_well(struct training *t, struct progress *p, const char *why)
         fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
                 t->state.best);
     fprintf(stderr, "model in %s\n", t->s->model);
-    log_end(t, p, why);
+    if (p->left_out) fprintf(stderr, "left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
 }
 
@@ -724,11 +765,10 @@ static void count_file(void *user, const char *path, const char *tail)
     *(int *)user += is_number(tail);
 }
 
-int learn(struct training *t)
+/* *why: one of the ends, where it ends well. */
+static int learn_watched(struct training *t, struct progress *p, const char **why)
 {
-    struct progress p;
-    const char *why = "";
-    int kept, status;
+    int kept;
     if (!t->s->resume && (t->s->keep || t->s->average > 1)) {
         int earlier = 0;
         char *prefix = format_text("%s.update-", t->s->model);
@@ -736,22 +776,31 @@ int learn(struct training *t)
         free(prefix);
         if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
     }
-    if ((status = check_translating(t))) return status;
-    catch_signals();
     log_start(t);
-    start_progress(&p);
     restore_best(t);
     if (!t->s->resume && t->checkpoint && !access(t->checkpoint, F_OK) && save_checkpoint(t, 0))
         return FAILED;                  /* else --resume would go on from that of an earlier training */
-    if (train_on(t, &p, &why)) {
-        log_end(t, &p, "error");
-        return FAILED;
-    }
-    if (!stopped()) return end_well(t, &p, why);
-    kept = save_checkpoint(t, now() - p.began);
+    if (train_on(t, p, why)) return FAILED;
+    if (!stopped()) return end_well(t, p, *why);
+    kept = save_checkpoint(t, now() - p->began);
     end_line();
-    log_end(t, &p, "signal");
     return kept ? FAILED : end_by_signal(t);
+}
+
+int learn(struct training *t)
+{
+    struct progress p;
+    const char *why = "";
+    int status = check_translating(t);
+    if (status) return status;
+    catch_signals();
+    start_progress(&p);
+    watched = &p;
+    status = learn_watched(t, &p, &why);
+    watched = NULL;
+    log_end(t, &p, status == DONE ? why : stopped() ? "signal" : "error");
+    release_signals();
+    return status;
 }
 
 void watch_signals(struct settings *s) { s->training.hooks.cancel = leave_validation; }

@@ -19,6 +19,9 @@
 #include <getopt.h>
 #include <signal.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 
 #define EXIT_TEXT \
     "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
@@ -45,7 +48,8 @@ static const struct command commands[] = {
      "    trf train --objective causal --text book.txt --documents file --tokens characters \\\n"
      "        --model book.safetensors\n"
      "    trf train ... --resume                  the same command, going on from its checkpoint",
-     EXIT_TEXT "; 128 + N stopped by signal N, with a checkpoint.", command_train},
+     "Exit status: 0 all went well; 1 an error; 2 a wrong command line; 128 + N stopped by signal N,\n"
+     "with a checkpoint unless none was wanted.", command_train},
     {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [options]",
      "Translates each line. Line n of the output belongs to line n of the input, always:\n"
      "a line without tokens gives an empty line; a line that is too long for the model or not UTF-8\n"
@@ -95,7 +99,7 @@ static const struct command commands[] = {
      "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
      "HYPOTHESES, or with '-', they come from standard input. A figure a line, in the form of\n"
      "sacreBLEU: name, what must be known to repeat it, the figure from 0 to 100 (error rates may be\n"
-     "above), and its parts.\n"
+     "above), and its parts. A byte order mark before a file's first line is no text.\n"
      "Of several references BLEU counts words found in any; chrF takes the best, the error rates\n"
      "the one with the fewest errors, of several such the longest; exact means equal to any.\n"
      "\n"
@@ -171,6 +175,7 @@ static void spin_shortly(char **argv)
     char path[4096];
     ssize_t n;
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    if (!getauxval(AT_BASE)) return;            /* /proc/self/exe is a loader that was told to start us */
     n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0 || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     path[n] = 0;
@@ -196,14 +201,18 @@ int main(int argc, char **argv)
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
         for (i = 0; argc > 2 && i < N_COMMANDS; i++)
             if (!strcmp(argv[2], commands[i].name)) return run_command(&commands[i], 2, help);
-        print_overview(stdout);
-        return close_output(stdout, NULL);
+        if (argc < 3) {
+            print_overview(stdout);
+            return close_output(stdout, NULL);
+        }
+        word = argv[2];
     }
     if (!strcmp(word, "--version")) {
         printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
         return close_output(stdout, NULL);
     }
     if (!*word) { print_overview(stderr); return USAGE; }
+    if (*word == '-') { say("unknown option '%s'; all commands: trf --help", word); return USAGE; }
     for (i = 1; i < N_COMMANDS; i++)
         if (distance(word, commands[i].name) < distance(word, nearest)) nearest = commands[i].name;
     say("unknown command '%s'; did you mean 'trf %s'? All commands: trf --help", word, nearest);

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { MOST_LABELS = 65536, SENTINELS = 100 };
+enum { MOST_LABELS = 65536, MOST_LABEL_BYTES = 1000, SENTINELS = 100 };
 
 int learns_from_text(const struct settings *s)
 {
@@ -139,6 +139,10 @@ int check_effects(const struct settings *s)
         say("--tying all needs one vocabulary for both sides, --joint-vocabulary no wants two");
         return USAGE;
     }
+    if (was_given(s, "pack") && s->documents == DOCUMENTS_FILE) {
+        say("--pack has no effect on --documents file, which is one document");
+        return USAGE;
+    }
     if (s->extend_vocabulary && !s->init_from) { say("--extend-vocabulary is for --init-from"); return USAGE; }
     return s->resume ? DONE : check_company(s);
 }
@@ -204,21 +208,55 @@ static int32_t for_words(const char *line, void (*each)(void *user, const char *
 
 static void append_word(void *user, const char *word, size_t bytes)
 {
-    append_label((struct labels *)user, word, bytes);
+    if (bytes <= MOST_LABEL_BYTES) append_label((struct labels *)user, word, bytes);
+}
+
+/* Those of one line. Now and then one of each is left, so that memory does not grow with the lines. */
+static void append_labels(const struct training *t, const char *line, struct labels *labels)
+{
+    if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
+    else if (*line) append_word(labels, line, strlen(line));
+    if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
+}
+
+struct lookup { const struct labels *labels; int missing; };
+
+static void look_up(void *user, const char *word, size_t bytes)
+{
+    struct lookup *l = (struct lookup *)user;
+    if (bytes <= MOST_LABEL_BYTES && label_number(l->labels, word, bytes) < 0) l->missing = 1;
+}
+
+int64_t keep_labels(const struct training *t, char *held)
+{
+    struct labels labels = {NULL, 0, 0};
+    struct lookup l = {&labels, 0};
+    const struct text *text = &t->text[1];
+    int64_t kept = 0;
+    size_t i;
+    for (i = 0; i < text->count; i++) if (!held[i]) append_labels(t, line_of(text, i), &labels);
+    settle_labels(&labels);
+    for (i = 0; i < text->count; i++) {
+        const char *line = line_of(text, i);
+        if (!held[i]) continue;
+        l.missing = 0;
+        if (t->s->objective == OBJECTIVE_TAG) for_words(line, look_up, &l);
+        else if (*line) look_up(&l, line, strlen(line));
+        if (!l.missing) continue;
+        held[i] = 0;
+        kept++;
+        append_labels(t, line, &labels);
+        settle_labels(&labels);
+    }
+    free_labels(&labels);
+    return kept;
 }
 
 int learn_labels(struct training *t)
 {
     struct labels *labels = &t->labels;
     size_t i;
-    for (i = 0; i < t->text[1].count; i++) {
-        const char *line = line_of(&t->text[1], i);
-        if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
-        else if (*line) append_label(labels, line, strlen(line));
-        if (labels->n <= 4 * MOST_LABELS) continue;
-        settle_labels(labels);
-        if (labels->n > MOST_LABELS) break;
-    }
+    for (i = 0; i < t->text[1].count; i++) append_labels(t, line_of(&t->text[1], i), labels);
     settle_labels(labels);
     if (labels->n > MOST_LABELS) {
         say("more than %d labels: is this the column of the labels?", MOST_LABELS);
@@ -244,7 +282,10 @@ int store_labels(struct training *t)
         used += (size_t)snprintf(text + used, bytes + 2, "%s%s", i ? "\n" : "", t->labels.name[i]);
     }
     status = t->labels.n && trf_model_set_metadata(t->model, "labels", text, &err) ? FAILED : DONE;
-    if (status) say_error("labels", &err);
+    if (status && err.status == TRF_E_LIMIT)
+        say("the %d labels have %zu bytes together, a model has room for 1 MiB: is this the column of the labels?",
+            (int)t->labels.n, used);
+    else if (status) say_error("labels", &err);
     free(text);
     return status;
 }
@@ -384,6 +425,8 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
     *kind = SKIP_LABEL;
     if (number < 0) {
         if (!*label) snprintf(why, 300, "no label");
+        else if (strlen(label) > MOST_LABEL_BYTES)
+            snprintf(why, 300, "a label of %zu bytes, at most %d", strlen(label), (int)MOST_LABEL_BYTES);
         else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
         return why;
     }

@@ -140,8 +140,9 @@ const struct row rows[] = {
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "without these, about so many pairs are held out of the training data, all of a source together: every "
-     "twentieth, 1,000 at most (with --documents file as many lines at its end); 0: none", NULL},
+     "without these, about so many pairs are held out of the training data, with the others of their "
+     "source if these are up to four: about a twentieth, and 1,000 at most (with --documents file as many lines at "
+     "its end); 0: none", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
@@ -251,7 +252,7 @@ const struct row rows[] = {
     {TRAIN, REAL, "noise-density", AT(noise.density), "X",
      "share of the tokens that is hidden, 0 to 1", NULL},
     {TRAIN, REAL, "masked-share", AT(noise.masked), "X",
-     "of these, mask: the share that becomes the mask, 0 to 1", NULL},
+     "of these, mask: the share that becomes the mask, 0 to 1 less --random-share", NULL},
     {TRAIN, REAL, "random-share", AT(noise.randomised), "X",
      "and that which becomes another token; the rest stay", NULL},
     {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES, "mask: all tokens of a word, or none", NULL},
@@ -334,11 +335,12 @@ const struct row rows[] = {
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
      "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write it every N updates, and behind the first validation; 0: only at the end", NULL},
+     "write it every N updates, and whenever a validation finds a better model; 0: only at the end", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
-     "JSON lines: the start with all options, progress, validations, the end; trf plot draws it", NULL},
+     "JSON lines: the start with what options set (but texts and flags), progress, validations, the end; trf plot "
+     "draws it", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
      "a line of progress every N updates, and at least every 30 seconds", NULL},
 
@@ -418,7 +420,7 @@ const struct row rows[] = {
     {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty), 0 to 10", NULL},
     {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
-     "a decoder-only model's beginning counts in S", NULL},
+     "what is given, --prefixes or a decoder-only model's beginning, counts in S", NULL},
     {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X", "taken off S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
      "continuations looked at in each step, times beam: 1 to 16", NULL},

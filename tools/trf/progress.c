@@ -28,8 +28,7 @@ void count_update(struct progress *p, const trf_step_report *report)
     p->updates++;
     p->tokens += tokens;
     p->window_tokens += tokens;
-    if (report->skipped) return;
-    p->applied++;
+    if (report->skipped) { p->left_out++; return; }
     p->window_target += report->target_tokens;
     p->window_loss += report->loss * (double)report->target_tokens;
 }
@@ -113,9 +112,10 @@ static int columns(void)
 }
 
 /* How many updates --minutes are is known when some have been timed. */
-static void warn_of_minutes(const struct training *t, struct progress *p, int64_t step, double left)
+static void warn_of_minutes(const struct training *t, struct progress *p, int64_t step)
 {
-    double planned = (double)step + left * (double)p->updates / fmax(now() - p->began, 1e-9);
+    double spent = now() - p->began, left = fmax(0, t->s->minutes * 60 - t->state.seconds - spent);
+    double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
     if (isfinite(t->s->minutes) && !p->warned && (double)t->s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld updates, but in --minutes %g there are only about %.0f: the model will "
             "hardly learn; give a smaller --warmup or more minutes", (long long)t->s->training.warmup, t->s->minutes,
@@ -150,10 +150,22 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     p->drawn = time;
     if (!whole) return;
     log_progress(t, p, epoch, report, rate, left_s);
-    warn_of_minutes(t, p, report->step, left_s);
+    warn_of_minutes(t, p, report->step);
     p->window_began = p->told = time;
     p->window_loss = 0;
     p->window_target = p->window_tokens = 0;
+}
+
+void show_waiting(struct progress *p, const char *doing, int64_t update, double since)
+{
+    double time = now(), last = fmax(fmax(since, p->waited), p->terminal ? p->drawn : p->told);
+    char spent[32];
+    if (time - last < (p->terminal ? 10 : 30)) return;
+    time_text(time - since, spent);
+    fprintf(stderr, p->terminal ? "\r%s update %lld: %s so far\033[K" : "%s update %lld: %s so far\n", doing,
+            (long long)update, spent);
+    unfinished_line = p->terminal;
+    p->waited = time;
 }
 
 void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark)

@@ -103,8 +103,10 @@ static void decide_kinds(struct training *t, const struct words w[2])
                 "built without libsentencepiece", unknown, name);
             *kinds[side] = TOKENS_WORDS;
         }
-        fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name,
-                token_names[*kinds[side]], unknown);
+        if (w[side].tokens == 0) fprintf(stderr, "%s: %s (too few lines to see how many words are new)\n", name,
+                                         token_names[*kinds[side]]);
+        else fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name,
+                     token_names[*kinds[side]], unknown);
     }
 }
 
@@ -265,7 +267,7 @@ int check_ends(const struct training *t)
 /* Behind the warm-up in any case. */
 static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 {
-    return planned > o->warmup ? planned : o->warmup + 1;
+    return planned > o->warmup || o->warmup == INT64_MAX ? planned : o->warmup + 1;
 }
 
 int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") && s->training.total_steps != 0; }

@@ -29,9 +29,10 @@ static const char *next_of(void *user)
     return at->side > at->last ? NULL : line_of(&at->text[at->side], at->line++);
 }
 
-/* The size to try instead, or 0. libsentencepiece says "Vocabulary size too high (8000). Please set it to a value <=
-   413." of a small text, and "Vocabulary size is smaller than required_chars. 500 vs 1516." of one with many
-   characters: then a third more, but not if the number was asked for. */
+/* The size to try instead; 0: there is none; -1: none, which has been told. libsentencepiece says "Vocabulary size
+   too high (8000). Please set it to a value <= 413." of a small text, and "Vocabulary size is smaller than
+   required_chars. 500 vs 1516." of one with many characters: then a third more, but not if the number was asked
+   for. */
 static int32_t other_size(const char *why, int32_t size, int asked)
 {
     const char *most = strstr(why, "<= "), *least = strstr(why, "required_chars. ");
@@ -39,7 +40,7 @@ static int32_t other_size(const char *why, int32_t size, int asked)
     if (!least) return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
     if (asked) say("--vocab-size %d is less than the text has characters, which are %d", (int)size, characters);
-    return asked ? 0 : characters + characters / 3;
+    return asked ? -1 : characters + characters / 3;
 }
 
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
@@ -63,7 +64,8 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
         if (other < 8 || tries == 4) break;
         size = other;
     }
-    if (status) { say("learning subwords: %s", why); return FAILED; }
+    if (status && other >= 0) say("learning subwords: %s", why);
+    if (status) return FAILED;
     keep_model_bytes(t, first_side, last_side, model, bytes);
     status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }

@@ -120,8 +120,8 @@ static int read_documents(struct training *t, struct text text[2], const char *p
         free(line);
         if (got < 0) break;
     }
-    if (!status && got == 0 && text[0].count == 0) {
-        say("%s is empty: nothing to learn from", r.name);
+    if (!status && got == 0 && r.number == 0) {
+        say("%s is empty: nothing to %s", r.name, text == t->held ? "validate on" : "learn from");
         got = -1;
     }
     close_reader(&r);
@@ -200,7 +200,8 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
     return count;
 }
 
-/* Every twentieth pair or line, a thousand at most, goes from the training text to the validation text. */
+/* About a twentieth of the pairs or lines, a thousand or so at most, goes from the training text to that of
+   validation. */
 static int hold_out(struct training *t)
 {
     struct settings *s = t->s;
@@ -220,6 +221,7 @@ static int hold_out(struct training *t)
         memset(held + (n - size), 1, (size_t)size);     /* the end of it */
         count = size;
     } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, held);
+    if (learns_labels(s)) count -= keep_labels(t, held);
     if (count == n) {
         say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);
         free(held);
@@ -396,7 +398,7 @@ static int begin_from(struct training *t)
     trf_load_options load = load_options(s);
     trf_error err;
     int side, joint, status;
-    if (trf_model_load(&t->from, s->init_from, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    if (trf_model_load(&t->from, s->init_from, &load, &err)) { load_refused(s->init_from, &err); return FAILED; }
     if ((status = take_architecture(t))) return status;
     joint = s->config.tying == TRF_TIED_ALL && s->objective == OBJECTIVE_TRANSLATE;
     if (joint && trf_model_target_vocab(t->from) &&
@@ -694,7 +696,7 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
 uint64_t held_out_hash(const struct training *t)
 {
     static const char *const judging[] = {"valid-beam", "noise-density", "mean-span", "masked-share", "random-share",
-                                          "whole-words", "label-smoothing", "smoothing-rule"};
+                                          "whole-words", "chunk", "label-smoothing", "smoothing-rule"};
     size_t n = sizeof judging / sizeof *judging - (metric_of(t) == METRIC_LOSS ? 0 : 2), i, j;
     uint64_t hash = 0;
     char value[64];
@@ -703,6 +705,7 @@ uint64_t held_out_hash(const struct training *t)
     for (k = 0; k < n_rows; k++)
         for (j = 0; j < n; j++) {
             if (!(rows[k].commands & TRAIN) || strcmp(rows[k].name, judging[j])) continue;
+            if (rows[k].offset == AT(chunk) && !learns_from_text(t->s)) continue;
             value_text(&rows[k], t->s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
         }
@@ -783,6 +786,10 @@ static int settle_chunk(struct settings *s)
     s->corpus.max_length = most;
     if (!was_given(s, "chunk") && s->chunk > most) s->chunk = most;
     if (!learns_from_text(s) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
+    if (most < 2) {
+        say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
+        return USAGE;
+    }
     say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)most, (int)s->chunk);
     return USAGE;
 }
@@ -1048,6 +1055,29 @@ static int check_init_from(const struct settings *s, const char *model, const ch
     return USAGE;
 }
 
+/* A file that is saved has longer names beside it: of what is not whole yet, and of an update. */
+static int check_saving(const char *path, const char *numbered)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = folder_of(path);
+    long most = pathconf(folder, _PC_NAME_MAX);
+    size_t longest = strlen(name) + strlen(".tmp-12345678") + (*numbered ? strlen(numbered) + 19 : 0);
+    free(folder);
+    if (check_writable(path)) return FAILED;
+    if (most < 0 || longest <= (size_t)most) return DONE;
+    say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path, longest, most);
+    return FAILED;
+}
+
+/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. */
+static int check_log(const char *path)
+{
+    if (!path || is_device(path)) return DONE;
+    if (access(path, F_OK) || !access(path, W_OK)) return access(path, F_OK) ? check_writable(path) : DONE;
+    say("cannot write '%s': %s", path, strerror(errno));
+    return FAILED;
+}
+
 static int check_files(struct training *t)
 {
     struct settings *s = t->s;
@@ -1067,14 +1097,20 @@ static int check_files(struct training *t)
         say("--model and --checkpoint name the same file");
         return USAGE;
     }
-    if (s->log && (same_file(s->log, s->model) || (t->checkpoint && same_file(s->log, t->checkpoint)))) {
-        say("--log names the file of --model or --checkpoint");
+    if (t->checkpoint && is_of(t->checkpoint, s->model, ".update-")) {
+        say("--checkpoint '%s' is a name for what --keep keeps", t->checkpoint);
+        return USAGE;
+    }
+    if (s->log && (same_file(s->log, s->model) || is_of(s->log, s->model, ".update-") ||
+                   same_file(s->log, t->checkpoint) ||
+                   (t->checkpoint && is_of(s->log, t->checkpoint, ".average-")))) {
+        say("--log names a file of --model or --checkpoint");
         return USAGE;
     }
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (check_writable(s->model) || (t->checkpoint && check_writable(t->checkpoint)) ||
-        (s->log && !is_device(s->log) && check_writable(s->log))) return FAILED;
+    if (check_saving(s->model, s->keep || s->average > 1 ? ".update-" : "") ||
+        (t->checkpoint && check_saving(t->checkpoint, ".average-")) || check_log(s->log)) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
@@ -1118,8 +1154,7 @@ static int check_rereading(const struct settings *s)
 static int check_data(const struct settings *s)
 {
     int pairs = s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
-    int translates = s->metric >= METRIC_BLEU && s->metric <= METRIC_CER;
-    if ((translates && s->objective != OBJECTIVE_TRANSLATE) ||
+    if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
         (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
         say("--metric %s does not go with this --objective", metric_name((enum metric)s->metric));
         return USAGE;
@@ -1152,6 +1187,11 @@ static int check_training(struct training *t)
     }
     if (!(s->subword_alpha >= 0 && s->subword_alpha <= 1)) {
         say("--subword-alpha takes a number from 0 to 1, got %g", s->subword_alpha);
+        return USAGE;
+    }
+    if (s->objective == OBJECTIVE_MASK && s->noise.masked + s->noise.randomised > 1) {
+        say("--masked-share and --random-share are shares of the same tokens, at most 1 together, got %g and %g",
+            s->noise.masked, s->noise.randomised);
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
@@ -1260,7 +1300,7 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     checkpoint = format_text("%s.checkpoint", *model);
     give(&one, "seed", seed);
     give(&one, "model", *model);
-    if (s->log) give(&one, "log", log);
+    if (s->log && !is_device(s->log)) give(&one, "log", log);
     fprintf(stderr, "seed %s:\n", seed);
     status = apply_given(&one);
     one.resume = s->resume && !stat(checkpoint, &there);
@@ -1298,7 +1338,7 @@ static int check_seeds(const struct settings *s)
         uint64_t seed = s->seed + (uint64_t)i;
         char *model = seed_path(s->model, seed),
              *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
-             *log = s->log ? seed_path(s->log, seed) : NULL;
+             *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
         status = check_init_from(s, model, checkpoint);
         if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
                         check_written(s, "log", log))) status = FAILED;
@@ -1333,6 +1373,7 @@ static int train_seeds(struct settings *s)
             best = score;
         } else free(model);
         if (i + 1 < s->seeds) s->metric = asked;
+        if (!status && stopped()) status = SIGNALLED + stopped();       /* it came when this one was over */
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))

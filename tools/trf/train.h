@@ -42,6 +42,7 @@ struct state {
     int cosine_follows;                 /* it ends with the training, which is no number of the command line */
     double seconds;                     /* spent in earlier runs */
     uint64_t held_out;                  /* fingerprint of the pairs it is about, and of how they are judged */
+    int learnt;                         /* an update was applied: there is something to validate and to keep */
     int had_average, had_mean, same_metric;     /* the checkpoint had --ema; had --average; was judged as now */
     struct kept *kept;
     size_t n_kept, kept_capacity;
@@ -111,6 +112,8 @@ int reads_side(const struct settings *s, int side);     /* has a vocabulary of i
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */
 int learn_labels(struct training *t);
+/* Lines held out though no other has their label go back to those to learn from. Returns how many. */
+int64_t keep_labels(const struct training *t, char *held);
 int store_labels(struct training *t);                   /* in the model */
 /* Appends a line with its label, or with those of its words. Returns why not, and what kind of fault it is, or NULL;
    an empty line appends nothing. */
@@ -136,6 +139,7 @@ int validate(struct training *t, struct validation *v);
 int check_translating(struct training *t);      /* better now than at the first validation */
 enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
+int is_translating(enum metric metric);         /* needs answers */
 /* Answers that need more corrections than they should have words are no worse than no answers: 100. */
 double worth(enum metric metric, double score);
 int better(enum metric metric, double a, double b);
@@ -143,10 +147,11 @@ int is_hopeless(enum metric metric, double score);      /* 1: nothing could be w
 
 /* progress.c */
 struct progress {
-    double began, drawn, told;                  /* times: training began; the last line was drawn; was kept */
+    double began, drawn, told, waited;          /* times: training began; the last line was drawn; was kept; was one
+                                                   of waiting */
     double window_began, window_loss;           /* since the last finished line */
     int64_t window_target, window_tokens;
-    int64_t tokens, updates, applied;           /* of this run; applied: updates that were not left out */
+    int64_t tokens, updates, left_out;          /* of this run; left_out: of these updates */
     double passes, first_pass;                  /* over the data, in this run; where that began */
     int terminal, warned;
 };
@@ -154,6 +159,8 @@ struct progress {
 void start_progress(struct progress *p);
 void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
+/* A line for an update or a validation that takes long, if the last one is old. */
+void show_waiting(struct progress *p, const char *doing, int64_t update, double since);
 void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark);
 void end_line(void);                            /* of progress, if one stands unfinished */
 void log_start(struct training *t);

@@ -207,10 +207,9 @@ static int make_translator(struct training *t, trf_translator **translator)
     return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
 }
 
-static int translates(const struct training *t)
-{
-    return metric_of(t) >= METRIC_BLEU && metric_of(t) <= METRIC_CER;
-}
+int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }
+
+static int translates(const struct training *t) { return is_translating(metric_of(t)); }
 
 int check_translating(struct training *t)
 {
