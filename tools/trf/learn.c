@@ -530,6 +530,9 @@ static trf_status one_update(struct training *t, struct progress *p, trf_step_re
     return trf_optimizer_step(t->trainer, report, err);
 }
 
+/* From the inside: validate finds figures; validate_interruptibly can be left by a signal; validate_and_keep decides
+   what follows, best, kept and patience; validate_now does so with the average of --ema in the place of the weights;
+   validate_or_save saves a checkpoint if a model could not be written. */
 static int validate_interruptibly(struct training *t, struct validation *v)
 {
     int status = DONE;

@@ -133,8 +133,10 @@ int decide_tokens(struct training *t)
     if (status) return status;
     decide_kinds(t, w);
     /* one vocabulary where both sides have the same pieces, or a quarter of the words in common */
-    if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = both = s->objective == OBJECTIVE_SPAN;
-    else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && !t->vocab[0] && !t->vocab[1] &&
+    if (s->objective != OBJECTIVE_TRANSLATE) {          /* missing spans are tokens of the text itself */
+        both = s->objective == OBJECTIVE_SPAN;
+        s->joint_vocabulary = both;
+    } else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && !t->vocab[0] && !t->vocab[1] &&
         s->source_tokens == s->target_tokens &&
         !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
         both = s->source_sentencepiece ? same_file(s->source_sentencepiece, s->target_sentencepiece)
@@ -272,7 +274,12 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 
 int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") && s->training.total_steps != 0; }
 
-/* One that was to end with the training still does. */
+/* Where a cosine ends. stored->total_steps is 0 at the beginning, and where the checkpoint was of another schedule.
+       --total-steps is given                                    there
+       --updates or --epochs are planned, and it is new or
+       has ended with such a plan so far                         with the plan of now
+       it is new, without a plan                                 refused
+       it has a number of its own                                there; told, if the plan goes further */
 int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;

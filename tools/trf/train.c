@@ -178,7 +178,8 @@ static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t
 }
 
 /* Marks the pairs to hold out: about `size`, evenly spread, and with each the others that have its source, as a
-   dictionary has several lines for a word. Returns their number. */
+   dictionary has several lines for a word. Returns their number. Where sources have three lines each, 1,000 picks make
+   3,000 pairs: then a third of the picks, and nine tenths of that again, as long as nothing is left to train on. */
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
     size_t n = source->count, i;
@@ -938,7 +939,10 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     return status;
 }
 
-/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. */
+/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. In this order, as
+   each step needs the one before: the stored training options (a trainer gets them when it is loaded), this command
+   line on top of them; model and trainer; objective and architecture, which cannot change; our own options and what
+   was best so far; the data, whose longest pair and number of batches the limits and the schedule are then set by. */
 static int load_training(struct training *t)
 {
     trf_load_options load = load_options(t->s);
