@@ -39,6 +39,12 @@ expect()
 }
 
 same() { cmp -s "$1" "$2"; }
+# wait_for PATTERN FILE: until a line of a program that runs beside is there, 20 seconds at most
+wait_for()
+{
+    tries=0
+    until grep -q -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+}
 lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
 
 # pairs N SEED: writes N pairs as source, tab, target
@@ -134,8 +140,7 @@ expect 0 "the end of the epochs" "done: [0-9]* updates" \
 : >log
 "$trf" train $files $small --updates 150 --model broken 2>>log &
 pid=$!
-tries=0
-while ! grep -q "^update" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+wait_for "^update" log
 kill -TERM $pid
 wait $pid
 check "exit status 128 + 15" test $? -eq 143
@@ -878,8 +883,7 @@ for signal in HUP TERM; do
     : >log
     "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
     pid=$!
-    tries=0
-    while ! grep -q "^update" log && [ $tries -lt 200 ]; do sleep 0.02; tries=$((tries + 1)); done
+    wait_for "^update" log
     kill -$signal $pid
     wait $pid
     check "SIG$signal ends it" test $? -ge 128
@@ -909,8 +913,7 @@ awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s
 : >log
 "$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
 pid=$!
-tries=0
-while ! grep -q "^update 1 " log && [ $tries -lt 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+wait_for "^update 1 " log
 sleep 0.2
 began=$(date +%s%N)
 kill -TERM $pid
@@ -1252,12 +1255,10 @@ fi
 : >killed.err
 "$trf" train $plain --valid-every 20 --updates 100000 --model killed 2>killed.err &
 pid=$!
-n=0
-while ! grep -q "update 100 .*best so far" killed.err && [ $n -lt 300 ]; do sleep 0.05; n=$((n + 1)); done
-sleep 0.2
+wait_for "update 140 .*best so far" killed.err
 kill -KILL $pid
 wait $pid 2>/dev/null
-expect 0 "going on behind a kill" "resumed from update [1-9][0-9][0-9]" "$trf" train $plain --valid-every 20 --updates 102 --model killed --resume
+expect 0 "going on behind a kill" "resumed from update [1-9][0-9][0-9]" "$trf" train $plain --valid-every 20 --updates 300 --model killed --resume
 
 awk 'BEGIN { for (i = 0; i < 400; i++) print "w" i % 37 " v" int(i / 37) "\t" (i == 10 ? "rare" : i % 2 ? "a" : "b") }' >rare.tsv
 tiny="--threads 1 --d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --updates 2"
@@ -1318,8 +1319,7 @@ expect 1 "text that nobody can read" "no text is left to train on" "$trf" train 
 : >loose.err
 "$trf" train $plain --valid-every 20 --average 3 --checkpoint '' --updates 100000 --model loose --log loose.json 2>loose.err &
 pid=$!
-n=0
-while ! grep -q "update 100 .*best so far" loose.err && [ $n -lt 300 ]; do sleep 0.05; n=$((n + 1)); done
+wait_for "update 100 .*best so far" loose.err
 kill -TERM $pid
 wait $pid
 check "stopped" test $? -eq 143
@@ -1336,8 +1336,7 @@ if [ -n "$loader" ]; then expect 0 "through the loader" "" env -u OMP_WAIT_POLIC
 : >several.err
 "$trf" train --tsv more.tsv $small --seeds 2 --updates 400 --model several 2>several.err &
 pid=$!
-n=0
-while ! grep -q "seed 6" several.err && [ $n -lt 400 ]; do sleep 0.01; n=$((n + 1)); done
+wait_for "seed 6" several.err
 kill -TERM $pid
 wait $pid
 check "between two seeds" test $? -eq 143
