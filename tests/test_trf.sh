@@ -1279,6 +1279,22 @@ check "and stays whole" grep -q "^old$" messages
 "$trf" train $plain --updates 2 --model m --log /dev/stderr 2>>messages
 check "by its other name too" test $? -eq 1
 check "old lines stay" grep -q "^old$" messages
+cp one precious
+for name in /dev/stdout precious; do
+    "$trf" translate --model precious --input test.digits --output $name >>precious 2>err
+    check "no answers behind the model ($name)" test $? -eq 1
+done
+check "which is as it was" same one precious
+expect 1 "no log in a folder's place" "Is a directory" "$trf" train $plain --updates 2 --model m --log .
+expect 0 "a log of a name with words" "^done" "$trf" train $plain --updates 2 --keep 1 --model m --log m.update-notes
+expect 0 "help about help" "usage: trf COMMAND" "$trf" help help
+awk 'BEGIN { for (i = 0; i < 270000; i++) print "w" i % 7 "\t" i }' >own.tsv
+expect 1 "a label for every line" "more than 65536 labels" timeout 20 "$trf" train --objective classify --tsv own.tsv $tiny --model labels
+awk 'BEGIN { for (i = 0; i < 60000; i++) print "w" i % 7 "\t" i % 50000 }' >manifold.tsv
+expect 0 "many labels" "50000 labels" timeout 60 "$trf" train --objective classify --tsv manifold.tsv --threads 1 --d-model 8 --n-heads 1 --d-ff 16 \
+    --encoder-layers 1 --tokens words --valid-size 10000 --updates 1 --metric loss --model labels
+awk 'BEGIN { for (i = 0; i < 200; i++) print "text" int(i / 2) "\t" (i == 20 ? "rare" : i % 4 < 2 ? "a" : "b") }' >twice.tsv
+expect 0 "a rare label takes its source along" "held out: [0-9]*[02468] of 200" "$trf" train --objective classify --tsv twice.tsv $tiny --valid-size 150 --model labels
 echo old >all
 "$trf" translate --model one --input test.digits --output /dev/stdout >>all 2>/dev/null
 check "standard output by its name is added to" test "$(head -n 1 all)" = old -a "$(wc -l <all)" -eq 41
@@ -1323,8 +1339,15 @@ wait_for "update 100 .*best so far" loose.err
 kill -TERM $pid
 wait $pid
 check "stopped" test $? -eq 143
+rm -f keeps*
+"$trf" train $plain --valid-size 0 --valid-every 20 --average 3 --checkpoint '' --updates 100000 --model keeps 2>keeps.err &
+pid=$!
+until [ -e keeps.update-100 ]; do sleep 0.05; done
+kill -TERM $pid
+wait $pid
+check "all that there is of a training stays" test "$(ls -d keeps.update-* | wc -l)" -ge 3
 check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
-check "what cannot go on leaves nothing" test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
+check "what cannot go on leaves nothing behind the best" test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
 "$trf" train $wild --tsv train.tsv --init-from lost --updates 3 --model gone --log gone.json 2>/dev/null
 check "an error has an end too" grep -q '"event":"end","why":"error"' gone.json
 expect 0 "minutes that are enough" "20 updates" "$trf" train --tsv train.tsv $model --metric loss --threads 1 --warmup 15 --log-every 5 --updates 20 --minutes 600 --model m

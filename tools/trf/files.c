@@ -517,7 +517,7 @@ int check_writable(const char *path)
 /* What is read must not grow by what is written: `trf translate --input s >>s` would never end. */
 static int check_standard_output(const struct settings *s)
 {
-    const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes};
+    const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes, s->model};
     struct stat in, out;
     size_t i;
     for (i = 0; i < sizeof read / sizeof *read; i++)

@@ -692,6 +692,7 @@ static int write_mean(struct training *t)
                    t->checkpoint != NULL);
     if (become_mean(t, &count) || validate_interruptibly(t, &v)) return FAILED;
     if (v.cancelled) return DONE;       /* going on comes here again */
+    end_line();
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
         fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
@@ -713,7 +714,7 @@ static int write_result(struct training *t)
 /* After a signal: the checkpoint is there. */
 static int end_by_signal(struct training *t)
 {
-    if (!t->checkpoint) remove_unneeded(t, 0);          /* nothing will go on with them */
+    if (!t->checkpoint && t->state.best_update) remove_unneeded(t, 0);          /* nothing will go on with them */
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"

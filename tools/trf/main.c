@@ -19,9 +19,6 @@
 #include <getopt.h>
 #include <signal.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/auxv.h>
-#endif
 
 #define EXIT_TEXT \
     "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
@@ -175,11 +172,11 @@ static void spin_shortly(char **argv)
     char path[4096];
     ssize_t n;
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    if (!getauxval(AT_BASE)) return;            /* /proc/self/exe is a loader that was told to start us */
     n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0 || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
+    if (n < 0) return;
     path[n] = 0;
-    execv(path, argv);
+    if (strstr(path, "/ld-")) return;           /* a loader that was told to start us */
+    if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv(path, argv);
 #else
     (void)argv;
 #endif
@@ -201,7 +198,7 @@ int main(int argc, char **argv)
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
         for (i = 0; argc > 2 && i < N_COMMANDS; i++)
             if (!strcmp(argv[2], commands[i].name)) return run_command(&commands[i], 2, help);
-        if (argc < 3) {
+        if (argc < 3 || !strcmp(argv[2], "help") || !strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")) {
             print_overview(stdout);
             return close_output(stdout, NULL);
         }

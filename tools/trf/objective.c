@@ -211,43 +211,69 @@ static void append_word(void *user, const char *word, size_t bytes)
     if (bytes <= MOST_LABEL_BYTES) append_label((struct labels *)user, word, bytes);
 }
 
-/* Those of one line. Now and then one of each is left, so that memory does not grow with the lines. */
-static void append_labels(const struct training *t, const char *line, struct labels *labels)
+/* Those of one line. Now and then one of each is left, so that memory does not grow with the lines. 0: they are too
+   many. */
+static int append_labels(const struct training *t, const char *line, struct labels *labels)
 {
     if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
     else if (*line) append_word(labels, line, strlen(line));
-    if (labels->n > 4 * MOST_LABELS) settle_labels(labels);
+    if (labels->n <= 4 * MOST_LABELS) return 1;
+    settle_labels(labels);
+    return labels->n <= MOST_LABELS;
 }
 
-struct lookup { const struct labels *labels; int missing; };
-
-static void look_up(void *user, const char *word, size_t bytes)
+/* Those of the text, but for lines that are marked; sorted, one of each. */
+static void collect_labels(const struct training *t, const char *marked, struct labels *labels)
 {
-    struct lookup *l = (struct lookup *)user;
-    if (bytes <= MOST_LABEL_BYTES && label_number(l->labels, word, bytes) < 0) l->missing = 1;
+    const struct text *text = &t->text[1];
+    size_t i;
+    for (i = 0; i < text->count; i++)
+        if (!(marked && marked[i]) && !append_labels(t, line_of(text, i), labels)) break;
+    settle_labels(labels);
+}
+
+struct missing { struct labels *labels; int found; };
+
+/* Puts a label that is not among the sorted ones in its place there. */
+static void add_missing(void *user, const char *word, size_t bytes)
+{
+    struct missing *m = (struct missing *)user;
+    struct labels *labels = m->labels;
+    char *label;
+    int32_t at = labels->n;
+    if (bytes > MOST_LABEL_BYTES || label_number(labels, word, bytes) >= 0) return;
+    append_label(labels, word, bytes);
+    label = labels->name[at];
+    for (; at > 0 && strcmp(labels->name[at - 1], label) > 0; at--) labels->name[at] = labels->name[at - 1];
+    labels->name[at] = label;
+    m->found = 1;
 }
 
 int64_t keep_labels(const struct training *t, char *held)
 {
     struct labels labels = {NULL, 0, 0};
-    struct lookup l = {&labels, 0};
-    const struct text *text = &t->text[1];
+    struct missing m = {&labels, 0};
+    uint64_t *back = zeroed(t->text[1].count, sizeof *back), hash;
+    size_t i, n = 0;
     int64_t kept = 0;
-    size_t i;
-    for (i = 0; i < text->count; i++) if (!held[i]) append_labels(t, line_of(text, i), &labels);
-    settle_labels(&labels);
-    for (i = 0; i < text->count; i++) {
-        const char *line = line_of(text, i);
+    collect_labels(t, held, &labels);
+    for (i = 0; i < t->text[1].count && labels.n <= MOST_LABELS; i++) {
+        const char *line = line_of(&t->text[1], i);
         if (!held[i]) continue;
-        l.missing = 0;
-        if (t->s->objective == OBJECTIVE_TAG) for_words(line, look_up, &l);
-        else if (*line) look_up(&l, line, strlen(line));
-        if (!l.missing) continue;
+        m.found = 0;
+        if (t->s->objective == OBJECTIVE_TAG) for_words(line, add_missing, &m);
+        else if (*line) add_missing(&m, line, strlen(line));
+        if (m.found) back[n++] = hash_line(line_of(&t->text[0], i));
+    }
+    qsort(back, n, sizeof *back, by_hash);
+    for (i = 0; i < t->text[0].count && n; i++) {       /* with the others of their source */
+        if (!held[i]) continue;
+        hash = hash_line(line_of(&t->text[0], i));
+        if (!bsearch(&hash, back, n, sizeof *back, by_hash)) continue;
         held[i] = 0;
         kept++;
-        append_labels(t, line, &labels);
-        settle_labels(&labels);
     }
+    free(back);
     free_labels(&labels);
     return kept;
 }
@@ -255,9 +281,7 @@ int64_t keep_labels(const struct training *t, char *held)
 int learn_labels(struct training *t)
 {
     struct labels *labels = &t->labels;
-    size_t i;
-    for (i = 0; i < t->text[1].count; i++) append_labels(t, line_of(&t->text[1], i), labels);
-    settle_labels(labels);
+    collect_labels(t, NULL, labels);
     if (labels->n > MOST_LABELS) {
         say("more than %d labels: is this the column of the labels?", MOST_LABELS);
         return FAILED;
@@ -407,7 +431,9 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
         labelling.targets = grow(NULL, &capacity, (size_t)words.n, sizeof *labelling.targets);
         for (i = 0; i < words.n; i++) labelling.targets[i] = -1;
         for_words(tags, label_word, &labelling);
-        if (labelling.unknown) snprintf(why, 300, "%d labels that the training data do not have", labelling.unknown);
+        if (labelling.unknown)
+            snprintf(why, 300, "%d labels that the training data do not have, or of more than %d bytes",
+                     labelling.unknown, (int)MOST_LABEL_BYTES);
     }
     if (!*why) {
         add_ids(&ids[0], words.ids, words.n);

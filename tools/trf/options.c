@@ -140,7 +140,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "without these, about so many pairs are held out of the training data, with the others of their "
+     "without these, about so many pairs are held out of the training data, with all lines of their "
      "source if these are up to four: about a twentieth, and 1,000 at most (with --documents file as many lines at "
      "its end); 0: none", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,

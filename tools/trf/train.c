@@ -136,7 +136,7 @@ uint64_t hash_line(const char *line)
     return hash ^ hash >> 32;
 }
 
-static int by_value(const void *a, const void *b)
+int by_hash(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -169,17 +169,18 @@ static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t
         held[i] = 1;
         if (equal <= 4) chosen[(*n_chosen)++] = hashes[i];
     }
-    qsort(chosen, (size_t)*n_chosen, sizeof *chosen, by_value);
+    qsort(chosen, (size_t)*n_chosen, sizeof *chosen, by_hash);
     for (k = 0; k < (int64_t)n; k++) {
-        if (!held[k] && bsearch(&hashes[k], chosen, (size_t)*n_chosen, sizeof *chosen, by_value)) held[k] = 1;
+        if (!held[k] && bsearch(&hashes[k], chosen, (size_t)*n_chosen, sizeof *chosen, by_hash)) held[k] = 1;
         count += held[k];
     }
     return count;
 }
 
 /* Marks the pairs to hold out: about `size`, evenly spread, and with each the others that have its source, as a
-   dictionary has several lines for a word. Returns their number. Where sources have three lines each, 1,000 picks make
-   3,000 pairs: then a third of the picks, and nine tenths of that again, as long as nothing is left to train on. */
+   dictionary has several lines for a word. Returns their number. Where sources have three lines each, 1,000 picks
+   make 3,000 pairs: then a third of the picks, and nine tenths of that again, as long as nothing is left to train
+   on. */
 static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
 {
     size_t n = source->count, i;
@@ -187,7 +188,7 @@ static int64_t choose_held_out(const struct text *source, int64_t size, char *he
     uint64_t *chosen = zeroed(n, sizeof *chosen);
     int64_t count, picks, n_chosen;
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
-    qsort(sorted, n, sizeof *sorted, by_value);
+    qsort(sorted, n, sizeof *sorted, by_hash);
     count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
     for (picks = size; picks > 1 && (count == (int64_t)n || (picks == size && count > size)); ) {
         double fewer = (double)picks * (double)size / (double)count;    /* several pairs a source: fewer sources */
@@ -1037,7 +1038,8 @@ static int is_of(const char *path, const char *base, const char *middle)
     int is;
     for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
     stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
-    is = end && same_file(stem, base);
+    is = end && end[strlen(middle)] && !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] &&
+         same_file(stem, base);
     free(stem);
     return is;
 }
@@ -1059,13 +1061,14 @@ static int check_init_from(const struct settings *s, const char *model, const ch
     return USAGE;
 }
 
-/* A file that is saved has longer names beside it: of what is not whole yet, and of an update. */
+/* A file that is saved has longer names beside it: of what is not whole yet, and of an update (`numbered`, or ""). */
 static int check_saving(const char *path, const char *numbered)
 {
+    static const char unfinished[] = ".tmp-12345678", update[] = "1234567890";
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = folder_of(path);
     long most = pathconf(folder, _PC_NAME_MAX);
-    size_t longest = strlen(name) + strlen(".tmp-12345678") + (*numbered ? strlen(numbered) + 19 : 0);
+    size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
     if (check_writable(path)) return FAILED;
     if (most < 0 || longest <= (size_t)most) return DONE;
@@ -1073,11 +1076,21 @@ static int check_saving(const char *path, const char *numbered)
     return FAILED;
 }
 
+/* Of a model and its checkpoint, or NULL. One that is there already has the names that it needs. */
+static int check_saved(const struct settings *s, const char *model, const char *checkpoint)
+{
+    int averaged = !s->resume && !(was_given(s, "ema") && s->ema <= 0);
+    return check_saving(model, !s->resume && (s->keep || s->average > 1) ? ".update-" : "") ||
+           (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
+}
+
 /* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. */
 static int check_log(const char *path)
 {
+    struct stat there;
     if (!path || is_device(path)) return DONE;
-    if (access(path, F_OK) || !access(path, W_OK)) return access(path, F_OK) ? check_writable(path) : DONE;
+    if (stat(path, &there) || S_ISDIR(there.st_mode)) return check_writable(path);
+    if (!access(path, W_OK)) return DONE;
     say("cannot write '%s': %s", path, strerror(errno));
     return FAILED;
 }
@@ -1113,8 +1126,7 @@ static int check_files(struct training *t)
     }
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (check_saving(s->model, s->keep || s->average > 1 ? ".update-" : "") ||
-        (t->checkpoint && check_saving(t->checkpoint, ".average-")) || check_log(s->log)) return FAILED;
+    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log)) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
     if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
@@ -1345,7 +1357,7 @@ static int check_seeds(const struct settings *s)
              *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
         status = check_init_from(s, model, checkpoint);
         if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
-                        check_written(s, "log", log))) status = FAILED;
+                        check_written(s, "log", log) || check_saved(s, model, checkpoint))) status = FAILED;
         free(model);
         free(checkpoint);
         free(log);

@@ -76,6 +76,7 @@ struct training {
 
 /* train.c */
 uint64_t hash_line(const char *line);
+int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
 /* A pair that is left out: told and counted; or, with --strict, the end (FAILED). */
 int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
@@ -112,7 +113,8 @@ int reads_side(const struct settings *s, int side);     /* has a vocabulary of i
 int leading_side(const struct settings *s);             /* that the recipe looks at */
 void set_kind(struct settings *s);                      /* of the model */
 int learn_labels(struct training *t);
-/* Lines held out though no other has their label go back to those to learn from. Returns how many. */
+/* Lines held out though no other has their label go back to those to learn from, with all of their source. Returns
+   how many. */
 int64_t keep_labels(const struct training *t, char *held);
 int store_labels(struct training *t);                   /* in the model */
 /* Appends a line with its label, or with those of its words. Returns why not, and what kind of fault it is, or NULL;
