@@ -46,7 +46,7 @@ for task in $tasks; do
     reversal) figure=exact best=100.0 ;;
     grammar)  figure=exact best=98.0 ;;
     lines)    figure=bleu  best=22.9 ;;
-    phones)   figure=exact best=73.9 ;;
+    phones)   figure=exact best=74.8 ;;
     *) echo "no task is called $task"; exit 2 ;;
     esac
     case $task in lines|phones) [ -n "$data" ] || { echo "left out: $task: no DATA"; continue; } ;; esac
