@@ -1105,7 +1105,7 @@ static int check_files(struct training *t)
         t->checkpoint = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !t->checkpoint) { say("--resume needs a checkpoint"); return USAGE; }
     if (s->resume && stat(t->checkpoint, &there)) {
-        say("there is no '%s' to go on from: training writes it behind the first validation, after "
+        say("there is no '%s' to go on from: training writes it when a validation finds a better model, after "
             "--checkpoint-every updates, and when it ends", t->checkpoint);
         return FAILED;
     }
