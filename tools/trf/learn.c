@@ -17,7 +17,9 @@
 // -----------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t stopped_by, notice, validating;
-static struct sigaction inherited[3];   /* what the parent has wanted, for when training is over */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+static struct sigaction inherited[N_SIGNALS];       /* what the parent has wanted, for when training is over */
 static struct progress *watched;        /* of the training that runs, to tell of what takes long */
 static int64_t watched_update;
 static double watched_since;
@@ -54,8 +56,6 @@ static void prepare_notice(const char *doing, int64_t update, int keeps)
     notice = other;
 }
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-
 static void catch_signals(void)
 {
     struct sigaction action;
@@ -64,7 +64,7 @@ static void catch_signals(void)
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = SA_RESTART;
-    for (i = 0; i < 3; i++)             /* one that the parent ignores stays ignored */
+    for (i = 0; i < N_SIGNALS; i++)             /* one that the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
@@ -72,7 +72,7 @@ static void catch_signals(void)
 static void release_signals(void)
 {
     int i;
-    for (i = 0; i < 3; i++) sigaction(signals[i], &inherited[i], NULL);
+    for (i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &inherited[i], NULL);
 }
 
 /* The library asks this at every layer and token: only a validation is left in the middle. */
