@@ -46,8 +46,9 @@ $(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >$(@D)/column.c
 	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -c $(@D)/column.c -o $@
 
+# Threads of gcc's OpenMP that spin take the processors from whatever else runs (README, "Limitations").
 demo: $(BUILD)/translate
-	$(BUILD)/translate
+	GOMP_SPINCOUNT=1000 $(BUILD)/translate
 
 # Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
 # not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
