@@ -8257,10 +8257,8 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int more, unknowns = 0, i, n = 0;
-    trf__wire w;
-    TRF__ZERO(w);
-    w.begin = w.at = (const unsigned char *)p->model;
-    w.end = w.at + p->model_bytes;
+    const unsigned char *begin = (const unsigned char *)p->model;
+    trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
     for (;;) {
         trf__wire inner;
         TRF__TRY(trf__wire_next(&w, &more, err));
@@ -15506,8 +15504,8 @@ TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uin
     uint64_t n = 0;
     int i;
     if (size < 8)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path, "file is %llu bytes, needs at least 8: truncated?",
-                         (unsigned long long)size);
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
+                         "not a safetensors file, or truncated: %llu bytes, not even 8", (unsigned long long)size);
     TRF__TRY(trf__file_fetch(fd, path, 0, begin, 8, err));
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;

@@ -43,7 +43,7 @@ same() { cmp -s "$1" "$2"; }
 wait_for()
 {
     tries=0
-    until grep -q -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+    until grep -qs -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
 }
 lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
 
@@ -81,6 +81,8 @@ export OMP_WAIT_POLICY
 # An update that takes longer than 30 seconds, beside everything else: see the end.
 nice timeout -s KILL 45 "$trf" train --tsv train.tsv $small --accumulate 100000000 --updates 1 --model forever --checkpoint '' 2>waiting &
 waiting=$!
+(sleep 31; cat train.tsv) | nice timeout -s KILL 60 "$trf" train --tsv /dev/stdin $small --updates 1 --model slowly 2>reading &
+reading=$!
 
 # --- help and usage errors ---------------------------------------------------------------------------------
 expect 0 "overview" "usage: trf COMMAND" "$trf" --help
@@ -154,23 +156,22 @@ check "broken = whole" same broken whole
 busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
       --metric wer --valid-size 40"
 expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates 2400 --model calm
-n=0 x=12345 resume= met=0 strange= ends=
+n=0 x=12345 resume= strange= int= term= kill=
 while [ $n -lt 20 ]; do
-    n=$((n + 1))
     x=$(((x * 1103515245 + 12345) % 2147483648))
     case $((x / 65536 % 3)) in 0) signal=INT ;; 1) signal=TERM ;; 2) signal=KILL ;; esac
     # a shell's background job ignores INT; this one does not
     perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV or die "$!"' "$trf" train $busy --updates 2400 --model hunted $resume 2>hunted.err &
     pid=$!
-    sleep 0.$((x / 65536 % 400 + 100))
+    sleep $(printf '0.%03d' $((x / 262144 % 200 + 40)))
     kill -$signal $pid 2>/dev/null
     wait $pid 2>/dev/null
-    status=$? ends="$ends $?"
-    case $status in 130 | 143 | 137) met=$((met + 1)) ;; 0) ;; *) strange="$strange $status" ;; esac
+    case $? in 130) n=$((n + 1)) int=met ;; 143) n=$((n + 1)) term=met ;; 137) n=$((n + 1)) kill=met ;; 0) break ;; *) strange="$strange $?" ;; esac
     if [ -e hunted.checkpoint ]; then resume=--resume; fi
 done
-check "interruptions that met a run ($met: $ends; $(tail -n 1 hunted.err))" test $met -ge 5
-check "which ends with 0 or by its signal ($strange)" test -z "$strange"
+check "twenty interruptions met a run ($n; $(tail -n 1 hunted.err))" test $n -eq 20
+check "by each signal" test "$int$term$kill" = metmetmet
+check "which ends by its signal ($strange)" test -z "$strange"
 expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400 --model hunted $resume
 check "the model is that of the unbroken run" same calm hunted
 check "the checkpoint too" same calm.checkpoint hunted.checkpoint
@@ -196,7 +197,7 @@ check "its average stays" same average firm.checkpoint.average-40
 expect 0 "and it goes on" "resumed from update 41" "$trf" train $kept --updates 60 --model firm --resume
 "$trf" train $kept --updates 100000 --checkpoint-every 0 --model firm 2>firm.err &
 pid=$!
-until grep -qs "^update" firm.err; do sleep 0.05; done
+wait_for "^update" firm.err
 kill -KILL $pid
 wait $pid 2>/dev/null
 expect 0 "a new training's beginning replaces an old checkpoint" "resumed from update 1$" \
@@ -207,7 +208,7 @@ mkdir apart
 "$trf" train $kept --updates 100000 --valid-every 400 --checkpoint-every 0 --model apart/m --checkpoint left \
     --log left.log --log-every 10 2>left.err &
 pid=$!
-until grep -qs "^update" left.err; do sleep 0.02; done
+wait_for "^update" left.err
 rm -r apart
 wait $pid
 check "a model that cannot be written ends training" test $? -eq 1
@@ -219,6 +220,7 @@ expect 0 "a checkpoint of another model file" "mean is written instead of the be
     "$trf" train $kept --updates 62 --valid-every 10 --average 3 --learning-rate 3 --ema 0 --resume --model nowhere --checkpoint firm.checkpoint
 check "a model is there" test -s nowhere
 printf 'something else' >other
+check "and what a preset decides" eval '"$trf" train --help | tr "\n" " " | tr -s " " | grep -q "of --recipe auto; pytorch: post-norm; paper: post-norm"'
 expect 0 "no update at all" "^done: 0 updates" "$trf" train $kept --updates 0 --model other
 check "writes the first weights" eval '"$trf" inspect other >/dev/null'
 
@@ -296,12 +298,13 @@ if command -v script >/dev/null; then
     at()
     {
         script -qec "stty cols $1; '$trf' train $files $model --batch-tokens 64 --warmup 5 --valid-size 0 --threads 1 \
-            --log-every 100 --updates 400 --model m" /dev/null </dev/null | tr '\r' '\n' | sed 's/.\[K$//' | grep 'upd 400 '
+            --log-every 100 --updates 400 --model m" /dev/null </dev/null | tee screen | tr '\r' '\n' | sed 's/.\[K$//' | grep 'upd 400 '
     }
     at 80 >narrow
     check "at 80 columns" grep -q '^\[####*\] 100 % upd 400 ep [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s [0-9]*s left [0-9]* MB$' narrow
     check "fewer than 80" test "$(head -n 1 narrow | wc -c)" -le 80
     at 200 >wide
+    check "one line" test "$(grep -c 'upd ' screen)" -eq 1
     check "a bar where there is room" grep -q '^\[####################\] 100 % upd 400 ' wide
 fi
 expect 0 "too short a time for the warm-up" "rises for 5000 updates, but in --minutes 0.02 there are only about" \
@@ -553,7 +556,7 @@ expect 0 "of one, twice" "" "$trf" average one one --output same
 check "is that one" same one same
 expect 1 "of two vocabularies" "different vocabularies" "$trf" average one good --output m
 "$trf" train $files $brief --threads 1 --d-model 24 --n-heads 2 --updates 1 --model wider 2>/dev/null
-expect 1 "of two kinds" "d_model" "$trf" average one wider --output m
+expect 1 "of two kinds" "one has --d-model [0-9]*, wider has [0-9]*: " "$trf" average one wider --output m
 expect 2 "of nothing" "two models" "$trf" average one --output m
 expect 1 "to a folder" "" "$trf" average one good --output .
 expect 1 "over one of them" "is one of the models that are read" "$trf" average one same --output ./same
@@ -663,7 +666,7 @@ expect 0 "and on" "^done" "$trf" train $wave --epochs 12 --accumulate 1 --model 
 check "has one then too" falls
 "$trf" train $rough --updates 1000000 --log stopped.json --model stopped 2>err &
 pid=$!
-until grep -qs '"best":true' stopped.json; do sleep 0.02; done
+wait_for '"best":true' stopped.json
 kill -TERM $pid
 wait $pid
 sed -n 's/.*"event":"end".*"score":\([^,}]*\).*/\1/p' stopped.json >ended
@@ -841,7 +844,7 @@ printf 'nine\n' >prefixes
 expect 0 "prefixes" "^nine" "$trf" translate --model good --input three --prefixes prefixes
 check "the other lines are free" test "$(sed -n 3p out)" = seven
 printf 'nin\351\n' >latin.prefixes
-expect 1 "a prefix that is not UTF-8" "three:1: .*prefix: expected UTF-8, got the byte 0xE9 at offset 3" \
+expect 1 "a prefix that is not UTF-8" "three:1: .*prefix of .latin.prefixes.: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" translate --model good --input three --prefixes latin.prefixes
 check "behind its end answers are free" test "$(sed -n 3p out)" = seven
 expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"embeddings":' "$trf" inspect good --json
@@ -868,12 +871,24 @@ check "messages nobody hears are not in the results" test "$(grep -c "trf" quiet
 awk 'BEGIN { for (i = 0; i < 2000; i++) print "1 2 3" }' >long.input
 "$trf" translate --model good --beam 1 --input long.input 2>err | head -n 1 >out
 check "a reader who leaves is no error to tell" test "$(cat err)" = ""
+if command -v gnuplot >/dev/null; then
+    "$trf" plot run.json 2>err | sh -c 'exec <&-; sleep 0.5'
+    check "nor of a picture" test "$(cat err)" = ""
+fi
 (ulimit -f 1; "$trf" translate --model good --beam 1 --n-best 1 --input long.input --output limited) 2>err
 check "a file that may not grow" grep -q "cannot write limited: File too large" err
-printf 'title \302\233 31m\t\302\205\n' >controls.tsv
-"$trf" train --tsv "$(printf 'a\302\2331mb')" $small --updates 1 --model m 2>err
+controls=$(printf 'a\302\2331mb')
+"$trf" train --tsv "$controls" $small --updates 1 --model m 2>err
+"$trf" train --tsv train.tsv $small --updates 1 --seeds 2 --model "$controls" 2>>err
+"$trf" train --tsv train.tsv $small --updates 1 --init-from "$controls" --model m 2>>err
+check "those of a path are told" test "$(grep -c 'a??1mb\|a?1mb' err)" -ge 5
 check "no control character reaches the terminal" test "$(LC_ALL=C grep -c "$(printf '\302\233')" err)" -eq 0
 expect 1 "inspect a text" "test.tsv: .*safetensors" "$trf" inspect test.tsv
+printf abc >abc
+expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: 3 bytes" "$trf" inspect abc
+"$trf" train --tsv train.tsv $model --batch-tokens 2000000 --updates 0 --model vast 2>/dev/null
+expect 0 "inspect a checkpoint of a large trainer in little memory" "^weights: " \
+    sh -c "ulimit -v 400000; '$trf' inspect vast.checkpoint"
 expect 2 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
 
 # --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------
@@ -892,16 +907,17 @@ for signal in HUP TERM; do
     expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped --resume
     check "the same after $signal" same still stopped
 done
-"$trf" train $rough --updates 100000000 --model twice 2>log &
+: >log
+"$trf" train $rough --updates 100000000 --model twice 2>>log &
 pid=$!
-until grep -q "^update" log; do sleep 0.02; done
-kill -TERM $pid
-kill -TERM $pid
+wait_for "^update" log
+kill -TERM $pid $pid
 wait $pid
 check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume goes on" log
-"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>log &
+: >log
+"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>>log &
 pid=$!
-until [ -e twice.checkpoint ]; do sleep 0.02; done
+wait_for "^[0-9]* pairs" log
 sleep 0.2
 kill -TERM $pid
 sleep 0.5
@@ -909,7 +925,16 @@ check "an update that takes long is waited for" kill -0 $pid
 kill -TERM $pid
 wait $pid
 check "but no more after a second signal" test $? -eq 143
-awk -v n=3000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
+: >log
+"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>>log &
+pid=$!
+wait_for "^[0-9]* pairs" log
+sleep 0.2
+for signal in TERM HUP TERM; do kill -$signal $pid; sleep 0.4; done
+check "nor after one of another kind between them" eval '! kill -0 $pid 2>/dev/null'
+kill -KILL $pid 2>/dev/null
+wait $pid 2>/dev/null
+awk -v n=30000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
 : >log
 "$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
 pid=$!
@@ -921,7 +946,8 @@ wait $pid
 check "a signal in a validation ends it" test $? -eq 143
 took=$((($(date +%s%N) - began) / 1000000))
 check "and says so" grep -q "leaving the validation of update 1, then saving" log
-check "a validation is left at once, not at its end ($took ms)" test $took -lt 5000
+check "a validation is left at once ($took ms)" test $took -lt 5000
+check "and not at its end" test "$(grep -c '^validation' log)" -eq 0
 
 # --- other objectives --------------------------------------------------------------------------------------------------
 # How many digits a line has; whether each is odd; counting; a language of one sentence.
@@ -1342,7 +1368,7 @@ check "stopped" test $? -eq 143
 rm -f keeps*
 "$trf" train $plain --valid-size 0 --valid-every 20 --average 3 --checkpoint '' --updates 100000 --model keeps 2>keeps.err &
 pid=$!
-until [ -e keeps.update-100 ]; do sleep 0.05; done
+wait_for . keeps.update-100
 kill -TERM $pid
 wait $pid
 check "all that there is of a training stays" test "$(ls -d keeps.update-* | wc -l)" -ge 3
@@ -1366,6 +1392,9 @@ check "between two seeds" test $? -eq 143
 check "no words of the first" test "$(grep -c 'update 400, then' several.err)" -eq 0
 wait $waiting
 check "a line at least every 30 seconds" grep -q "^computing update 1: 3[0-9]s so far" waiting
+wait $reading
+check "while the data are read too" grep -q "^reading the data" reading
+check "but not when they have been" test "$(sed -n '/^schedule/,$p' reading | grep -c '^reading')" -eq 0
 
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

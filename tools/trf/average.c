@@ -24,6 +24,27 @@ static int forget_training(trf_model *model, trf_error *err)
     return DONE;
 }
 
+/* The field that two models do not share, as the option that sets it. */
+static void say_difference(const struct settings *s, char *const *path, trf_model *const *models, const trf_error *err)
+{
+    struct settings one = *s, other = *s;
+    char name[sizeof err->what], values[2][64];
+    int i;
+    if (err->status != TRF_E_SHAPE || err->where < 0) { say_error(NULL, err); return; }
+    one.config = *trf_model_config(models[0]);
+    other.config = *trf_model_config(models[err->where]);
+    for (i = 0; i < (int)sizeof name; i++) name[i] = err->what[i] == '_' ? '-' : err->what[i];
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) || strcmp(rows[i].name, name)) continue;
+        value_text(&rows[i], &one, values[0], sizeof values[0]);
+        value_text(&rows[i], &other, values[1], sizeof values[1]);
+        say("%s has --%s %s, %s has %s: means are of models of one shape", path[0], name, values[0], path[err->where],
+            values[1]);
+        return;
+    }
+    say_error(path[err->where], err);
+}
+
 int command_average(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);
@@ -53,7 +74,7 @@ int command_average(struct settings *s, int argc, char **argv)
         }
     }
     if (!status && trf_model_average(models[0], models, n, &err)) {
-        say_error(err.where >= 0 && err.where < n ? argv[err.where] : NULL, &err);
+        say_difference(s, argv, models, &err);
         status = FAILED;
     }
     if (!status && (forget_training(models[0], &err) || trf_model_save(models[0], s->output, &err))) {

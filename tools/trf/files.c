@@ -82,18 +82,32 @@ void print_json_field(FILE *file, const char *name, double x)
     print_json_number(file, x);
 }
 
-void say(const char *format, ...)
+/* A line of standard error, without control characters. */
+static void tell_line(const char *before, const char *format, va_list arguments)
 {
     char sentence[4096];
-    va_list arguments;
     fflush(stdout);
-    va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "%s%s: ", unfinished_line ? "\n" : "", program);
+    fprintf(stderr, "%s%s%s", unfinished_line ? "\n" : "", before, *before ? ": " : "");
     unfinished_line = 0;
     print_clean(stderr, sentence, sizeof sentence);
     fputc('\n', stderr);
+}
+
+void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    tell_line(program, format, arguments);
+    va_end(arguments);
+}
+
+void tell(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    tell_line("", format, arguments);
+    va_end(arguments);
 }
 
 void say_error(const char *doing, const trf_error *err)

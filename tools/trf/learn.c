@@ -30,17 +30,18 @@ int stopped(void) { return (int)stopped_by; }
 
 static void stop_soon(int signal_number)
 {
-    static volatile double asked;
+    static volatile double asked[N_SIGNALS];
     const char *text = notices[notice];
     double seconds = now();
-    int kept = errno;
-    if (stopped_by == signal_number) {
-        if (seconds - asked < 0.2) return;
+    int kept = errno, i = 0;
+    while (signals[i] != signal_number) i++;
+    if (asked[i] > 0) {
+        if (seconds - asked[i] < 0.2) return;
         signal(signal_number, SIG_DFL);
         raise(signal_number);           /* it comes when we return */
         return;
     }
-    asked = seconds;
+    asked[i] = seconds;
     stopped_by = signal_number;
     if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* nobody is there to hear it */
     errno = kept;
@@ -64,7 +65,7 @@ static void catch_signals(void)
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = SA_RESTART;
-    for (i = 0; i < N_SIGNALS; i++)             /* one that the parent ignores stays ignored */
+    for (i = 0; i < N_SIGNALS; i++)     /* one that the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
@@ -746,7 +747,7 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     if (t->state.best_update && t->s->average <= 1)
         fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
                 t->state.best);
-    fprintf(stderr, "model in %s\n", t->s->model);
+    tell("model in %s", t->s->model);
     if (p->left_out) fprintf(stderr, "left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
 }

@@ -125,7 +125,7 @@ const struct row rows[] = {
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
      "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1; without it there are "
-     "exactly two", NULL},
+     "exactly two. Quotation marks are part of the text", NULL},
     {SCORE, TEXT, "columns", AT(columns), "S,T",
      "of a TSV with more columns, which are source and target, from 1; without it there are exactly two", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
@@ -730,23 +730,22 @@ static void default_text(const struct row *row, char *text, size_t size)
     static const char *const fixed[][2] = {         /* recipe.c has chosen them, whatever the data are */
         {"norm-place", "pre-norm"}, {"generator-bias", "no"}, {"schedule", "inverse-sqrt"},
         {"attention-dropout", "0"}, {"activation-dropout", "0"}, {"ema", "0.002"}};
+    const char *chosen = NULL;
     struct settings plain, changed;
     char value[64], other[64];
     size_t used, i;
     int j;
     set_defaults(&plain);
+    for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (!strcmp(row->name, fixed[i][0])) chosen = fixed[i][1];
+    if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
-    for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (!strcmp(row->name, fixed[i][0])) {
-            snprintf(text, size, " (default %s, of --recipe auto)", fixed[i][1]);
-            return;
-        }
-    if (row->commands & FROM_DATA) { snprintf(text, size, " (default: from the data)"); return; }
+    if (!chosen && row->commands & FROM_DATA) { snprintf(text, size, " (default: from the data)"); return; }
     if (!*value || row->then == then_conventions) return;
-    used = (size_t)snprintf(text, size, " (default %s", value);
+    used = (size_t)snprintf(text, size, " (default %s%s", value, chosen ? ", of --recipe auto" : "");
     for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
-        set_defaults(&changed);
+        changed = plain;
         for (j = 0; j < n_rows; j++)
             if (!strcmp(rows[j].name, presets[i][0])) {
                 if (row == &rows[j]) break;             /* a preset does not explain itself */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -145,8 +146,8 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
         if (most > (int)strlen(bar)) fprintf(stderr, "%.*s", most - (int)strlen(bar), line);
         fputs("\033[K", stderr);
     } else fputs(line, stderr);
-    if (whole) fputc('\n', stderr);
-    unfinished_line = !whole;
+    if (!p->terminal) fputc('\n', stderr);
+    unfinished_line = p->terminal;
     p->drawn = time;
     if (!whole) return;
     log_progress(t, p, epoch, report, rate, left_s);
@@ -166,6 +167,31 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
             (long long)update, spent);
     unfinished_line = p->terminal;
     p->waited = time;
+}
+
+/* What goes on before the first update asks nobody, libsentencepiece's part least of all: a clock does. */
+static const char *volatile busy;
+
+static void still_busy(int signal_number)
+{
+    const char *text = busy;
+    int kept = errno;
+    if (text && write(STDERR_FILENO, text, strlen(text)) > 0) alarm(30);
+    errno = kept;
+    (void)signal_number;
+}
+
+void busy_with(const char *line)
+{
+    struct sigaction action;
+    const char *before = busy;
+    busy = line;
+    if (before && line) return;         /* the clock runs */
+    memset(&action, 0, sizeof action);
+    action.sa_handler = still_busy;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &action, NULL);
+    alarm(line ? 30 : 0);
 }
 
 void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark)

@@ -54,6 +54,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     size_t bytes;
     trf_error err;
     if (size < 8 || size > 1 << 20) { say("subwords: 8 to %d of them, got %d", 1 << 20, (int)size); return FAILED; }
+    busy_with("learning subwords ...\n");
     for (tries = 0; ; tries++) {
         lines.text = t->text;
         lines.side = first_side;

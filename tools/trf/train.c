@@ -487,8 +487,7 @@ static int take_weights(struct training *t)
         say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
         return FAILED;
     }
-    fprintf(stderr, "%d of %d parameters are those of %s\n", (int)copied, (int)trf_parameter_count(t->model),
-            t->s->init_from);
+    tell("%d of %d parameters are those of %s", (int)copied, (int)trf_parameter_count(t->model), t->s->init_from);
     trf_model_destroy(t->from);
     t->from = NULL;
     return DONE;
@@ -675,6 +674,7 @@ static int encode_all(struct training *t, const trf_vocab *const vocab[2])
     int taken, status = DONE;
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
+    busy_with("tokenizing the data ...\n");
     if (learns_from_text(s)) return encode_documents(t, vocab, training[0], validation[0]);
     in_use = zeroed(t->text[0].count, 1);
     for (i = 0; i < t->text[0].count && !status; i++) {
@@ -1264,8 +1264,10 @@ static int train_once(struct settings *s, double *score)
     t.score = NAN;
     watch_signals(s);
     status = check_training(&t);
+    busy_with("reading the data ...\n");
     if (!status) status = read_text(&t);
     if (!status) status = s->resume ? load_training(&t) : start_training(&t);
+    busy_with(NULL);
     if (!status) status = open_log(&t);
     if (!status) {
         free_text(&t.text[0]);
@@ -1393,11 +1395,11 @@ static int train_seeds(struct settings *s)
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
-        fprintf(stderr, "%d seeds; nothing was validated to compare them by\n", (int)s->seeds);
+        tell("%d seeds; nothing was validated to compare them by", (int)s->seeds);
     else if (!status)
-        fprintf(stderr, "%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s\n", (int)s->seeds,
-                metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,
-                best_model, s->model);
+        tell("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
+             metric_name((enum metric)s->metric), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,
+             best_model, s->model);
     free(best_model);
     return status;
 }

@@ -163,6 +163,8 @@ void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
 /* A line for an update or a validation that takes long, if the last one is old. */
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since);
+/* Before the first update: a line, with its end, that comes every 30 seconds until the next call; NULL: none. */
+void busy_with(const char *line);
 void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark);
 void end_line(void);                            /* of progress, if one stands unfinished */
 void log_start(struct training *t);

@@ -52,20 +52,19 @@ static const char *next_prefix(struct translating *t)
 /* Appends line and prefix as one sentence, or says why not. */
 static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n, char why[300])
 {
+    const int32_t most = trf_model_config(t->model)->max_length - 1;
+    const char *fault = t->prefix.file ? t->prefix.fault : NULL;
+    char told[200];
     int32_t prefix_tokens;
     if (t->in.fault) return t->in.fault;
-    if (t->prefix.file && t->prefix.fault) {
-        snprintf(why, 300, "prefix: %s", t->prefix.fault);
-        return why;
+    if (!fault && add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
+    if (!fault) {
+        if (!add_text(&t->prefixes, t->target_vocab, prefix, most, &prefix_tokens, why)) return NULL;
+        drop_last(&t->sources);
+        fault = why;
     }
-    if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!add_text(&t->prefixes, t->target_vocab, prefix, trf_model_config(t->model)->max_length - 1, &prefix_tokens,
-                  why))
-        return NULL;
-    drop_last(&t->sources);
-    memmove(why + 8, why, 291);
-    memcpy(why, "prefix: ", 8);
-    why[299] = 0;
+    snprintf(told, sizeof told, "%.199s", fault);
+    snprintf(why, 300, "prefix of '%.80s': %s", t->prefix.name, told);
     return why;
 }
 

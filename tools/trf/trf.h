@@ -39,6 +39,7 @@ extern const char *program;                     /* "trf train" once the command 
 extern int unfinished_line;                     /* 1: a line of progress stands on the terminal, without its end */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* the same without trf's name */
 /* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
 void say_error(const char *doing, const trf_error *err);
 /* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
