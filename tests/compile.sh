@@ -263,8 +263,9 @@ job "without training it translates the same" "mkdir -p frozen_all frozen_run &&
   sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
 job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
-job "trf without libsentencepiece" "mkdir -p bare && $gcc_like -std=gnu99 -O0 -DTRF_NO_CBLAS -I'$root' '$root'/tools/trf/*.c -lm -o bare/trf &&
-    { printf 'ab cd\\tef gh\\n%.0s' 1 2 3 4 >bare/pairs.tsv; ! bare/trf train --tsv bare/pairs.tsv --tokens sentencepiece --updates 1 --model bare/m 2>bare/err; } &&
+job "trf without libsentencepiece" "mkdir -p bare && make -s -C '$root' BUILD=\"\$PWD/bare\" SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
+    printf 'ab cd\\tef gh\\n%.0s' 1 2 3 4 >bare/pairs.tsv &&
+    no bare/trf train --tsv bare/pairs.tsv --tokens sentencepiece --updates 1 --model bare/m 2>bare/err &&
     grep -q 'built without libsentencepiece' bare/err"
 built=$(cd .. && pwd)
 # Where the names have blanks, and whatever this run was given.

@@ -24,22 +24,22 @@ static int forget_training(trf_model *model, trf_error *err)
     return DONE;
 }
 
-/* The field that two models do not share, as the option that sets it. */
+/* What two models do not share, as the option that sets it. */
 static void say_difference(const struct settings *s, char *const *path, trf_model *const *models, const trf_error *err)
 {
     struct settings one = *s, other = *s;
-    char name[sizeof err->what], values[2][64];
+    char values[2][64];
     int i;
     if (err->status != TRF_E_SHAPE || err->where < 0) { say_error(NULL, err); return; }
     one.config = *trf_model_config(models[0]);
     other.config = *trf_model_config(models[err->where]);
-    for (i = 0; i < (int)sizeof name; i++) name[i] = err->what[i] == '_' ? '-' : err->what[i];
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || strcmp(rows[i].name, name)) continue;
+        if (!row_within(&rows[i], AT(config), sizeof s->config) || !strcmp(rows[i].name, "seed")) continue;
         value_text(&rows[i], &one, values[0], sizeof values[0]);
         value_text(&rows[i], &other, values[1], sizeof values[1]);
-        say("%s has --%s %s, %s has %s: means are of models of one shape", path[0], name, values[0], path[err->where],
-            values[1]);
+        if (!strcmp(values[0], values[1])) continue;
+        say("%s has --%s %s, %s has %s: means are of models of one shape", path[0], rows[i].name, values[0],
+            path[err->where], values[1]);
         return;
     }
     say_error(path[err->where], err);

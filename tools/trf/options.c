@@ -127,7 +127,8 @@ const struct row rows[] = {
      "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1; without it there are "
      "exactly two. Quotation marks are part of the text", NULL},
     {SCORE, TEXT, "columns", AT(columns), "S,T",
-     "of a TSV with more columns, which are source and target, from 1; without it there are exactly two", NULL},
+     "of a TSV with more columns, which are source and target, from 1; without it there are exactly two. Quotation "
+     "marks are part of the text", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
     {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
      "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},

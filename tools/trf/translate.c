@@ -49,23 +49,24 @@ static const char *next_prefix(struct translating *t)
     return got > 0 ? t->prefix.line : "";
 }
 
+static const char *of_prefix(const struct translating *t, const char *fault, char why[300])
+{
+    snprintf(why, 300, "prefix of '%.80s': %.199s", t->prefix.name, fault);
+    return why;
+}
+
 /* Appends line and prefix as one sentence, or says why not. */
 static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n, char why[300])
 {
     const int32_t most = trf_model_config(t->model)->max_length - 1;
-    const char *fault = t->prefix.file ? t->prefix.fault : NULL;
-    char told[200];
+    char fault[300];
     int32_t prefix_tokens;
     if (t->in.fault) return t->in.fault;
-    if (!fault && add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!fault) {
-        if (!add_text(&t->prefixes, t->target_vocab, prefix, most, &prefix_tokens, why)) return NULL;
-        drop_last(&t->sources);
-        fault = why;
-    }
-    snprintf(told, sizeof told, "%.199s", fault);
-    snprintf(why, 300, "prefix of '%.80s': %s", t->prefix.name, told);
-    return why;
+    if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
+    if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, most, &prefix_tokens, fault)) return NULL;
+    drop_last(&t->sources);
+    return of_prefix(t, fault, why);
 }
 
 /* Reads up to one batch of lines. Returns their number. */
