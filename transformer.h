@@ -1242,7 +1242,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 /* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
    no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero. */
+/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero, and in a
+   checkpoint the batches are still to come, but for those that earlier steps have trained on. */
 TRF_API void trf_discard_gradients(trf_trainer *trainer);
 /* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
    the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
@@ -11251,7 +11252,8 @@ struct trf_trainer {
     int64_t step;                   /* updates so far, skipped ones included */
     int64_t updated;                /* number of the last update that was made here; 0: none, */
     double rate;                    /* and its learning rate */
-    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch */
+    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch; */
+    trf_place before;               /* what was `behind` when it began: it may have gone back */
     int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
     int written;                    /* the caller has a view of the weights, and may write them between steps */
 };
@@ -11544,13 +11546,14 @@ TRF_API void trf_discard_gradients(trf_trainer *trainer)
 {
     if (!trainer) return;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
+    if (trainer->before.corpus == trainer->begin.corpus) trainer->begin = trainer->before;
     trainer->behind = trainer->begin;           /* their batches are still to come */
 }
 
 TRF_API void trf_end_step(trf_trainer *trainer)
 {
     if (!trainer) return;
-    trainer->begin = trainer->behind;
+    trainer->begin = trainer->before = trainer->behind;
     trf_discard_gradients(trainer);
     trainer->step++;
 }
@@ -11614,6 +11617,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
 TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
+    if (first) t->before = t->behind;
     if (place.corpus == 0) return;
     if (refused && t->behind.corpus != 0 && t->behind.corpus != place.corpus) return;
     if (first || t->begin.corpus != place.corpus) t->begin = place;
@@ -16637,7 +16641,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
         training = &stored;
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
-    t->begin = t->behind = place;
+    t->begin = t->before = t->behind = place;
     status = trf__trainer_moved(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.m.", t->m, err);

@@ -125,6 +125,13 @@ adam's second beta is the first @@ ops model golden @@ trf__min(trf__mul(g, g), 
 a thawed parameter has had every update @@ ops finetune @@ (double)(a->verdict->updates - missed), c1 @@ (double)a->verdict->updates, c1
 what was missed is not kept @@ finetune @@ if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') { @@ if (0) {
 a discarded batch is done with @@ store @@     trainer->behind = trainer->begin;           /* their batches @@     /* their batches
+a batch that was only looked at is still to come @@ store @@ if (trainer->before.corpus == trainer->begin.corpus) trainer->begin = trainer->before; @@ (void)0;
+other options keep the old dropouts @@ store finetune @@     trf__stack_drops(&pass->decoder, &o); @@     (void)0;
+other options keep the old hooks @@ store finetune @@     pass->run.hooks = o.hooks; @@     (void)0;
+other options shrink the plan @@ store finetune @@ limits.longest = trf__max64(limits.longest, pass->limits.longest); @@ (void)0;
+a target's text by the source's vocabulary @@ corpus @@ trf__corpus_encode(corpus, 1, target_vocab, target, @@ trf__corpus_encode(corpus, 1, source_vocab, target,
+the text of another sentence @@ usage @@ h = trf_hypothesis_at(translator, sentence, rank); @@ h = trf_hypothesis_at(translator, 0, rank);
+a rewound corpus was put elsewhere @@ store @@ corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0; @@ corpus->epoch = corpus->batch = 0;
 missed updates of a file are not checked @@ finetune @@ if (t->missed[i] < least || t->missed[i] > least + updates) @@ if (0)
 room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2) @@ (int64_t)s->beam * s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return; @@ if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;

@@ -1672,6 +1672,14 @@ static void places_beside_other_data(void **state)
     trf_discard_gradients(r.trainer);
     OK(trf_train_step(r.trainer, &own, NULL, &err));
     place_is(&r, 0, 4);
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    for (k = 0; k < 3; k++) {                                   /* 4 is only looked at, once in the middle of a step */
+        if (k == 1) OK(trf_forward_backward(r.trainer, &own, NULL, &err));
+        if (k == 2) x.at = x.calls + 1;
+        assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err), k == 2 ? TRF_E_CANCELLED : TRF_OK);
+        trf_discard_gradients(r.trainer);
+        place_is(&r, 0, 5);
+    }
     trf_corpus_destroy(other);
     end_run(&r);
 }
@@ -1705,6 +1713,10 @@ static void places_at_the_end(void **state)
     place_is(&r, 0, 0);
     OK(trf_train_step(r.trainer, &batch, NULL, &err));
     place_is(&r, 0, 3);
+    OK(trf_corpus_resume(r.corpus, r.trainer, &err));           /* put there, then rewound */
+    trf_corpus_rewind(r.corpus);
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    place_is(&r, 0, 0);
     r.corpus = corpus_of(0);
     place_is(&r, 0, 0);
     trf_corpus_destroy(used);
