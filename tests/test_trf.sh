@@ -936,17 +936,17 @@ kill -KILL $pid 2>/dev/null
 wait $pid 2>/dev/null
 awk -v n=30000 'BEGIN { for (i = 0; i < n; i++) { s = i + 1000; gsub(/./, "& ", s); print "1 2 3 4 5 1 2 3 4 5 " s "\tone two" } }' >slow.tsv
 : >log
-"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 16 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
+"$trf" train --tsv train.tsv --valid-tsv slow.tsv --metric wer --valid-beam 1024 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
 pid=$!
 wait_for "^update 1 " log
-sleep 0.2
+sleep 2
 began=$(date +%s%N)
 kill -TERM $pid
 wait $pid
 check "a signal in a validation ends it" test $? -eq 143
 took=$((($(date +%s%N) - began) / 1000000))
 check "and says so" grep -q "leaving the validation of update 1, then saving" log
-check "a validation is left at once ($took ms)" test $took -lt 5000
+check "a validation is left at once ($took ms)" test $took -lt 1000
 check "and not at its end" test "$(grep -c '^validation' log)" -eq 0
 
 # --- other objectives --------------------------------------------------------------------------------------------------

@@ -40,10 +40,21 @@ static int cancelled(trf_status status, const trf_error *err)
     return 0;
 }
 
+/* A signal is answered between two products, of which those with the vocabulary's matrix are the largest: the rows
+   with which one takes about half a second. */
+static double rows_at_a_time(const struct training *t)
+{
+    const trf_config *c = trf_model_config(t->model);
+    double vocab = fmax(fmax(c->source_vocab, c->target_vocab), c->n_labels);
+    return 5e9 / (vocab * c->d_model);
+}
+
 /* Mean loss over the pairs, in batches of the training's size. */
 static int mean_loss(struct training *t, struct validation *v)
 {
     const trf_train_options limits = *trf_trainer_options(t->trainer);
+    const double most[2] = {fmin(limits.source_tokens, rows_at_a_time(t)),
+                            fmin(limits.target_tokens, rows_at_a_time(t))};
     size_t i = 0, source = 0, target = 0;
     int64_t number = 0;
     double tokens = 0;
@@ -60,7 +71,7 @@ static int mean_loss(struct training *t, struct validation *v)
             tokens_of[0] += t->valid[0].lengths[i] + 1;
             tokens_of[1] += t->valid[1].lengths[i] + 1;
             if (batch.source.count > 0 &&
-                (tokens_of[0] > limits.source_tokens || tokens_of[1] > limits.target_tokens)) break;
+                ((double)tokens_of[0] > most[0] || (double)tokens_of[1] > most[1])) break;
             source += (size_t)t->valid[0].lengths[i];
             target += (size_t)t->valid[1].lengths[i];
         }
@@ -202,6 +213,7 @@ static int make_translator(struct training *t, trf_translator **translator)
     trf_search search = t->s->search;
     trf_error err;
     search.beam = t->s->valid_beam;
+    search.max_sentences = (int32_t)fmax(1, fmin(search.max_sentences, fmin(rows_at_a_time(t), 512) / search.beam));
     search.hooks = t->s->training.hooks;
     *translator = NULL;
     return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
