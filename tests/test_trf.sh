@@ -522,6 +522,22 @@ done
 expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
 "$trf" train --tsv train.tsv --threads 1 --updates 0 --log decided.json --model none 2>err
+mkdir links
+echo old >links/real
+ln -s real links/link
+ln -s missing links/nowhere
+for link in link nowhere; do
+    expect 1 "a model's name that is a link" "'links/$link': it is a symbolic link" "$trf" train --tsv train.tsv $small --updates 1 --model links/$link
+    expect 1 "and a checkpoint's" "'links/$link': it is a symbolic link" \
+        "$trf" train --tsv train.tsv $small --updates 1 --model m --checkpoint links/$link
+    expect 1 "and a mean's" "'links/$link': it is a symbolic link" "$trf" average one one --output links/$link
+done
+check "which stays one" eval '[ "$(cat links/link)" = old ] && [ -L links/nowhere ]'
+if [ -d /proc/self ]; then
+    expect 1 "a folder in which nothing can be made, whoever asks" "cannot write '/proc/model'" \
+        "$trf" train --tsv train.tsv $small --updates 1 --model /proc/model
+    check "is told before the training" test "$(grep -c "^update\|^source:" err)" -eq 0
+fi
 for option in norm-place generator-bias schedule attention-dropout activation-dropout ema; do
     value=$(sed -n "1s/.*\"$option\":\"\([^\"]*\)\".*/\1/p" decided.json)
     check "the help's default of --$option, '$value', is what the recipe decides" eval '[ -n "$value" ] &&

@@ -510,6 +510,21 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
 
 void sweep(const char *path) { for_files(path, remove_unfinished, NULL); }
 
+/* As saving does it: under another name, beside it. Rights alone do not say whether that works. A name that is too
+   long for this may do for a file that is written at once. */
+static int makes_file(const char *path)
+{
+    char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600), reason = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+        unlink(name);
+    }
+    free(name);
+    errno = reason;
+    return !reason || reason == EEXIST || reason == ENAMETOOLONG;
+}
+
 int check_writable(const char *path)
 {
     struct stat folder, there;
@@ -517,13 +532,16 @@ int check_writable(const char *path)
     int fine = 0;
     if (!*path) errno = ENOENT;
     else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
+    else if (!lstat(path, &there) && S_ISLNK(there.st_mode)) errno = ELOOP;     /* such as /dev/stdout */
     else if (!stat(path, &there) && !S_ISREG(there.st_mode)) errno = EEXIST;    /* a device is not to be replaced */
     else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
     else if (!access(name, F_OK) && folder.st_mode & S_ISVTX && !stat(path, &there) && geteuid() &&
              there.st_uid != geteuid() && folder.st_uid != geteuid())
         errno = EPERM;          /* in a folder like /tmp another's file cannot be replaced */
-    else fine = !access(name, W_OK | X_OK);
-    if (!fine) say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file" : strerror(errno));
+    else fine = makes_file(path);
+    if (!fine)
+        say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file"
+            : errno == ELOOP ? "it is a symbolic link: name the file that it leads to" : strerror(errno));
     free(name);
     return fine ? DONE : FAILED;
 }

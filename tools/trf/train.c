@@ -1070,8 +1070,7 @@ static int check_saving(const char *path, const char *numbered)
     long most = pathconf(folder, _PC_NAME_MAX);
     size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
-    if (check_writable(path)) return FAILED;
-    if (most < 0 || longest <= (size_t)most) return DONE;
+    if (most < 0 || longest <= (size_t)most) return check_writable(path);
     say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path, longest, most);
     return FAILED;
 }
