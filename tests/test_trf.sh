@@ -230,7 +230,12 @@ expect 0 "that goes on to more updates" "^update 100 .* lr [1-9]" "$trf" train $
 expect 0 "that ends before its warm-up" "^done: 0 updates" "$trf" train $kept --schedule cosine --updates 10 --model wave --resume
 expect 0 "one with an end of its own" "^done" \
     "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
-expect 0 "told when going on" "the rate ends with update 130, as it was planned" "$trf" train $kept --updates 140 --model fixed --resume
+expect 0 "told when going on" "the rate ends with update 130, and training goes on" "$trf" train $kept --updates 140 --model fixed --resume
+expect 0 "a rate that is over long before the training" "the rate ends with update 30, and training goes on" \
+    "$trf" train $kept --schedule cosine --total-steps 30 --updates 35 --model m
+expect 0 "told again" "the rate ends with update 30, and training goes on" "$trf" train $kept --schedule cosine --total-steps 30 --updates 37 --model m --resume
+expect 0 "one that hardly falls" "the rate falls until update 90, but there are only 30" \
+    "$trf" train $kept --schedule cosine --total-steps 90 --updates 30 --model m
 expect 0 "a cosine over passes" "^done" "$trf" train $kept --schedule cosine --epochs 2 --ema 0 --model turns
 expect 0 "that goes on to more of them" "^done" "$trf" train $kept --schedule cosine --epochs 4 --log-every 1 --model turns --resume
 check "has a rate until its end" awk '/^update/ { n++; for (i = 1; i < NF; i++) if ($i == "lr") zeros += $(i + 1) == 0 }
@@ -692,7 +697,7 @@ check "the log of a training that was stopped has the best score" eval 'test -s 
 expect 0 "an end that follows, said as a number" "^done" "$trf" train $wave --updates 40 --total-steps 0 --model wave20 --resume
 check "has a rate until then" falls
 "$trf" train $wave --updates 50 --total-steps 50 --model wave50 2>err
-expect 0 "an end of its own, where the training ended" "the rate ends with update 50, as it was planned" \
+expect 0 "an end of its own, where the training ended" "the rate ends with update 50, and training goes on" \
     "$trf" train $wave --updates 80 --model wave50 --resume
 printf 'nothing\t\n' >half.tsv; cat test.tsv >>half.tsv
 expect 1 "strictly" "half.tsv:1" "$trf" train --tsv train.tsv --valid-tsv half.tsv $small --strict --updates 1 --model strict

@@ -274,6 +274,16 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 
 int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") && s->training.total_steps != 0; }
 
+static void warn_of_cosine(const struct settings *s, int64_t planned)
+{
+    long long end = (long long)s->training.total_steps;
+    if (planned == NO_PLAN || planned > end)
+        say("warning: the rate ends with update %lld, and training goes on: give --total-steps for more of it", end);
+    else if (ends_cosine(s) && planned < end / 2)
+        say("warning: the rate falls until update %lld, but there are only %lld: it stays high", end,
+            (long long)planned);
+}
+
 /* Where a cosine ends. stored->total_steps is 0 at the beginning, and where the checkpoint was of another schedule.
        --total-steps is given                                    there
        --updates or --epochs are planned, and it is new or
@@ -288,6 +298,7 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
                                     state->batches);
     if (s->training.schedule != TRF_COSINE || ends_cosine(s)) {
         state->cosine_follows = 0;
+        if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
         return DONE;
     }
     if (planned != NO_PLAN && (state->cosine_follows || stored->total_steps == 0)) {
@@ -300,9 +311,7 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
         return USAGE;
     }
     s->training.total_steps = cosine_end(&s->training, stored->total_steps);
-    if (planned == NO_PLAN || planned > s->training.total_steps)
-        say("warning: the rate ends with update %lld, as it was planned: give --total-steps for more of it",
-            (long long)s->training.total_steps);
+    warn_of_cosine(s, planned);
     return DONE;
 }
 
@@ -327,6 +336,7 @@ static void say_schedule(const struct training *t, int64_t planned)
         say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, (long long)planned);
+    if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
 }
 
 int decide_schedule(struct training *t)
