@@ -29,11 +29,12 @@ expect()
     shift 3
     "$@" >out 2>err
     status=$?
-    if [ $status -eq "$wanted" ] && { [ -z "$message" ] || grep -q -e "$message" out err; }; then
+    if [ $status -eq "$wanted" ] && { [ -z "$message" ] || grep -q -e "$message" out err; } &&
+        ! grep -q ': Success' err; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in:"
+        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in, or 'Success' as a reason:"
         sed 's/^/    /' err
     fi
 }
@@ -782,6 +783,10 @@ cut -f1 letters.tsv | sort -u | awk '{ print $1 * 7919 "\t" $1 }' >numbers.tsv
 expect 0 "lines of one word, all of them new" "source: characters" "$trf" train --tsv numbers.tsv $small --updates 2 --model m
 if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss --threads 1 --updates 2 --model pieces 2>err; then
     expect 0 "subwords of a model file" "subwords" "$trf" inspect pieces
+    check "whose vocabulary is told" eval '"$trf" inspect --json pieces | grep -q "\"target_vocabulary\":{\"kind\":\"subwords\",\"size\":34,\"tokens\":\[\(\"[^\"]*\",\)\{29\}\"[^\"]*\"\]"'
+    { cat train.tsv; awk 'BEGIN { for (i = 0; i < 250000; i++) printf "%d%d%d%d", i % 7, i % 11 % 9, i % 13 % 5, i % 17 % 8; print "\tone" }'; } >endless.tsv
+    expect 0 "a line of a million characters is not learned from" "left out: endless.tsv:601" timeout 20 \
+        "$trf" train --tsv endless.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss --threads 1 --updates 2 --model m
     expect 0 "BPE" "subwords learned (BPE)" "$trf" train --tsv train.tsv $model --tokens sentencepiece:bpe --vocab-size 60 \
         --threads 1 --updates 2 --model bpe
     expect 0 "more than there can be" "both sides: [0-9]* subwords learned" "$trf" train --tsv train.tsv $model \
@@ -910,7 +915,9 @@ expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: 3 byt
 "$trf" train --tsv train.tsv $model --batch-tokens 2000000 --updates 0 --model vast 2>/dev/null
 expect 0 "inspect a checkpoint of a large trainer in little memory" "^weights: " \
     sh -c "ulimit -v 400000; '$trf' inspect vast.checkpoint"
-expect 2 "a layer too many for the kind" "encoder_layers" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
+expect 2 "a layer too many" "encoder_layers must be between 1 and 256, got 300" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
+expect 2 "a layer too many for the kind" "encoder_layers must be 0 in a decoder-only model" \
+    "$trf" train --objective causal --text train.tsv --encoder-layers 2 --updates 1 --model m
 
 # --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------
 expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 --model still

@@ -25,7 +25,8 @@ static int forget_training(trf_model *model, trf_error *err)
 }
 
 /* What two models do not share, as the option that sets it. */
-static void say_difference(const struct settings *s, char *const *path, trf_model *const *models, const trf_error *err)
+static void say_difference(const struct settings *s, char *const *path, trf_model *const *models,
+                           const trf_error *err)
 {
     struct settings one = *s, other = *s;
     char values[2][64];

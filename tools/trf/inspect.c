@@ -167,10 +167,10 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
         return;
     }
     if (json)
-        printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"first\":[", side, kinds[trf_vocab_kind(vocab)],
+        printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"tokens\":[", side, kinds[trf_vocab_kind(vocab)],
                (int)trf_vocab_size(vocab));
     else printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab), kinds[trf_vocab_kind(vocab)]);
-    for (id = 4; id < trf_vocab_size(vocab) && id < 12; id++) {
+    for (id = 4; id < trf_vocab_size(vocab) && (json || id < 12); id++) {
         const char *token = trf_vocab_token(vocab, id);
         fputs(json ? id > 4 ? "," : "" : " ", stdout);
         if (json) print_json_text(stdout, token, strlen(token)); else print_clean(stdout, token, 40);

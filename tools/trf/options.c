@@ -372,8 +372,8 @@ const struct row rows[] = {
 
     {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
-     "the N best answers (at most --beam, which is as wide as need be where it is not given), in the form INDEX tab "
-     "RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
+     "the N best answers (at most --beam, which is as wide as need be where it is not given; fewer where the search "
+     "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended", NULL},

@@ -20,13 +20,29 @@ static void keep_model_bytes(struct training *t, int first_side, int last_side, 
 int subwords_can_be_learned(void) { return 1; }
 
 /* Where learning stands in the lines of one or both sides. */
-struct lines { const struct text *text; int side, last; size_t line; };
+struct lines { const struct text *text; int side, last; size_t line, most; };
 
 static const char *next_of(void *user)
 {
     struct lines *at = (struct lines *)user;
     while (at->side <= at->last && at->line >= at->text[at->side].count) { at->side++; at->line = 0; }
     return at->side > at->last ? NULL : line_of(&at->text[at->side], at->line++);
+}
+
+static int has_more_characters(const char *line, size_t most)
+{
+    size_t n = 0;
+    for (; *line && n <= most; line++) n += ((unsigned char)*line & 0xc0) != 0x80;
+    return n > most;
+}
+
+/* Without those that are too long to train on: learning from one would take longer than from all others. */
+static const char *next_to_learn(void *user)
+{
+    const struct lines *at = (struct lines *)user;
+    const char *line;
+    do line = next_of(user); while (line && at->most && has_more_characters(line, at->most));
+    return line;
 }
 
 /* The size to try instead; 0: there is none; -1: none, which has been told. libsentencepiece says "Vocabulary size
@@ -55,12 +71,13 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     trf_error err;
     if (size < 8 || size > 1 << 20) { say("subwords: 8 to %d of them, got %d", 1 << 20, (int)size); return FAILED; }
     busy_with("learning subwords ...\n");
+    lines.most = learns_from_text(s) ? 0 : PIECE_CHARACTERS * (size_t)s->corpus.max_length;   /* texts are cut */
     for (tries = 0; ; tries++) {
         lines.text = t->text;
         lines.side = first_side;
         lines.last = last_side;
         lines.line = 0;
-        status = subwords_learn(bpe, size, n_sentinels(s), next_of, &lines, &model, &bytes, why);
+        status = subwords_learn(bpe, size, n_sentinels(s), next_to_learn, &lines, &model, &bytes, why);
         other = status ? other_size(why, size, asked) : 0;
         if (other < 8 || tries == 4) break;
         size = other;
@@ -101,7 +118,7 @@ static void take_piece(void *user, const char *piece)
 
 int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids)
 {
-    struct cutting cutting = {{t->text, side, side, 0}, vocab, ids, NULL, 0, 0};
+    struct cutting cutting = {{t->text, side, side, 0, 0}, vocab, ids, NULL, 0, 0};
     char why[512];
     int status;
     clear_side(ids);

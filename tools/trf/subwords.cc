@@ -49,6 +49,7 @@ extern "C" int subwords_learn(int bpe, int32_t size, int32_t sentinels, const ch
     const std::unordered_map<std::string, std::string> options = {
         {"model_type", bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(size)},
         {"character_coverage", "1.0"}, {"user_defined_symbols", own}, {"max_sentence_length", "1000000"},
+        {"max_sentencepiece_length", std::to_string(PIECE_CHARACTERS)},
         {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);
     *model = nullptr;

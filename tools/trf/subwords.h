@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+enum { PIECE_CHARACTERS = 16 };     /* of the longest subword: libsentencepiece's own default */
+
 /* Learns `size` subwords from lines, which next(user) gives one by one until NULL; so many of them are "<extra_id_0>"
    and so on. *model is malloc'd. Returns 0, or 1 with a sentence in why. */
 int subwords_learn(int bpe, int32_t size, int32_t sentinels, const char *(*next)(void *user), void *user,
