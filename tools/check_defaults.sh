@@ -45,7 +45,7 @@ for task in $tasks; do
     dates)    figure=exact best=100.0 ;;
     reversal) figure=exact best=100.0 ;;
     grammar)  figure=exact best=100.0 ;;
-    lines)    figure=bleu  best=22.9 ;;
+    lines)    figure=bleu  best=23.3 ;;
     phones)   figure=exact best=76.1 ;;
     *) echo "no task is called $task"; exit 2 ;;
     esac
