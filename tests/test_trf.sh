@@ -525,6 +525,13 @@ expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --mi
 for wrong in "--d-model 0" "--n-heads 3" "--beta2 1" "--label-smoothing 1" "--vocab-size 2"; do
     expect 2 "$wrong is a wrong command line" "must.*, got" "$trf" train --tsv train.tsv --size tiny --updates 1 --model m $wrong
 done
+for wrong in "--learning-rate -1:learning_rate must be between" "--embedding-dropout 1:dropout must be" "--warmup 0:warmup must be" \
+    "--label-smoothing 1:label_smoothing must be" "--norm-epsilon 0:norm_epsilon must be" "--valid-beam 1025:beam must be" \
+    "--max-length 1:max_length must be" "--schedule cosine --total-steps 7 --warmup 7:total_steps must be"; do
+    expect 2 "${wrong%%:*}, before the data are read" "${wrong#*:}" "$trf" train --tsv not-there.tsv ${wrong%%:*} --updates 5 --model m
+done
+expect 0 "a cosine over fewer updates than the usual warm-up" "^done" "$trf" train --tsv train.tsv $model --batch-tokens 256 --metric loss \
+    --schedule cosine --total-steps 30 --updates 30 --model m
 expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 --updates 1 --model m
 "$trf" train --tsv train.tsv --threads 1 --updates 0 --log decided.json --model none 2>err

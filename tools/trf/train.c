@@ -1188,6 +1188,38 @@ static int check_data(const struct settings *s)
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
+/* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked of
+   the smallest model. Widths and layers, which may follow from the data, are that of the real one. */
+static int check_values(const struct settings *s)
+{
+    trf_config config = trf_config_tiny();
+    trf_train_options training = s->training;
+    trf_search search = s->search;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_error err;
+    int status = DONE;
+    config.source_vocab = config.target_vocab = 8;
+    config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
+    config.max_length = s->config.max_length;
+    config.position_offset = s->config.position_offset;
+    config.norm_epsilon = s->config.norm_epsilon;
+    training.source_tokens = training.target_tokens = training.sequences = training.longest = 2;
+    if (!was_given(s, "warmup")) training.warmup = 1;
+    if (training.schedule == TRF_COSINE && !ends_cosine(s))
+        training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
+    search.beam = s->valid_beam;
+    search.max_sentences = 1;
+    if (trf_model_create(&model, &config, &err)) status = refused("model", &err);
+    else if (trf_trainer_create(&trainer, model, &training, &err)) status = refused("trainer", &err);
+    else if (trf_translator_create(&translator, model, &search, &err)) status = refused("validation", &err);
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return status;
+}
+
 static int check_training(struct training *t)
 {
     struct settings *s = t->s;
@@ -1210,6 +1242,7 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
+    if ((status = check_values(s))) return status;
     return check_files(t);
 }
 
