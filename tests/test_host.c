@@ -36,8 +36,12 @@ char *seen_config(void);
 #include <glob.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -384,6 +388,9 @@ static void run_child(char *said, size_t size, const char *library, const char *
         dup2(out[1], 2);
         close(out[0]);
         close(out[1]);
+#if defined(__linux__)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);       /* a parent that is killed leaves nothing behind that runs */
+#endif
         if (library) setenv("LD_LIBRARY_PATH", library, 1);
         if (__builtin_cpu_supports("avx2")) setenv("OPENBLAS_CORETYPE", "Haswell", 1);  /* here its threads change bits */
         execl(self, self, name, first, second, (char *)NULL);
