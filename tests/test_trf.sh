@@ -139,17 +139,17 @@ expect 0 "the end of the epochs" "done: [0-9]* updates" \
     "$trf" train $files $small --epochs 2 --accumulate 3 --model epochs
 
 # --- a signal ends a run well; going on gives what an unbroken run gives -----------------------------------
-"$trf" train $files $small --updates 150 --model whole 2>/dev/null
+"$trf" train $files $small --updates 600 --valid-every 600 --model whole 2>/dev/null
 : >log
-"$trf" train $files $small --updates 150 --model broken 2>>log &
+"$trf" train $files $small --updates 600 --valid-every 600 --model broken 2>>log &
 pid=$!
-wait_for "^update" log
+wait_for "^update [0-9]" log
 kill -TERM $pid
 wait $pid
 check "exit status 128 + 15" test $? -eq 143
 check "it says so" grep -q "stopped by signal 15 after update" log
 check "no model yet" test ! -e broken
-expect 0 "going on" "resumed" "$trf" train $files $small --updates 150 --model broken --resume
+expect 0 "going on" "resumed" "$trf" train $files $small --updates 600 --valid-every 600 --model broken --resume
 check "broken = whole" same broken whole
 
 # --- interrupted at random, twenty times, and by KILL too: the same bytes in the end ----------------------------
@@ -198,7 +198,7 @@ check "its average stays" same average firm.checkpoint.average-40
 expect 0 "and it goes on" "resumed from update 41" "$trf" train $kept --updates 60 --model firm --resume
 "$trf" train $kept --updates 100000 --checkpoint-every 0 --model firm 2>firm.err &
 pid=$!
-wait_for "^update" firm.err
+wait_for "^update [0-9]" firm.err
 kill -KILL $pid
 wait $pid 2>/dev/null
 expect 0 "a new training's beginning replaces an old checkpoint" "resumed from update 1$" \
@@ -209,7 +209,7 @@ mkdir apart
 "$trf" train $kept --updates 100000 --valid-every 400 --checkpoint-every 0 --model apart/m --checkpoint left \
     --log left.log --log-every 10 2>left.err &
 pid=$!
-wait_for "^update" left.err
+wait_for "^update [0-9]" left.err
 rm -r apart
 wait $pid
 check "a model that cannot be written ends training" test $? -eq 1
@@ -934,7 +934,7 @@ for signal in HUP TERM; do
     : >log
     "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
     pid=$!
-    wait_for "^update" log
+    wait_for "^update [0-9]" log
     kill -$signal $pid
     wait $pid
     check "SIG$signal ends it" test $? -ge 128
@@ -946,7 +946,7 @@ done
 : >log
 "$trf" train $rough --updates 100000000 --model twice 2>>log &
 pid=$!
-wait_for "^update" log
+wait_for "^update [0-9]" log
 kill -TERM $pid $pid
 wait $pid
 check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume goes on" log
