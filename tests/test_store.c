@@ -1789,6 +1789,8 @@ static void count_lines(void *user, int level, const char *message)
     log_lines++;
 }
 
+static int always(void *user) { (void)user; return 1; }
+
 /* What cannot be set, when it cannot, and plans that are large enough then. */
 static void options_that_stay(void **state)
 {
@@ -1840,6 +1842,9 @@ static void options_that_stay(void **state)
     assert_int_equal(log_lines, 0);
     assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_STATE);
     trf_discard_gradients(trainer);
+    wanted.hooks.cancel = always;                               /* asked from now on, and below no more */
+    OK(trf_trainer_set_options(trainer, &wanted, &err));
+    assert_int_equal(trf_train_step(trainer, &batch, NULL, &err), TRF_E_CANCELLED);
     OK(trf_trainer_set_options(trainer, &o, &err));             /* back to smaller limits: the plan stays */
     OK(trf_train_step(trainer, &batch, NULL, &err));
     assert_int_equal(memory.calls, calls);
