@@ -486,8 +486,8 @@ typedef struct trf_vocab trf_vocab;
 /* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_vocab_destroy(trf_vocab *vocab);
-/* Counts the tokens of one line (NUL-terminated UTF-8; invalid UTF-8 is TRF_E_FORMAT with its offset, a token of more
-   than 1 MiB is TRF_E_LIMIT). */
+/* Counts the tokens of one line (NUL-terminated UTF-8, without its end, which for characters would be one more;
+   invalid UTF-8 is TRF_E_FORMAT with its offset, a token of more than 1 MiB is TRF_E_LIMIT). */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
 /* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
@@ -510,8 +510,9 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The unk id if unknown, as the texts of special ids are: no text can smuggle one in. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
-/* Text to ids, without BOS and EOS; unknown tokens become unk. *n is the number of tokens of the whole text also when
-   it is more than capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
+/* Text to ids, without BOS and EOS; unknown tokens become unk. Bytes that are not UTF-8 are TRF_E_FORMAT with their
+   offset; for subwords they are U+FFFD. *n is the number of tokens of the whole text also when it is more than
+   capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
                                     int32_t *n, trf_error *err);
 /* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
@@ -879,7 +880,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none); `answer` may be `text`. `size` bytes too
    small: TRF_E_LIMIT with err->what "size", cut at a whole token; trf_hypothesis_text(translator, 0, 0, ...) then has
-   the length and the whole, at no further cost. A text longer than max_length is TRF_E_LIMIT, too, with no answer. */
+   the length and the whole, at no further cost. A text longer than max_length is TRF_E_LIMIT, too, with no answer. An
+   empty text is translated as an empty sequence is. Bytes that are not UTF-8: see trf_vocab_encode. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -8102,7 +8104,7 @@ struct trf__pieces {
     float least;                    /* score of a normal piece */
     int32_t bytes[256];             /* tokens of bytes; -1: none */
     int32_t types;                  /* bit 1 << type: there are such pieces */
-    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix;
+    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 };
 
 /* ---- the file ---- */
@@ -8130,8 +8132,7 @@ TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const c
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
     int type, good;
-    *more = w->at < w->end;
-    if (!*more) return TRF_OK;
+    if (!(*more = w->at < w->end)) return TRF_OK;
     w->bytes = w->at;
     good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
     type = (int)(w->key & 7);
@@ -8166,7 +8167,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     size_t length = 0;
     const trf__wire whole = w;
     float score = 0;
-    int type = TRF__PIECE_NORMAL, more, byte;
+    int type = TRF__PIECE_NORMAL, more, byte, nul;
     uint64_t hash;
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
@@ -8175,12 +8176,14 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
         if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
         if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
     }
+    /* with byte fallback there may be such a piece, which is not used then */
+    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) { type = TRF__PIECE_UNUSED; p->nuls = 1; }
     hash = trf__hash_bytes(text, length);
     byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
-    else if (length > TRF__MAX_TOKEN_BYTES) fault = "expected a piece of at most 1 MiB, got a longer one";
-    else if (!trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
+    else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
+    else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
     else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
     else if (byte < 0) fault = "expected a byte as <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got another";
@@ -8247,6 +8250,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
         if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
         if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
         if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;      /* none, whatever came before */
         if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
         if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
         if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
@@ -8272,6 +8276,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no NUL among the pieces", err);
     if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
                      "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
@@ -8385,12 +8390,13 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
     return longest;
 }
 
-/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. */
+/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A hostile map may lead
+   into a circle; no real one has rules of a thousand bytes. */
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
     size_t i, longest = 0, found = 0;
-    for (i = 0; p->n_rules && i < n && found < 32; i++) {
+    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
         at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
         cell = trf__rule_cell(p, at);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
@@ -8558,7 +8564,7 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     const trf__pieces *p = b->v->pieces;
     const trf__symbol *l, *r;
-    trf__merge pair;
+    trf__merge pair = {0, left, right, 0};
     int32_t token, at;
     if (left < 0 || right < 0 || b->symbols[left].frozen || b->symbols[right].frozen) return;
     l = b->symbols + left;
@@ -8568,8 +8574,6 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
     memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
     if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
-    pair.left = left;
-    pair.right = right;
     pair.length = l->length + r->length;
     for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
@@ -8719,8 +8723,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
         char bytes[4];
         size_t m, k = 0;
         if (ids[i] < TRF__UNK) continue;
-        m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes);
-        if (m > 0) {
+        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
             k = (size_t)trf__utf8_at(bytes, m);
             trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
             if (k > 1) i += (int32_t)k - 1;
@@ -12825,6 +12828,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 {
     trf_sequences one;
     trf_status status = trf__begin(translator, "translator", err);
+    if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
     if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
     if (!status) status = trf__encode_source(translator, text, err);

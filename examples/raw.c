@@ -2,8 +2,9 @@
 
    build   cc -O2 -march=native -fopenmp -I. examples/raw.c -o raw -lopenblas -lm
    run     ./raw en-de.safetensors <test.en
-   prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model or
-           not UTF-8), an empty one, and why on standard error.
+   prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model, or
+           not UTF-8 where its tokens are words or characters), an empty one, and why on standard error. An empty
+           line has an empty one.
    exits   with 1 if there was such a line, no model, or nowhere to write. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -30,7 +31,8 @@ static int translate_lines(const char *path)
     int failed = trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, NULL, &err);
     if (failed) fprintf(stderr, "%s\n", err.message);
     while (translator && read_line(line, sizeof line)) {
-        if (trf_translate_text(translator, line, answer, sizeof answer, &err)) {
+        if (!line[strspn(line, " \t\r")]) *answer = 0;
+        else if (trf_translate_text(translator, line, answer, sizeof answer, &err)) {
             fprintf(stderr, "%s\n", err.message);
             failed = 1;
             *answer = 0;

@@ -132,6 +132,11 @@ other options shrink the plan @@ store finetune @@ limits.longest = trf__max64(l
 a target's text by the source's vocabulary @@ corpus @@ trf__corpus_encode(corpus, 1, target_vocab, target, @@ trf__corpus_encode(corpus, 1, source_vocab, target,
 the text of another sentence @@ usage @@ h = trf_hypothesis_at(translator, sentence, rank); @@ h = trf_hypothesis_at(translator, 0, rank);
 a rewound corpus was put elsewhere @@ store @@ corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0; @@ corpus->epoch = corpus->batch = 0;
+a refused text leaves the answer before it @@ usage @@ if (!status) trf__forget_answers(translator); @@ (void)0;
+a circle in a map of characters @@ pieces @@ i < n && i < 1000 && found < 32 @@ i < n && found < 32
+a map stays when it is emptied @@ pieces @@ && w.value == 0) p->n_rules = 0; @@ && w.value == 0) (void)0;
+a NUL among pieces without byte fallback @@ pieces @@ if (p->nuls && !p->byte_fallback) return @@ if (0) return
+a piece of any length @@ pieces @@ else if (length > 7999) fault @@ else if (length > 79999) fault
 missed updates of a file are not checked @@ finetune @@ if (t->missed[i] < least || t->missed[i] > least + updates) @@ if (0)
 room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2) @@ (int64_t)s->beam * s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return; @@ if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit.h"
@@ -30,19 +31,20 @@ static void put_bytes(message *m, int field, const void *bytes, size_t n)
     memcpy(m->bytes + m->n, bytes, n);
     m->n += n;
 }
-static void put_piece(message *m, const char *text, float score, int type)
+static void put_piece_of(message *m, const char *text, size_t n, float score, int type)
 {
     static message piece;
     uint32_t bits;
     int i;
     memcpy(&bits, &score, 4);
     piece.n = 0;
-    put_bytes(&piece, 1, text, strlen(text));
+    put_bytes(&piece, 1, text, n);
     put_number(&piece, 2 * 8 + 5);
     for (i = 0; i < 4; i++) piece.bytes[piece.n++] = (unsigned char)(bits >> 8 * i);
     if (type != NORMAL) put_flag(&piece, 3, (uint64_t)type);
     put_bytes(m, 1, piece.bytes, piece.n);
 }
+static void put_piece(message *m, const char *text, float score, int type) { put_piece_of(m, text, strlen(text), score, type); }
 
 /* A map as darts-clone would have it, each node with a block of 256 cells of its own: block 1 for cell 0, the root. */
 typedef struct rule { const char *from, *to; } rule;
@@ -420,6 +422,103 @@ static void refusals(void **state)
     trf_vocab_destroy(v);
 }
 
+/* What libsentencepiece 0.2.3 does: a piece has less than 8,000 bytes; one that is a NUL is taken beside byte fallback,
+   whatever its type, and not used; the last of several maps counts, also if there is none in it. */
+static void pieces_at_the_limits(void **state)
+{
+    static const int types[] = {NORMAL, USER, CONTROL, UNUSED};
+    static char longest[8001];
+    static const rule one = {"a", "b"};
+    static unsigned char map[8192];
+    static message inner;
+    trf_vocab *v;
+    int32_t ids[8], n;
+    char text[16];
+    size_t whole, i, bytes;
+    (void)state;
+    memset(longest, 'a', 8000);
+    make_model(&model, all_options[0]);
+    whole = model.n;
+    put_piece_of(&model, longest, 8000, -1, NORMAL);
+    refused(&model, TRF_E_FORMAT, "7999 bytes");
+    model.n = whole; put_piece_of(&model, longest, 8000, 0, CONTROL);
+    refused(&model, TRF_E_FORMAT, "7999 bytes");
+    model.n = whole; put_piece_of(&model, longest, 7999, -1, NORMAL);
+    v = vocab_of(&model, NULL);
+    assert_non_null(v);
+    OK(trf_vocab_encode(v, longest + 1, ids, 8, &n, &err));     /* 7,999 of them, and the blank before */
+    assert_int_equal(n, 2);
+    assert_int_equal(ids[1], 4 + PARTS);
+    trf_vocab_destroy(v);
+    for (i = 0; i < sizeof types / sizeof *types; i++) {
+        make_model(&model, all_options[0]);
+        put_piece_of(&model, "", 1, -1, types[i]);
+        refused(&model, TRF_E_FORMAT, "NUL");
+        make_model(&model, all_options[2]);
+        put_piece_of(&model, "", 1, -1, types[i]);
+        put_piece(&model, "w", -1, NORMAL);
+        v = vocab_of(&model, NULL);
+        assert_non_null(v);
+        n = trf_vocab_size(v);
+        assert_int_equal(trf_vocab_id(v, "w"), n - 1);          /* its number is there */
+        ids[0] = n - 2; ids[1] = n - 1;
+        OK(trf_vocab_decode(v, ids, 2, text, sizeof text, &bytes, &err));
+        assert_int_equal(bytes, 2);
+        assert_memory_equal(text, "\0w", 3);
+        trf_vocab_destroy(v);
+    }
+    make_model(&model, all_options[2]);
+    put_piece_of(&model, "a\0", 2, -1, NORMAL);
+    refused(&model, TRF_E_FORMAT, "NUL");
+    make_model(&model, all_options[0]);
+    inner.n = 0;
+    put_bytes(&inner, 2, map, put_map(map, &one, 1));
+    put_bytes(&model, 3, inner.bytes, inner.n);
+    whole = model.n;
+    for (i = 0; i < 2; i++) {
+        v = vocab_of(&model, NULL);
+        assert_non_null(v);
+        OK(trf_vocab_encode(v, "a", ids, 8, &n, &err));
+        OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
+        assert_string_equal(text, i ? "a" : "b");
+        trf_vocab_destroy(v);
+        model.n = whole;
+        put_bytes(&model, 3, "\x12", 2);                        /* the map of no bytes */
+    }
+}
+
+/* A map that leads into a circle: every character would be followed to the end of the text. */
+static void maps_without_end(void **state)
+{
+    enum { LONG = 200000 };
+    static const rule one = {"a", "b"};
+    static unsigned char map[8192];
+    static message inner;
+    const uint32_t circle = (353 ^ 256) << 10 | 'a';            /* the children of "a" are its own block: "a" is its own child */
+    char *text = (char *)malloc(LONG + 1);
+    size_t n = put_map(map, &one, 1), k;
+    int32_t tokens;
+    clock_t began;
+    trf_vocab *v;
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'a', LONG);
+    text[LONG] = 0;
+    for (k = 0; k < 4; k++) map[4 + 4 * 353 + k] = (unsigned char)(circle >> 8 * k);
+    make_model(&model, all_options[0]);
+    inner.n = 0;
+    put_bytes(&inner, 2, map, n);
+    put_bytes(&model, 3, inner.bytes, inner.n);
+    v = vocab_of(&model, NULL);
+    assert_non_null(v);
+    began = clock();
+    assert_int_equal(trf_vocab_encode(v, text, NULL, 0, &tokens, &err), TRF_E_LIMIT);
+    assert_true(tokens > LONG / 3);
+    assert_true((double)(clock() - began) < 20.0 * CLOCKS_PER_SEC);       /* two minutes and more, if it went on */
+    trf_vocab_destroy(v);
+    free(text);
+}
+
 /* Every byte changed, every length: refused with a place, or a model that works. */
 static void hostile(void **state)
 {
@@ -562,7 +661,7 @@ static void travels(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(damaged_maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals),
+        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(damaged_maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals), cmocka_unit_test(pieces_at_the_limits), cmocka_unit_test(maps_without_end),
         cmocka_unit_test(hostile), cmocka_unit_test(holes), cmocka_unit_test(texts_that_grow), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
     };
     if (argc == 2) {        /* writes model number o to the file, and the texts with a NUL behind each to standard output */

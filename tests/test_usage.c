@@ -361,6 +361,7 @@ static void strings(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 0, NULL, 1, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
     FAILS(TRF_E_FORMAT, trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
+    assert_int_equal(trf_hypothesis_count(translator, 0), 0);       /* nobody gets the answer to the text before */
     assert_int_equal(err.where, 5);
     assert_string_equal(buffer, "");
     /* an unknown word is unk */

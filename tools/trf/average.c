@@ -55,7 +55,7 @@ int command_average(struct settings *s, int argc, char **argv)
     int i, n = 0, status = DONE;
     if (argc < 2) { say("give two models or more"); return USAGE; }
     if (!s->output || !strcmp(s->output, "-")) { say("give --output FILE, the model to write"); return USAGE; }
-    if (check_written(s, "output", s->output) || check_writable(s->output)) return FAILED;
+    if (check_written(s, "output", s->output) || check_replaceable(s->output)) return FAILED;
     for (i = 0; i < argc; i++)
         if (same_file(s->output, argv[i])) {
             say("--output '%s' is one of the models that are read", s->output);

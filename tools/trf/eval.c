@@ -190,6 +190,7 @@ int command_eval(struct settings *s, int argc, char **argv)
         say("give a file of references, then one of hypotheses or nothing for standard input");
         return USAGE;
     }
+    for (i = 0; i < argc; i++) if (check_not_output(argv[i])) return FAILED;
     if ((status = read_figures(&e))) return status;
     memset(&options, 0, sizeof options);
     options.figures = e.figures;

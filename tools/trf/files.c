@@ -65,6 +65,7 @@ void print_json_text(FILE *file, const char *text, size_t bytes)
         if (n == 0) fputs("\xEF\xBF\xBD", file);
         else if (at[0] == '"' || at[0] == '\\') fprintf(file, "\\%c", at[0]);
         else if (at[0] < 32 || at[0] == 127) fprintf(file, "\\u%04x", at[0]);
+        else if (at[0] == 0xC2 && at[1] < 0xA0) fprintf(file, "\\u%04x", at[1]);       /* control characters too */
         else fwrite(at, 1, n, file);
         i += n ? n : 1;
     }
@@ -227,7 +228,9 @@ int next_line(struct reader *r)
     if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
     r->length = (size_t)length;
     at = utf8_bytes(r->line);
-    r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at < r->length ? r->not_utf8 : NULL;
+    r->fault = r->number == 1 && (!strncmp(r->line, "\xFF\xFE", 2) || !strncmp(r->line, "\xFE\xFF", 2))
+             ? "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"
+             : memchr(r->line, 0, r->length) ? "a NUL byte" : at < r->length ? r->not_utf8 : NULL;
     if (r->fault == r->not_utf8)
         snprintf(r->not_utf8, sizeof r->not_utf8, "expected UTF-8, got the byte 0x%02X at offset %zu",
                  (unsigned)(unsigned char)r->line[at], at);
@@ -510,9 +513,9 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
 
 void sweep(const char *path) { for_files(path, remove_unfinished, NULL); }
 
-/* As saving does it: under another name, beside it. Rights alone do not say whether that works. A name that is too
-   long for this may do for a file that is written at once. */
-static int makes_file(const char *path)
+/* As saving does it: under another name, beside it, in a folder that is opened. Rights alone do not say whether that
+   works. A name that is too long for this may do for a file that is written at once. */
+static int makes_file(const char *path, const char *folder)
 {
     char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
     int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600), reason = fd < 0 ? errno : 0;
@@ -521,8 +524,13 @@ static int makes_file(const char *path)
         unlink(name);
     }
     free(name);
+    if (!reason || reason == EEXIST || reason == ENAMETOOLONG) {
+        fd = open(folder, O_RDONLY);
+        reason = fd < 0 ? errno : 0;
+        if (fd >= 0) close(fd);
+    }
     errno = reason;
-    return !reason || reason == EEXIST || reason == ENAMETOOLONG;
+    return !reason;
 }
 
 int check_writable(const char *path)
@@ -532,18 +540,30 @@ int check_writable(const char *path)
     int fine = 0;
     if (!*path) errno = ENOENT;
     else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
-    else if (!lstat(path, &there) && S_ISLNK(there.st_mode)) errno = ELOOP;     /* such as /dev/stdout */
     else if (!stat(path, &there) && !S_ISREG(there.st_mode)) errno = EEXIST;    /* a device is not to be replaced */
     else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
     else if (!access(name, F_OK) && folder.st_mode & S_ISVTX && !stat(path, &there) && geteuid() &&
              there.st_uid != geteuid() && folder.st_uid != geteuid())
         errno = EPERM;          /* in a folder like /tmp another's file cannot be replaced */
-    else fine = makes_file(path);
-    if (!fine)
-        say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file"
-            : errno == ELOOP ? "it is a symbolic link: name the file that it leads to" : strerror(errno));
+    else fine = makes_file(path, name);
+    if (!fine) say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file" : strerror(errno));
     free(name);
     return fine ? DONE : FAILED;
+}
+
+int check_replaceable(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) || !S_ISLNK(there.st_mode)) return check_writable(path);        /* such as /dev/stdout */
+    say("cannot write '%s': it is a symbolic link: name the file that it leads to", path);
+    return FAILED;
+}
+
+int check_not_output(const char *path)
+{
+    if (!is_stream(path, STDOUT_FILENO)) return DONE;
+    say("standard output is '%s', which is read", path);
+    return FAILED;
 }
 
 /* What is read must not grow by what is written: `trf translate --input s >>s` would never end. */
@@ -552,11 +572,7 @@ static int check_standard_output(const struct settings *s)
     const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes, s->model};
     struct stat in, out;
     size_t i;
-    for (i = 0; i < sizeof read / sizeof *read; i++)
-        if (is_stream(read[i], STDOUT_FILENO)) {
-            say("standard output is '%s', which is read", read[i]);
-            return FAILED;
-        }
+    for (i = 0; i < sizeof read / sizeof *read; i++) if (check_not_output(read[i])) return FAILED;
     if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
         in.st_ino == out.st_ino) {
         say("standard output is the file that standard input reads");

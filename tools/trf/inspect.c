@@ -274,6 +274,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
     const char *content;
     int status, checkpoint;
     if (argc != 1) { say("give one file"); return USAGE; }
+    if (check_not_output(argv[0])) return FAILED;
     memset(&r, 0, sizeof r);
     r.s = s;
     r.path = argv[0];

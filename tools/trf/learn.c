@@ -651,7 +651,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
             else if (validate_or_save(t, p, step)) return FAILED;
         }
         if (stopped() || (*why = is_over(t, p, step))) break;
-        if (p->updates && s->checkpoint_every && (step % s->checkpoint_every == 0 || is_new_best(t, step)))
+        if (p->updates && ((s->checkpoint_every && step % s->checkpoint_every == 0) || is_new_best(t, step)))
             save_checkpoint(t, now() - p->began);
         epoch = trf_corpus_epoch(t->corpus);    /* before the update: behind the last batch it is the next one */
         prepare_notice("finishing update", step + 1, t->checkpoint != NULL);
@@ -675,16 +675,29 @@ static int save_last(struct training *t)
     return weights_come_back(t) ? FAILED : status;
 }
 
+/* The best one, if it is among the models that are kept, into the model file. */
+static int copy_best(struct training *t)
+{
+    const struct state *state = &t->state;
+    char *path = kept_path(t, state->best_update);
+    int there = 0;
+    size_t i;
+    for (i = 0; i < state->n_kept; i++) there |= state->kept[i].update == state->best_update;
+    there = there && !access(path, F_OK) && !copy_model(t->s, path, t->s->model);
+    free(path);
+    return there;
+}
+
 /* The best one is in the model file already. */
 static int leave_best(struct training *t, const char *instead)
 {
-    if (!access(t->s->model, F_OK)) return DONE;
+    if (!access(t->s->model, F_OK) || copy_best(t)) return DONE;
     say("warning: '%s' is not there any more: %s written instead of the best", t->s->model, instead);
     return save_last(t);
 }
 
-/* The mean of several takes the place of the best one, unless it is no better. */
-static int write_mean(struct training *t)
+/* The mean of several takes the place of the best one, unless it is no better. *left: a signal came before that. */
+static int write_mean(struct training *t, int *left)
 {
     struct validation v;
     int count, worse;
@@ -692,7 +705,7 @@ static int write_mean(struct training *t)
     prepare_notice("leaving the validation of the mean behind update", trf_trainer_step(t->trainer),
                    t->checkpoint != NULL);
     if (become_mean(t, &count) || validate_interruptibly(t, &v)) return FAILED;
-    if (v.cancelled) return DONE;       /* going on comes here again */
+    if ((*left = v.cancelled)) return DONE;         /* going on comes here again */
     end_line();
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
@@ -706,9 +719,9 @@ static int write_mean(struct training *t)
 }
 
 /* The model file: the best one is there already; a mean, or a model without validation, comes now. */
-static int write_result(struct training *t)
+static int write_result(struct training *t, int *left)
 {
-    if (t->s->average > 1 && t->state.n_kept) return write_mean(t);
+    if (t->s->average > 1 && t->state.n_kept) return write_mean(t, left);
     return t->state.best_update ? leave_best(t, "the last weights are") : save_last(t);
 }
 
@@ -731,16 +744,19 @@ static int end_well(struct training *t, struct progress *p, const char *why)
         {"patience", "nothing better in --patience validations"}};
     double seconds = now() - p->began;
     size_t i;
-    int kept = save_checkpoint(t, seconds);
+    int kept = save_checkpoint(t, seconds), left = 0;
     end_line();
     if (learnt_nothing(t, p)) {
         say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p->updates);
         return FAILED;
     }
-    if (write_result(t)) return FAILED;
-    if (stopped()) return end_by_signal(t);
+    if (write_result(t, &left)) return FAILED;
+    if (left) return end_by_signal(t);          /* one that comes later finds the training over */
     remove_unneeded(t, t->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
+    if (!p->updates && t->s->resume)
+        say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes on",
+            why);
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
             i == 3 && is_perfect(t) ? "nothing can be better" : ends[i][1]);
@@ -755,13 +771,9 @@ static int end_well(struct training *t, struct progress *p, const char *why)
 /* The run that goes on may have ended with a mean: the model file becomes the best one of before again. */
 static void restore_best(struct training *t)
 {
-    const struct state *state = &t->state;
-    size_t i;
-    for (i = 0; state->had_mean && i < state->n_kept; i++) {
-        char *path = kept_path(t, state->kept[i].update);
-        if (state->kept[i].update == state->best_update) copy_model(t->s, path, t->s->model);
-        free(path);
-    }
+    if (!t->state.had_mean || access(t->s->model, F_OK) || !copy_best(t)) return;
+    say("'%s' was a mean; until this training ends it is its best single model, of update %lld", t->s->model,
+        (long long)t->state.best_update);
 }
 
 static void count_file(void *user, const char *path, const char *tail)

@@ -158,7 +158,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
-     "the model file, made by trf train; or a checkpoint", NULL},
+     "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the average "
+     "of --ema", NULL},
 
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
@@ -336,7 +337,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
      "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write it every N updates, and whenever a validation finds a better model; 0: only at the end", NULL},
+     "write it every N updates, whenever a validation finds a better model, and at the end; 0: not every so often", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",

@@ -206,23 +206,17 @@ static void decide_dropout(struct training *t)
 
 enum { NO_PLAN = -1 };
 
-/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: `step` of them are done and
-   took `drawn` batches, those to come take `accumulate` each. */
-static int64_t updates_until(const struct training *t, int64_t updates, int64_t epochs, int64_t accumulate,
-                             int64_t step, int64_t drawn)
-{
-    int64_t all = updates, left;
-    if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / t->batches) {
-        left = epochs * t->batches > drawn ? epochs * t->batches - drawn : 0;
-        left = step + (left + accumulate - 1) / accumulate;
-        all = left < updates ? left : updates;
-    }
-    return all == INT64_MAX ? NO_PLAN : all;
-}
-
+/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: those that are done, and
+   those that the batches to come make. */
 static int64_t planned_updates(const struct training *t)
 {
-    return updates_until(t, t->s->updates, t->s->corpus.epochs, t->s->accumulate, 0, 0);
+    int64_t all = t->s->updates, epochs = t->s->corpus.epochs, drawn = t->state.batches, left;
+    if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / t->batches) {
+        left = epochs * t->batches > drawn ? epochs * t->batches - drawn : 0;
+        left = trf_trainer_step(t->trainer) + (left + t->s->accumulate - 1) / t->s->accumulate;
+        if (left < all) all = left;
+    }
+    return all == INT64_MAX ? NO_PLAN : all;
 }
 
 static void decide_rate(struct training *t, int64_t planned)
@@ -277,9 +271,11 @@ int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") &
 static void warn_of_cosine(const struct settings *s, int64_t planned)
 {
     long long end = (long long)s->training.total_steps;
-    if (planned == NO_PLAN || planned > end)
+    if (planned == NO_PLAN)
+        say("the rate ends with update %lld; updates behind it change nothing: --total-steps says where", end);
+    else if (planned > end)
         say("warning: the rate ends with update %lld, and training goes on: give --total-steps for more of it", end);
-    else if (ends_cosine(s) && planned < end / 2)
+    else if (planned > s->training.warmup && planned < end / 2)
         say("warning: the rate falls until update %lld, but there are only %lld: it stays high", end,
             (long long)planned);
 }
@@ -294,11 +290,9 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
 {
     struct settings *s = t->s;
     struct state *state = &t->state;
-    int64_t planned = updates_until(t, s->updates, s->corpus.epochs, s->accumulate, trf_trainer_step(t->trainer),
-                                    state->batches);
+    int64_t planned = planned_updates(t);
     if (s->training.schedule != TRF_COSINE || ends_cosine(s)) {
         state->cosine_follows = 0;
-        if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
         return DONE;
     }
     if (planned != NO_PLAN && (state->cosine_follows || stored->total_steps == 0)) {
@@ -311,13 +305,13 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
         return USAGE;
     }
     s->training.total_steps = cosine_end(&s->training, stored->total_steps);
-    warn_of_cosine(s, planned);
     return DONE;
 }
 
-static void say_schedule(const struct training *t, int64_t planned)
+void say_schedule(const struct training *t)
 {
     const struct settings *s = t->s;
+    int64_t planned = planned_updates(t);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, "%lld in all", (long long)planned);
@@ -356,6 +350,6 @@ int decide_schedule(struct training *t)
         s->training.total_steps = cosine_end(&s->training, planned);
         t->state.cosine_follows = 1;
     }
-    say_schedule(t, planned);
+    say_schedule(t);
     return DONE;
 }

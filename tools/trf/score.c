@@ -69,8 +69,8 @@ static int32_t read_pairs(struct scoring *t)
             if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
         }
         if (fault) {
-            say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
-            t->unusable++;
+            if (t->unusable++ < 5)
+                say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
         }
         t->pair[lines++] = fault ? -1 : (int32_t)t->side[1].count - 1;
     }

@@ -71,11 +71,14 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     trf_error err;
     if (size < 8 || size > 1 << 20) { say("subwords: 8 to %d of them, got %d", 1 << 20, (int)size); return FAILED; }
     busy_with("learning subwords ...\n");
+    lines.text = t->text;
+    lines.side = first_side;
+    lines.last = last_side;
+    lines.line = 0;
     lines.most = learns_from_text(s) ? 0 : PIECE_CHARACTERS * (size_t)s->corpus.max_length;   /* texts are cut */
+    if (!next_to_learn(&lines)) lines.most = 0;         /* there are no others */
     for (tries = 0; ; tries++) {
-        lines.text = t->text;
         lines.side = first_side;
-        lines.last = last_side;
         lines.line = 0;
         status = subwords_learn(bpe, size, n_sentinels(s), next_to_learn, &lines, &model, &bytes, why);
         other = status ? other_size(why, size, asked) : 0;

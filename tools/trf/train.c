@@ -72,8 +72,11 @@ static void say_skips(const struct training *t)
         if (t->skips[i]) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s", *list ? ", " : "",
                                   (long long)t->skips[i], names[i]);
     }
-    if (all) fprintf(stderr, "left out: %lld %s (%s)\n", (long long)all,
-                     t->s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines", list);
+    if (!all) return;
+    fprintf(stderr, "left out: %lld %s (%s)\n", (long long)all,
+            t->s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines", list);
+    if (all > trf_corpus_size(t->corpus) / 9)
+        say("warning: that is more than a tenth of the data; are they what the options say, and in UTF-8?");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -987,6 +990,7 @@ static int load_training(struct training *t)
     if ((status = make_noise(t, vocab[0]))) return status;
     settle_validation(t);
     if (check_ends(t) || settle_cosine(t, &stored)) return USAGE;
+    say_schedule(t);
     set_limits(t->s, t->amounts.longest, &t->s->training);
     if (trf_trainer_set_options(t->trainer, &t->s->training, &err)) { say_error("trainer", &err); return FAILED; }
     if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
@@ -1051,14 +1055,42 @@ static int is_device(const char *path)
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
 }
 
-/* What --init-from reads must outlive the training to `model`. */
-static int check_init_from(const struct settings *s, const char *model, const char *checkpoint)
+/* Whether a path is a name that saving to `base` gives to files of its own, which it replaces and removes: numbered
+   ones, and what is not whole yet. */
+static int is_own(const char *path, const char *base, const char *numbered)
 {
-    if (!s->init_from || (!is_of(s->init_from, model, ".update-") &&
-                          !(checkpoint && is_of(s->init_from, checkpoint, ".average-")))) return DONE;
-    say("--init-from '%s' is a file that training to --model '%s' replaces or removes: give --model another name",
-        s->init_from, model);
-    return USAGE;
+    static const char unfinished[] = ".tmp-12345678";
+    size_t n = strlen(path), tail = strlen(unfinished);
+    char *stem;
+    int is;
+    if (!base) return 0;
+    if (n <= tail || strncmp(path + n - tail, unfinished, 5) || strspn(path + n - 8, "0123456789abcdef") != 8)
+        return is_of(path, base, numbered);
+    stem = format_text("%.*s", (int)(n - tail), path);
+    is = same_file(stem, base) || is_of(stem, base, numbered);
+    free(stem);
+    return is;
+}
+
+/* What is read or written besides must outlive the training to `model` and `checkpoint` (or NULL). */
+static int check_own_names(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+{
+    const struct { const char *option, *path; } named[] = {
+        {"init-from", s->init_from}, {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"text", s->text},
+        {"valid-source", s->valid_source}, {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv},
+        {"valid-text", s->valid_text}, {"sentencepiece", s->sentencepiece}, {"log", log}, {"model", model},
+        {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece},
+        {"checkpoint", checkpoint}
+    };
+    size_t i;
+    for (i = 0; i < sizeof named / sizeof *named; i++) {
+        const char *path = named[i].path;
+        if (!path || (!is_own(path, model, ".update-") && !is_own(path, checkpoint, ".average-"))) continue;
+        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or removes: "
+            "give it or --model another name", named[i].option, path, model);
+        return USAGE;
+    }
+    return DONE;
 }
 
 /* A file that is saved has longer names beside it: of what is not whole yet, and of an update (`numbered`, or ""). */
@@ -1070,7 +1102,7 @@ static int check_saving(const char *path, const char *numbered)
     long most = pathconf(folder, _PC_NAME_MAX);
     size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
-    if (most < 0 || longest <= (size_t)most) return check_writable(path);
+    if (most < 0 || longest <= (size_t)most) return check_replaceable(path);
     say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path, longest, most);
     return FAILED;
 }
@@ -1083,15 +1115,26 @@ static int check_saved(const struct settings *s, const char *model, const char *
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
 
-/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. */
-static int check_log(const char *path)
+/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. One that
+   goes on is read too, for whether its last line is whole. */
+static int check_log(const char *path, int resumes)
 {
     struct stat there;
     if (!path || is_device(path)) return DONE;
     if (stat(path, &there) || S_ISDIR(there.st_mode)) return check_writable(path);
-    if (!access(path, W_OK)) return DONE;
+    if (!access(path, W_OK | (resumes ? R_OK : 0))) return DONE;
     say("cannot write '%s': %s", path, strerror(errno));
     return FAILED;
+}
+
+/* What an earlier training has left under these names. */
+static void warn_of_replaced(const char *model, const char *checkpoint)
+{
+    int goes_on = checkpoint && !access(checkpoint, F_OK), has_model = !access(model, F_OK);
+    if (goes_on && has_model)
+        say("'%s' and '%s' exist and will be replaced; --resume would go on from there", model, checkpoint);
+    else if (goes_on) say("'%s' exists and will be replaced; --resume would go on from it", checkpoint);
+    else if (has_model) say("'%s' exists and will be replaced", model);
 }
 
 static int check_files(struct training *t)
@@ -1108,28 +1151,21 @@ static int check_files(struct training *t)
             "--checkpoint-every updates, and when it ends", t->checkpoint);
         return FAILED;
     }
-    if (check_init_from(s, s->model, t->checkpoint)) return USAGE;
     if (t->checkpoint && same_file(t->checkpoint, s->model)) {
         say("--model and --checkpoint name the same file");
         return USAGE;
     }
-    if (t->checkpoint && is_of(t->checkpoint, s->model, ".update-")) {
-        say("--checkpoint '%s' is a name for what --keep keeps", t->checkpoint);
-        return USAGE;
-    }
-    if (s->log && (same_file(s->log, s->model) || is_of(s->log, s->model, ".update-") ||
-                   same_file(s->log, t->checkpoint) ||
-                   (t->checkpoint && is_of(s->log, t->checkpoint, ".average-")))) {
+    if (s->log && (same_file(s->log, s->model) || same_file(s->log, t->checkpoint))) {
         say("--log names a file of --model or --checkpoint");
         return USAGE;
     }
+    if (check_own_names(s, s->model, t->checkpoint, s->log)) return USAGE;
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log)) return FAILED;
+    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log, s->resume)) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
-    if (t->checkpoint && !s->resume && !stat(t->checkpoint, &there))
-        say("'%s' exists and will be replaced; --resume would go on from it", t->checkpoint);
+    if (!s->resume) warn_of_replaced(s->model, t->checkpoint);
     return DONE;
 }
 
@@ -1184,12 +1220,13 @@ static int check_data(const struct settings *s)
         return USAGE;
     }
     if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if (same_file(s->source, s->target)) say("warning: --source and --target are the same file");
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
 /* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked of
-   the smallest model. Widths and layers, which may follow from the data, are that of the real one. */
+   the smallest model. Widths and layers count as far as they are given and do not follow from the data. */
 static int check_values(const struct settings *s)
 {
     trf_config config = trf_config_tiny();
@@ -1201,6 +1238,12 @@ static int check_values(const struct settings *s)
     trf_error err;
     int status = DONE;
     config.source_vocab = config.target_vocab = 8;
+    if (was_given(s, "d-ff")) config.d_ff = s->config.d_ff;
+    if (was_given(s, "d-model")) config.d_model = s->config.d_model;
+    config.n_heads = was_given(s, "d-model") && was_given(s, "n-heads") ? s->config.n_heads : 1;
+    if (was_given(s, "encoder-layers")) config.encoder_layers = s->config.encoder_layers;
+    if (was_given(s, "decoder-layers")) config.decoder_layers = s->config.decoder_layers;
+    if (!trf_model_memory(&config) && trf_model_create(&model, &config, &err)) return refused("model", &err);
     config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
     config.max_length = s->config.max_length;
     config.position_offset = s->config.position_offset;
@@ -1389,7 +1432,7 @@ static int check_seeds(const struct settings *s)
         char *model = seed_path(s->model, seed),
              *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
              *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
-        status = check_init_from(s, model, checkpoint);
+        status = check_own_names(s, model, checkpoint, log);
         if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
                         check_written(s, "log", log) || check_saved(s, model, checkpoint))) status = FAILED;
         free(model);
@@ -1409,7 +1452,7 @@ static int train_seeds(struct settings *s)
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
     if (check_rereading(s)) return USAGE;
-    if (check_written(s, "model", s->model) || check_writable(s->model)) return FAILED;
+    if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
     if ((status = check_seeds(s))) return status;
     if (s->resume && !any_checkpoint(s)) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {

@@ -91,6 +91,7 @@ int decide_schedule(struct training *t);
 int ends_cosine(const struct settings *s);      /* whether the command line says where */
 /* Where it ends, after --resume; total_steps 0: it was none before. */
 int settle_cosine(struct training *t, const trf_train_options *stored);
+void say_schedule(const struct training *t);    /* how many updates, and the rate's way; of one that goes on too */
 int check_ends(const struct training *t);       /* something must say when training ends */
 void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 

@@ -272,6 +272,8 @@ void free_word_tokens(struct word_tokens *words);
 int same_file(const char *a, const char *b);
 int check_written(const struct settings *s, const char *option, const char *path);
 int check_writable(const char *path);       /* better now than after a night of training */
+int check_not_output(const char *path);     /* what a command reads is not what its standard output goes to */
+int check_replaceable(const char *path);    /* of a file that saving replaces: it may be no symbolic link */
 /* Calls each(user, path, tail) for every file whose path begins with prefix; tail is what follows. */
 void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user);
 /* Removes what saving path, and its averages and kept models, left behind in processes that were killed. */
