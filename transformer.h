@@ -517,7 +517,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
                                     int32_t *n, trf_error *err);
 /* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
    NULL) is the length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a whole
-   token). Special ids are skipped, except unk. */
+   token). Special ids are skipped, except unk. Subwords with byte fallback may write a NUL: *bytes counts it. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err);
 
@@ -549,7 +549,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
    (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
    keys and values together may be 1 MiB and 65000 texts (TRF_E_LIMIT; what a file brings may be more). To be called
-   before the model is shared with other threads, but also while it has a trainer and translators. */
+   before the model is shared with other threads, but also while it has a trainer and translators. Each call copies all
+   texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
                                           trf_error *err);
 /* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */

@@ -881,6 +881,8 @@ expect 1 "no subwords in there" "train.digits: " "$trf" train --tsv train.tsv $s
 expect 0 "JSON" '^{"line":1,"source":"1 2","source_tokens":\["1","2"\],"answers":\[{"text":"two one",.*"ended":"end","tokens":\["two","one"\]}\]}$' \
     "$trf" translate --model good --input three --json
 check "an empty line too" grep -q '^{"line":2,"source":"","answers":\[\]}$' out
+printf 'a\377b\n' | "$trf" translate --model good --json >out 2>err
+check "but not one that cannot be translated" grep -q '^{"line":1,"source":".*","unusable":true,"answers":\[\]}$' out
 expect 0 "alignments" '"alignment":\[[01],[01]\],"attention":\[\[' "$trf" translate --model good --input three --json --alignments --attention --n-best 2
 if command -v python3 >/dev/null; then
     check "rows of attention sum to one" python3 -c 'import json
@@ -1471,7 +1473,7 @@ awk 'NR % 5 { print; next } { print "no tab" }' train.tsv >fifth.tsv
 expect 0 "a fifth of the lines" "more than a tenth of the data" "$trf" train --tsv fifth.tsv $small --updates 1 --model m
 "$trf" score --model one --source train.digits --target test.names >out 2>err
 check "lines without a partner are told five times" test "$(grep -c 'not scored' err)" -eq 5
-expect 0 "a cosine for some minutes" "the rate ends with update 1000000; updates behind it" "$trf" train $plain --schedule cosine --total-steps 1000000 --minutes 0.01 --model m
+expect 0 "a cosine for some minutes" "the rate ends with update 1000000, if training comes so far" "$trf" train $plain --schedule cosine --total-steps 1000000 --minutes 0.01 --model m
 "$trf" train $kept --updates 20 --valid-every 10 --checkpoint-every 0 --ema 0 --model seldom 2>err
 "$trf" train $kept --updates 100000 --valid-every 10 --checkpoint-every 0 --ema 0 --model seldom --resume 2>seldom.err &
 pid=$!

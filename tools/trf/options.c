@@ -377,7 +377,8 @@ const struct row rows[] = {
      "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
-     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended", NULL},
+     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; unusable "
+     "where there can be none", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
      "with --json: for each answer the source token that each target token attends to most", NULL},
     {TRANSLATE, FLAG, "attention", AT(attention), NULL,

@@ -272,7 +272,7 @@ static void warn_of_cosine(const struct settings *s, int64_t planned)
 {
     long long end = (long long)s->training.total_steps;
     if (planned == NO_PLAN)
-        say("the rate ends with update %lld; updates behind it change nothing: --total-steps says where", end);
+        say("the rate ends with update %lld, if training comes so far; --total-steps says where", end);
     else if (planned > end)
         say("warning: the rate ends with update %lld, and training goes on: give --total-steps for more of it", end);
     else if (planned > s->training.warmup && planned < end / 2)

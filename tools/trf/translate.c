@@ -220,6 +220,7 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
     print_json_text(t->out, line, strlen(line));
     if (sentence >= 0) write_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
+    if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
     fputs(",\"answers\":[", t->out);
     for (k = 0; k < count; k++) {
         const char *text = text_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity);
