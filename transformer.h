@@ -549,8 +549,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
    (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
    keys and values together may be 1 MiB and 65000 texts (TRF_E_LIMIT; what a file brings may be more). To be called
-   before the model is shared with other threads, but also while it has a trainer and translators. Each call copies all
-   texts once. */
+   before the model is shared with other threads, but also while it has a trainer and translators. Each call copies
+   all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
                                           trf_error *err);
 /* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */
@@ -8277,7 +8277,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no NUL among the pieces", err);
+    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no piece that is a NUL", err);
     if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
                      "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
