@@ -755,8 +755,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     remove_unneeded(t, t->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && t->s->resume)
-        say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes on",
-            why);
+        say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
+            "on", why);
     fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
             i == 3 && is_perfect(t) ? "nothing can be better" : ends[i][1]);

@@ -158,8 +158,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
-     "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the average "
-     "of --ema", NULL},
+     "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the "
+     "average of --ema", NULL},
 
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
@@ -337,7 +337,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
      "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write it every N updates, whenever a validation finds a better model, and at the end; 0: not every so often", NULL},
+     "write it every N updates, whenever a validation finds a better model, and at the end; 0: not every so "
+     "often", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
@@ -377,8 +378,8 @@ const struct row rows[] = {
      "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
-     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; unusable "
-     "where there can be none", NULL},
+     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; "
+     "unusable where there can be none", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
      "with --json: for each answer the source token that each target token attends to most", NULL},
     {TRANSLATE, FLAG, "attention", AT(attention), NULL,

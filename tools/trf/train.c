@@ -1086,8 +1086,8 @@ static int check_own_names(const struct settings *s, const char *model, const ch
     for (i = 0; i < sizeof named / sizeof *named; i++) {
         const char *path = named[i].path;
         if (!path || (!is_own(path, model, ".update-") && !is_own(path, checkpoint, ".average-"))) continue;
-        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or removes: "
-            "give it or --model another name", named[i].option, path, model);
+        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or "
+            "removes: give it or --model another name", named[i].option, path, model);
         return USAGE;
     }
     return DONE;
@@ -1115,8 +1115,8 @@ static int check_saved(const struct settings *s, const char *model, const char *
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
 
-/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. One that
-   goes on is read too, for whether its last line is whole. */
+/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. One
+   that goes on is read too, for whether its last line is whole. */
 static int check_log(const char *path, int resumes)
 {
     struct stat there;
@@ -1225,8 +1225,8 @@ static int check_data(const struct settings *s)
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
-/* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked of
-   the smallest model. Widths and layers count as far as they are given and do not follow from the data. */
+/* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked
+   of the smallest model. Widths and layers count as far as they are given and do not follow from the data. */
 static int check_values(const struct settings *s)
 {
     trf_config config = trf_config_tiny();

@@ -41,8 +41,8 @@ static int cancelled(trf_status status, const trf_error *err)
 }
 
 /* A signal is answered between two products, of which those with the vocabulary's matrix are the largest: the rows
-   with which one takes about half a second. (Where a beam of more than a hundred is chosen from 30,000 words, choosing
-   takes longer than that.) A GPU is fast enough for all. */
+   with which one takes about half a second. (Where a beam of more than a hundred is chosen from 30,000 words,
+   choosing takes longer than that.) A GPU is fast enough for all. */
 static double rows_at_a_time(const struct training *t)
 {
     const trf_config *c = trf_model_config(t->model);
