@@ -133,7 +133,7 @@ a target's text by the source's vocabulary @@ corpus @@ trf__corpus_encode(corpu
 the text of another sentence @@ usage @@ h = trf_hypothesis_at(translator, sentence, rank); @@ h = trf_hypothesis_at(translator, 0, rank);
 a rewound corpus was put elsewhere @@ store @@ corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0; @@ corpus->epoch = corpus->batch = 0;
 a refused text leaves the answer before it @@ usage @@ if (!status) trf__forget_answers(translator); @@ (void)0;
-a circle in a map of characters @@ pieces @@ i < n && i < 1000 && found < 32 @@ i < n && found < 32
+a circle in a map of characters @@ pieces @@ i < n && i < 1000 && found < 32; @@ i < n && found < 32;
 a map stays when it is emptied @@ pieces @@ && w.value == 0) p->n_rules = 0; @@ && w.value == 0) (void)0;
 a NUL among pieces without byte fallback @@ pieces @@ if (p->nuls && !p->byte_fallback) return @@ if (0) return
 a piece of any length @@ pieces @@ else if (length > 7999) fault @@ else if (length > 79999) fault
@@ -342,7 +342,7 @@ scores of -0 and 0 are equal @@ pieces @@ pair.score ^= INT32_MAX; @@ pair.score
 a user-defined piece counts every byte @@ pieces @@ 0.1 * (end - at - 1) @@ 0.1 * (end - at)
 sums of scores grow without end @@ pieces @@ if (till < -100000.0f || till > 100000.0f) { @@ if (till != till) {
 any number of user-defined pieces is looked at @@ pieces @@ i < n && found < 64 && @@ i < n &&
-any number of rules is looked at @@ pieces @@ i < n && found < 32; @@ i < n;
+any number of rules is looked at @@ pieces @@ i < n && i < 1000 && found < 32; @@ i < n && i < 1000;
 blanks in a row stay @@ pieces @@ after_space = p->remove_extra && part[length - 1] == ' '; @@ after_space = 0;
 the blank that normalising added stays @@ pieces @@ TRF__SPACE, 3)) k = 3; @@ TRF__SPACE, 3)) k = 0;
 a blank in front and behind @@ pieces @@ if (p->dummy_prefix && !p->suffix) @@ if (p->dummy_prefix)
@@ -354,7 +354,7 @@ a map that leads nowhere is followed @@ pieces @@ sound = (cell & INT32_MAX) < p
 a map whose cells lead out of it is taken @@ pieces @@ sound = (to | 255) < p->n_rules && @@ sound =
 a map's value is what is no value @@ pieces @@ (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31); @@ 1;
 a map without a root is taken @@ pieces @@ int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0; @@ int sound = 1;
-logits times the temperature @@ generate @@ mass += w[i] = exp((w[i] - best) / o->temperature); @@ mass += w[i] = exp((w[i] - best) * o->temperature);
+logits times the temperature @@ generate @@ ? 0 : exp(below / o->temperature); @@ ? 0 : exp(below * o->temperature);
 equals of the last of top_k dropped @@ generate @@ (popped < o->top_k || w[order[0]] == x) @@ popped < o->top_k
 top_p of what top_k has dropped too @@ generate @@ for (total = 0; popped < *m && @@ for (; popped < *m &&
 min_p drops what is as likely @@ generate @@ x < o->min_p || @@ x <= o->min_p ||
@@ -363,7 +363,7 @@ the penalty spares the beginning @@ generate @@ for (i = 0; o->repetition_penalt
 min_tokens counts the beginning @@ generate @@ if (s->answer.n < o->min_tokens) @@ if (s->n < o->min_tokens)
 the highest id of the likeliest @@ generate @@ if (w[i] > best) { best @@ if (w[i] >= best) { best
 random numbers by the answer alone @@ generate @@ 0x80000000u | (uint32_t)s->n, number) @@ 0x80000000u | (uint32_t)s->answer.n, number)
-sources at the areas of targets @@ generate @@ cross->key = (int32_t)(*next * g->cache.area); @@ cross->key = (int32_t)(*next * g->area);
+sources at the areas of targets @@ generate @@ cross->key = (int32_t)(*next * g->cache.area); @@ cross->key = span->key;
 the rest of a beginning not read @@ generate @@ if (span->n_query < todo) break; @@ (void)0;
 a beginning counts as read at its first part @@ generate @@ s->read = g->here.self[i].n_key; @@ s->read = s->n;
 bytes at the end of an answer never told @@ generate @@ end = ended ? n : trf__whole_ids( @@ end = trf__whole_ids(
@@ -380,7 +380,7 @@ a session's rules not looked at @@ generate @@ trf__file_fault(trf__sampling_che
 a session of any format @@ generate @@ if (format != 1) @@ if (0)
 copied weights from their first numbers @@ finetune @@ q->offset + at, numbers @@ q->offset, numbers
 forced prefixes for any kind of model @@ usage @@ if (c->kind != TRF_ENCODER_DECODER) @@ if (0)
-texts of a language model @@ usage @@ from = trf__has_source(c) ? translator->model->source : translator->model->target; @@ from = translator->model->source;
+texts of a language model @@ usage @@ from = trf__has_source(&model->config) ? model->source : model->target; @@ from = model->source;
 hooks of a checkpoint's model forgotten @@ store @@     o->hooks = c->hooks; @@     (void)0;
 sequences planned by a file @@ store @@ o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences; @@ (void)0;
 all weights begin alike @@ definitions @@ chunk, at, n, p, (uint32_t)i, config @@ chunk, at, n, p, 0, config
