@@ -1,83 +1,9 @@
 #!/bin/sh
 # The command line from outside: sh tests/test_trf.sh build/trf
 #
-# Makes its own data in a temporary folder: digits in, their names in reverse order out ("3 1 4" to "four one
-# three"). Trains small models on it and checks results, files, exit statuses and messages.
+# Trains small models on data of its own and checks results, files, exit statuses and messages.
 
-trf=${1:?usage: test_trf.sh PATH_OF_TRF}
-case $trf in /*) ;; *) trf=$PWD/$trf ;; esac
-[ -x "$trf" ] || { echo "$trf is not there"; exit 1; }
-here=$(mktemp -d) || exit 1
-trap 'rm -rf "$here"' EXIT
-trap 'kill $! 2>/dev/null; exit 1' INT TERM HUP
-cd "$here" || exit 1
-passed=0
-failed=0
-
-# check NAME COMMAND...: passes if the command succeeds
-check()
-{
-    name=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
-}
-
-# expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression found in what was said
-expect()
-{
-    wanted=$1 name=$2 message=$3
-    shift 3
-    "$@" >out 2>err
-    status=$?
-    if [ $status -eq "$wanted" ] && { [ -z "$message" ] || grep -q -e "$message" out err; } &&
-        ! grep -q ': Success' err; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in, or 'Success' as a reason:"
-        sed 's/^/    /' err
-    fi
-}
-
-same() { cmp -s "$1" "$2"; }
-# wait_for PATTERN FILE: until a line of a program that runs beside is there, 20 seconds at most
-wait_for()
-{
-    tries=0
-    until grep -qs -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
-}
-lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
-
-# pairs N SEED: writes N pairs as source, tab, target
-pairs()
-{
-    awk -v n="$1" -v x="$2" 'BEGIN {
-        split("one two three four five six seven eight nine", name, " "); name[0] = "zero";
-        for (i = 0; i < n; i++) {
-            x = (x * 1103515245 + 12345) % 2147483648; k = 1 + int(x / 65536) % 5;
-            s = t = "";
-            for (j = 0; j < k; j++) {
-                x = (x * 1103515245 + 12345) % 2147483648; d = int(x / 65536) % 10;
-                s = s (j ? " " : "") d; t = name[d] (j ? " " : "") t;
-            }
-            print s "\t" t;
-        }
-    }'
-}
-
-pairs 600 1 >train.tsv
-pairs 40 77 >test.tsv
-pairs 2000 3 >more.tsv
-for f in train test; do cut -f1 $f.tsv >$f.digits; cut -f2 $f.tsv >$f.names; done
-tr -d ' ' <train.digits | paste - train.names >letters.tsv
-
-# The model, the batches, and the rest of a short training; an option may be given only once.
-model="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1"
-brief="--batch-tokens 256 --log-every 10 --metric loss"
-short="$model $brief --warmup 20"
-small="$short --seed 5 --threads 1"
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
+. "$(dirname "$0")/trf.sh"
 
 # An update that takes longer than 30 seconds, beside everything else: see the end.
 nice timeout -s KILL 45 "$trf" train --tsv train.tsv $small --accumulate 100000000 --updates 1 --model forever --checkpoint '' 2>waiting &
@@ -1513,5 +1439,4 @@ wait $reading
 check "while the data are read too" grep -q "^reading the data" reading
 check "but not when they have been" test "$(sed -n '/^schedule/,$p' reading | grep -c '^reading')" -eq 0
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+finish

@@ -1,0 +1,87 @@
+# What the suites of the command line share; a suite begins with: . "$(dirname "$0")/trf.sh", and ends with: finish
+#
+# Makes data in a temporary folder and goes there: digits in, their names in reverse order out ("3 1 4" to "four one
+# three").
+
+source=$(cd "$(dirname "$0")/.." && pwd)    # the checkout
+trf=${1:?usage: SUITE PATH_OF_TRF}
+case $trf in /*) ;; *) trf=$PWD/$trf ;; esac
+[ -x "$trf" ] || { echo "$trf is not there"; exit 1; }
+here=$(mktemp -d) || exit 1
+trap 'rm -rf "$here"' EXIT
+trap 'kill $! 2>/dev/null; exit 1' INT TERM HUP
+cd "$here" || exit 1
+passed=0
+failed=0
+
+# check NAME COMMAND...: passes if the command succeeds
+check()
+{
+    name=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
+}
+
+# expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression found in what was said
+expect()
+{
+    wanted=$1 name=$2 message=$3
+    shift 3
+    "$@" >out 2>err
+    status=$?
+    if [ $status -eq "$wanted" ] && { [ -z "$message" ] || grep -q -e "$message" out err; } &&
+        ! grep -q ': Success' err; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in, or 'Success' as a reason:"
+        sed 's/^/    /' err
+    fi
+}
+
+same() { cmp -s "$1" "$2"; }
+# wait_for PATTERN FILE: until a line of a program that runs beside is there, 20 seconds at most
+wait_for()
+{
+    tries=0
+    until grep -qs -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+}
+lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
+
+# pairs N SEED: writes N pairs as source, tab, target
+pairs()
+{
+    awk -v n="$1" -v x="$2" 'BEGIN {
+        split("one two three four five six seven eight nine", name, " "); name[0] = "zero";
+        for (i = 0; i < n; i++) {
+            x = (x * 1103515245 + 12345) % 2147483648; k = 1 + int(x / 65536) % 5;
+            s = t = "";
+            for (j = 0; j < k; j++) {
+                x = (x * 1103515245 + 12345) % 2147483648; d = int(x / 65536) % 10;
+                s = s (j ? " " : "") d; t = name[d] (j ? " " : "") t;
+            }
+            print s "\t" t;
+        }
+    }'
+}
+
+pairs 600 1 >train.tsv
+pairs 40 77 >test.tsv
+pairs 2000 3 >more.tsv
+for f in train test; do cut -f1 $f.tsv >$f.digits; cut -f2 $f.tsv >$f.names; done
+tr -d ' ' <train.digits | paste - train.names >letters.tsv
+
+# The model, the batches, and the rest of a short training; an option may be given only once.
+model="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1"
+brief="--batch-tokens 256 --log-every 10 --metric loss"
+short="$model $brief --warmup 20"
+small="$short --seed 5 --threads 1"
+OMP_WAIT_POLICY=passive
+export OMP_WAIT_POLICY
+
+# The last line of a suite, and its status.
+finish()
+{
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ]
+}
