@@ -515,6 +515,10 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
    capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
                                     int32_t *n, trf_error *err);
+/* How many tokens of a text are unknown: those that trf_vocab_encode makes unk. *n (may be NULL) is the number of all
+   its tokens. Fails as trf_vocab_encode does, but for a capacity. */
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
+                                           trf_error *err);
 /* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
    NULL) is the length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a whole
    token). Special ids are skipped, except unk. Subwords with byte fallback may write a NUL: *bytes counts it. */
@@ -8472,11 +8476,13 @@ TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
 
 /* ---- from pieces to ids ---- */
 
-typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n; } trf__ids;
+/* unknown: 1 behind an unknown piece; n_unknown: how many of the n are unk. */
+typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
 
 TRF__FN void trf__give_id(trf__ids *to, int32_t id)
 {
     if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
+    to->n_unknown += id == TRF__UNK;
 }
 
 /* A piece, or, with token -1, bytes that are none. */
@@ -8798,12 +8804,26 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
 }
 
+/* The ids of a text, as many as there is room for. */
+TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to, trf_error *err)
+{
+    const char *at = text, *token;
+    size_t length;
+    if (!text) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
+    }
+    return TRF_OK;
+}
+
 /* *n stops at INT32_MAX, should a text have more tokens than that. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
                                     int32_t *n, trf_error *err)
 {
-    const char *at = text, *token;
-    size_t length;
     trf__ids to;
     TRF__ZERO(to);
     if (n) *n = 0;
@@ -8812,21 +8832,28 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
     if (!ids && capacity > 0) return trf__fail_null(err, "ids");
     if (!n) return trf__fail_null(err, "n");
-    if (!vocab->finished) return trf__fail_learning(err);
     to.ids = ids;
     to.capacity = capacity;
-    if (vocab->pieces) TRF__TRY(trf__pieces_encode(vocab, text, &to, err));
-    else {
-        TRF__TRY(trf__check_utf8(text, "text", err));
-        while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-            int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-            trf__give_id(&to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
-        }
-    }
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
     if (to.n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
                          (int)capacity);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
+                                           trf_error *err)
+{
+    trf__ids to;
+    TRF__ZERO(to);
+    if (n) *n = 0;
+    if (unknown) *unknown = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!unknown) return trf__fail_null(err, "unknown");
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    *unknown = (int32_t)trf__min64(to.n_unknown, INT32_MAX);
+    if (n) *n = (int32_t)trf__min64(to.n, INT32_MAX);
     return TRF_OK;
 }
 

@@ -215,6 +215,35 @@ static void encoding(void **state)
     trf_vocab_destroy(v);
 }
 
+/* The number of unknown tokens is that of the unks that encoding gives. */
+static void unknown_tokens(void **state)
+{
+    trf_vocab *v = learned(TRF_WORDS, "the the the dog dog runs <unk>", 6, 1), *young;
+    int32_t unknown = -1, n = -1;
+    (void)state;
+    OK(trf_vocab_count_unknown(v, "the cat runs\tto the <unk> ", &unknown, &n, &err));
+    assert_true(unknown == 4 && n == 6);
+    OK(trf_vocab_count_unknown(v, "the dog", &unknown, NULL, &err));
+    assert_int_equal(unknown, 0);
+    OK(trf_vocab_count_unknown(v, "", &unknown, &n, &err));
+    assert_true(unknown == 0 && n == 0);
+    unknown = n = 77;
+    FAILS(trf_vocab_count_unknown(v, "the cat \xC0", &unknown, &n, &err), TRF_E_FORMAT, "text", 8);
+    assert_true(unknown == 0 && n == 0);
+    FAILS(trf_vocab_count_unknown(NULL, "a", &unknown, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf_vocab_count_unknown(v, NULL, &unknown, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+    FAILS(trf_vocab_count_unknown(v, "a", NULL, &n, &err), TRF_E_INVALID_ARG, "unknown", -1);
+    trf_vocab_destroy(v);
+    OK(trf_vocab_create(&young, TRF_WORDS, NULL, &err));
+    FAILS(trf_vocab_count_unknown(young, "a", &unknown, &n, &err), TRF_E_STATE, "vocab", -1);
+    trf_vocab_destroy(young);
+
+    v = learned(TRF_CHARACTERS, "the quick brown fox", 100, 1);
+    OK(trf_vocab_count_unknown(v, "The Caf\xC3\xA9: fox", &unknown, &n, &err));
+    assert_true(unknown == 5 && n == 13);
+    trf_vocab_destroy(v);
+}
+
 /* Decodes at every size and compares with the longest beginning of whole tokens that fits. */
 static void check_decode(const trf_vocab *v, const int32_t *ids, int32_t n, const char *whole,
                          const size_t *ends, int32_t pieces)
@@ -744,6 +773,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(creating), cmocka_unit_test(order_of_ids), cmocka_unit_test(blanks_and_characters),
         cmocka_unit_test(special_texts), cmocka_unit_test(states), cmocka_unit_test(encoding),
+        cmocka_unit_test(unknown_tokens),
         cmocka_unit_test(decoding),
         cmocka_unit_test(strict_utf8), cmocka_unit_test(utf8_offsets), cmocka_unit_test(limits),
         cmocka_unit_test(many_words), cmocka_unit_test(words_of_an_enemy),

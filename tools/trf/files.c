@@ -393,6 +393,24 @@ void drop_last(struct side *side)
     side->used -= (size_t)side->lengths[--side->count];
 }
 
+void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line)
+{
+    int32_t unknown, n;
+    if (trf_vocab_count_unknown(vocab, text, &unknown, &n, NULL)) return;   /* a text that cannot be encoded */
+    u->tokens += n;
+    u->unknown += unknown;
+    if (unknown && !u->first) u->first = line;
+}
+
+void tell_unknown(const struct unknown *u, const char *what, double share)
+{
+    char where[48] = "";
+    if (!u->unknown || (double)u->unknown <= share * (double)u->tokens) return;
+    if (u->first) snprintf(where, sizeof where, ", the first one in line %lld", (long long)u->first);
+    say("%lld of %lld tokens of %s %s unknown to the model%s", (long long)u->unknown, (long long)u->tokens, what,
+        u->unknown == 1 ? "is" : "are", where);
+}
+
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity)
 {
     trf_error err;

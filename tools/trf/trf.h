@@ -247,6 +247,14 @@ trf_sequences sequences_of(const struct side *side);
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void drop_last(struct side *side);
+
+/* Tokens of what a command reads, and how many of them the model does not know. */
+struct unknown { int64_t tokens, unknown, first; };     /* first: the line of the first unknown one, or 0 */
+
+void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);   /* line 0: none */
+/* One line about them at the end, if more than that share of the tokens is unknown. what: "the input". */
+void tell_unknown(const struct unknown *u, const char *what, double share);
+
 /* The text of ids, on one line whatever they are; in *text, which grows. NULL: told. */
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
 
