@@ -32,7 +32,7 @@ APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store
 FULL     = $(patsubst %,$(BUILD)/%,test_ops double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same test_usage double_test_ops apart_test_usage)
 LINK     = $(LDFLAGS) $(LDLIBS)
-HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h) $(BUILD)/flags
+HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
 all: $(EXAMPLES) $(BUILD)/trf
 
