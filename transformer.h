@@ -816,6 +816,8 @@ typedef struct trf_search {
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
     int32_t renormalise;        /* 1: EOS leaves the softmax before that (CTranslate2); 0: it keeps its share */
+    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the softmax; a prefix may
+                                   have it; default 0 */
     double max_length_a;        /* 0..1e6; at most a * source + b target tokens without EOS, and never more than */
     int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
                                    beyond the beginning */
@@ -944,7 +946,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
-   top_k, top_p, min_p. pad and bos are never drawn. Computed in double on the host. */
+   top_k, top_p, min_p. pad and bos are never drawn, unk only with allow_unk. Computed in double on the host. */
 typedef struct trf_sampling {
     double temperature;         /* logits are divided by it; 0..1e6, default 1; 0: the most likely, of equals the
                                    lowest id (as beam 1) */
@@ -958,6 +960,7 @@ typedef struct trf_sampling {
     int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256; beginning and answer have
                                    config.max_length - 1 ids at most, and memory is taken for as many */
     int32_t min_tokens;         /* before EOS may be drawn; default 0 */
+    int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
     int32_t threads;            /* default: all processors, whatever the model's device says */
     /* Called for every token in its order, EOS included, or NULL. text: what the answer's text grows by, in whole
@@ -2377,7 +2380,7 @@ typedef struct trf__top {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[2];                  /* ids never returned, or -1; they still count in the softmax */
+    int32_t banned[3];                  /* ids never returned, or -1; they still count in the softmax */
     const int32_t *only;                /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place 0; */
     int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the softmax */
 } trf__top;
@@ -4838,7 +4841,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         for (i = c; i < trf__min64(columns, c + TRF__TOP_FEW); i++) {
             int32_t id = (int32_t)(column + i);
             if (z[i] < *floor) continue;
-            if (id != t->banned[0] && id != t->banned[1] && id != without && z[i] > -(trf_real)HUGE_VAL)
+            if (id != t->banned[0] && id != t->banned[1] && id != t->banned[2] && id != without &&
+                z[i] > -(trf_real)HUGE_VAL)
                 found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
         if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
@@ -6875,7 +6879,8 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
         for (int i = 0; i < TRF__TOP_EACH; i++) {
             int64_t c = begin + i * TRF__CUDA_THREADS;
             z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
-            keys[i] = z[i] > -INFINITY && c != t.banned[0] && c != t.banned[1] ? trf__top_key(z[i], c) : 0;
+            bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
+            keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
             maximum = fmaxf(maximum, z[i]);
         }
         maximum = trf__block_max(maximum, room);
@@ -11994,6 +11999,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
     TRF__RANGE(search, at_limit, TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS);
     TRF__RANGE(search, min_length, 0, INT32_MAX);
     TRF__RANGE(search, renormalise, 0, 1);
+    TRF__RANGE(search, ban_unk, 0, 1);
     TRF__RANGE(search, max_length_a, 0, 1e6);
     TRF__RANGE(search, max_length_b, search->max_length_a > 0 ? 0 : 1, INT32_MAX);
     TRF__RANGE(search, max_sentences, 1, INT32_MAX);
@@ -12008,7 +12014,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
    stop = TRF_STOP_BOUND for the same answer. In the step behind a forced prefix it takes an EOS only if that is the
    best continuation; here min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here
    is one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here there is none.
-   Marian never says UNK. */
+   Marian never says UNK: set ban_unk, which no rule does. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
 {
     int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;
@@ -12124,10 +12130,13 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-/* Candidates of a row, at most; pad and bos are none. */
+/* Tokens that a search may choose: never pad and bos. */
+TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
+
+/* Candidates of a row, at most. */
 TRF__FN int64_t trf__most_candidates(const trf_search *s, int64_t vocab)
 {
-    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2));
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
 }
 
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
@@ -12336,7 +12345,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     top.w = trf__weight(&t->pass, t->pass.layout->whole.generator_w);
     top.bias = trf__generator_bias(&t->pass);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
-    top.banned[0] = c->pad; top.banned[1] = c->bos;
+    top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
     run->backend->advance(run, &next);
@@ -12413,7 +12422,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, c
     arrival->source.n_key = rows;
     trf__beam_layout(&arrival->beam, &t->search, (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source, n_prefix),
-                       h->there.prefixes + at, n_prefix, c->eos, c->target_vocab - 2);  /* never pad and bos */
+                       h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search, c->target_vocab));
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix, INT32_MAX);
     if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix, (size_t)n_prefix * sizeof(int32_t));
@@ -16742,6 +16751,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     X(double,   repetition_penalty, 1e-6, 1e6, 1) \
     X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
+    X(int32_t,  allow_unk,          0, 1, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
 
@@ -16868,6 +16878,7 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
         if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty;
     }
     w[c->pad] = w[c->bos] = -HUGE_VAL;
+    if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     if (id >= 0 && o->temperature > 0) {
@@ -17226,8 +17237,11 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 //   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
 //                  beginning and answer, how many its beginning alone, 1 if EOS has ended it; then their
 //                  log-probabilities' 64 bits, the lower half first; the ids of all sources; those of all the others
-//   __metadata__   trf.content = generator; trf.generator = 1, this format; trf.version; trf.ordinal; trf.weights,
+//   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version; trf.ordinal; trf.weights,
 //                  the CRC-32 of the model's weights; trf.sampling.FIELD
+
+/* Format 1 lacks the rules of format 2 (in the table's last column). */
+enum { TRF__SESSION = 2 };
 
 /* Other weights would not go on with the same bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
@@ -17246,7 +17260,7 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
     trf__note(notes, "trf.content", "generator");
-    trf__note_int(notes, "trf.generator", 1);
+    trf__note_int(notes, "trf.generator", TRF__SESSION);
     trf__note(notes, "trf.version", TRF_VERSION);
     trf__note_int(notes, "trf.ordinal", session->g->ordinal);
     trf__note_int(notes, "trf.weights", session->sum);
@@ -17351,9 +17365,10 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     size_t room;
     trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
-    if (format != 1)
-        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator", "expected a session of format 1, got %lld",
-                         (long long)format);
+    if (format < 1 || format > TRF__SESSION)
+        return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
+                         "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION, (long long)format);
+    rules.allow_unk = 1;        /* what format 1 did */
 #define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X

@@ -105,6 +105,7 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         for (k = 0; k < n && ids[k] != i; k++) { }
         if (k < n) p[i] = p[i] < 0 ? p[i] * o->repetition_penalty : p[i] / o->repetition_penalty;
         if (i == c->pad || i == c->bos || (i == c->eos && generated < o->min_tokens)) p[i] = -HUGE_VAL;
+        if (i == c->unk && !o->allow_unk) p[i] = -HUGE_VAL;
         p[i] /= o->temperature;
     }
     for (i = 0; i < vocab; i++) {           /* by insertion: falling, equal ones by rising id */
@@ -204,6 +205,7 @@ static void test_rules(void **state)
             trf__story story = story_of(ids, 3, 2);
             int32_t i;
             set_case(&g->sampling, c);
+            g->sampling.allow_unk = seed / 2;
             set_logits(z, 100 * c + seed);
             for (i = 0; i < VOCAB && seed % 2; i++) z[i] -= 4;
             plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
@@ -257,6 +259,60 @@ static void test_most_likely(void **state)
     trf_model_destroy(model);
 }
 
+/* A model whose likeliest token is unk: never drawn unless asked for, though it keeps its share of the probabilities;
+   nor found where it is banned from a search. A beginning may have it. */
+static void test_unknown(void **state)
+{
+    const int32_t ids[] = { 7, 3, 9 }, lengths[] = { 3 };
+    int kind, allow, beam;
+    (void)state;
+    for (kind = 0; kind < 2; kind++) {
+        trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+        trf_tensor bias = kit_open(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")));
+        trf_batch batch = { { ids, lengths, 1 }, { ids, lengths, 1 }, 0, { 0, 0, 0 } };
+        bias.data[3] += 5;
+        kit_close(&bias);
+        for (allow = 0; allow < 2; allow++) {
+            trf_sampling s = quick();
+            trf_generator *g;
+            int32_t i, unknown = 0;
+            double sum[1];
+            trf_translator *t = NULL;
+            s.allow_unk = allow;
+            s.min_tokens = 20;
+            g = make(model, &s);
+            run(g, &batch, 100);
+            for (i = 0; i < 20; i++) unknown += trf_generator_at(g, 0)->ids[i] == 3;
+            assert_true(allow ? unknown > 5 : unknown == 0);
+            trf_generator_destroy(g);
+            for (beam = 1; beam < 4; beam += 2) {
+                trf_search search = trf_search_defaults();
+                const trf_hypothesis *h;
+                trf_batch pair = batch;
+                int32_t whole[64], n, before = kind ? 3 : 0;
+                search.beam = search.n_best = beam; search.threads = 1; search.max_length_a = 0;
+                search.max_length_b = 10; search.min_length = 4; search.ban_unk = !allow;
+                assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
+                assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+                h = trf_hypothesis_at(t, 0, 0);
+                for (unknown = i = 0; i < h->n; i++) unknown += h->ids[i] == 3;
+                assert_true(allow ? unknown > 1 : unknown == 0);
+                memcpy(whole, ids, sizeof ids);
+                memcpy(whole + before, h->ids, (size_t)h->n * sizeof *whole);
+                n = before + h->n;
+                pair.target.ids = whole; pair.target.lengths = &n;
+                if (h->ended == TRF_ENDED_EOS) {        /* unk has kept its share */
+                    double found = h->log_probability;
+                    assert_int_equal(trf_score(t, &pair, sum, NULL), TRF_OK);
+                    assert_true(fabs(found - sum[0]) < 1e-4);
+                }
+                trf_translator_destroy(t);
+            }
+        }
+        trf_model_destroy(model);
+    }
+}
+
 /* The whole set that filters leave, weight by weight, against the plain program: 4,000 random rules. */
 static void test_filters(void **state)
 {
@@ -264,6 +320,7 @@ static void test_filters(void **state)
     trf_config c = trf_config_tiny();
     int round;
     (void)state;
+    o.allow_unk = 1;
     for (round = 0; round < 4000; round++) {
         uint64_t r = trf__random64(3, 9, (uint64_t)round);
         trf_real z[VOCAB];
@@ -307,6 +364,7 @@ static void test_golden(void **state)
         int64_t m, kept;
         o.temperature = want->temperature; o.top_k = want->top_k; o.top_p = want->top_p; o.min_p = want->min_p;
         o.repetition_penalty = want->repetition_penalty;
+        o.allow_unk = 1;
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) z[i] = (trf_real)want->logits[i];
         plain_rules(&o, &c, want->ids, GOLDEN_SAMPLING_IDS, 9, z, GOLDEN_SAMPLING_VOCAB, p);
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++)
@@ -739,7 +797,7 @@ static void test_hostile_sessions(void **state)
     before = hash_stories(HASH_START, g, 0, 5);
     for (i = 0; i < 3; i++) {                           /* numbers in its header */
         static const struct { const char *from, *to, *what; trf_status status; } of[] = {
-            {"\"trf.generator\":\"1\"", "\"trf.generator\":\"2\"", "trf.generator", TRF_E_UNSUPPORTED},
+            {"\"trf.generator\":\"2\"", "\"trf.generator\":\"3\"", "trf.generator", TRF_E_UNSUPPORTED},
             {"\"trf.sampling.top_p\":\"1\"", "\"trf.sampling.top_p\":\"5\"", "top_p", TRF_E_FORMAT},
             {"\"trf.ordinal\"", "\"own.ordinal\"", "trf.ordinal", TRF_E_FORMAT}};
         memcpy(changed, bytes, n);
@@ -1295,7 +1353,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules), cmocka_unit_test(test_most_likely), cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_golden), cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same),
         cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),

@@ -2206,6 +2206,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     j.bias = t->levels ? NULL : b;
     j.banned[0] = t->banned > 0 ? (int32_t)(vocab - 1) : -1;
     j.banned[1] = t->banned > 1 ? 0 : -1;
+    j.banned[2] = t->banned > 2 ? (int32_t)(vocab / 2) : -1;
     j.only = t->only ? wanted : NULL;
     OP(run, top, &j);
     projection = linear_of(z, trf__from(j.x), j.w, j.bias, rows, vocab, d);
@@ -2217,7 +2218,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
         for (v = 0; v < vocab; v++) {
             int out = t->only && wanted[r] == TRF__NOT_EOS && v == j.eos;
             sum += out ? 0 : exp((double)row[v]);
-            taken[v] = out || v == j.banned[0] || v == j.banned[1];
+            taken[v] = out || v == j.banned[0] || v == j.banned[1] || v == j.banned[2];
         }
         if (t->only && wanted[r] >= 0) for (v = 0; v < vocab; v++) taken[v] = v != wanted[r];
         for (i = 0; i < n; i++) {           /* the best of those that are left, the lowest id of equals */
@@ -2243,7 +2244,7 @@ static void test_top(void **state)
     int i;
     (void)state;
     for (i = 0; i < 7; i++)
-        for (t.banned = 0; t.banned < 3; t.banned++)
+        for (t.banned = 0; t.banned < 4; t.banned++)
             for (t.only = 0; t.only < 2; t.only++) {
                 t.vocab = vocabs[i]; t.packed = i % 2;
                 t.rows = 6;
@@ -2281,7 +2282,7 @@ static void test_nonfinite_logits_are_seen(void **state)
             TRF__ZERO(t);
             t.ids = ids; t.log_probabilities = best; t.x = l.x; t.w = l.w;
             t.room = plain_room(run.backend->top_room(&run.device, 1, V, 4));
-            t.rows = t.d = 1; t.vocab = V; t.n = 4; t.banned[0] = t.banned[1] = -1;
+            t.rows = t.d = 1; t.vocab = V; t.n = 4; t.banned[0] = t.banned[1] = t.banned[2] = -1;
             OP(&run, top, &t);
             for (i = 0; i < 4; i++) assert_false(trf__is_finite(best[i]));
         }

@@ -1468,6 +1468,7 @@ static void test_options_are_checked(void **state)
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
     REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalise, int32_t, -1);
+    REFUSE(ban_unk, int32_t, 2);            REFUSE(ban_unk, int32_t, -1);
     REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 3);
     REFUSE(min_length, int32_t, -1);
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
@@ -1490,7 +1491,7 @@ static void test_presets_set_their_fields_only(void **state)
         trf_error err;
         once.beam = 7; once.n_best = 3; once.max_length_a = 1.5; once.max_length_b = 9;
         once.max_sentences = 5; once.max_tokens = 77; once.threads = 3;
-        once.word_penalty = 0.5;
+        once.word_penalty = 0.5; once.ban_unk = 1;
         memcpy(&twice, &once, sizeof once);
         trf_search_set_rule(&once, all_rules[i]);
         trf_search_set_rule(&twice, all_rules[j]);
@@ -1498,7 +1499,7 @@ static void test_presets_set_their_fields_only(void **state)
         assert_memory_equal(&once, &twice, sizeof once);
         assert_true(once.beam == 7 && once.n_best == 3 && once.max_length_a == 1.5 && once.max_length_b == 9);
         assert_true(once.max_sentences == 5 && once.max_tokens == 77);
-        assert_true(once.threads == 3 && once.word_penalty == 0);
+        assert_true(once.threads == 3 && once.word_penalty == 0 && once.ban_unk == 1);
         assert_int_equal(trf__search_check(&once, &err), TRF_OK);
     }
 }

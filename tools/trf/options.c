@@ -407,6 +407,7 @@ const struct row rows[] = {
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
      "tokens drawn for a text, at most; with its beginning never more than max-length - 1 of the model", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N", "before it may end", NULL},
+    {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES, "<unk> may be drawn", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
     {CLASSIFY | TAG, HEADING, "Answers", 0, NULL, NULL, NULL},
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
