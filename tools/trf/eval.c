@@ -200,6 +200,10 @@ int command_eval(struct settings *s, int argc, char **argv)
     if (!status && !(e.metrics = metrics_create(&options))) { say("out of memory"); status = FAILED; }
     if (!status) status = evaluate(&e);
     if (!status) {
+        const struct metrics_sums *sums = metrics_sums(e.metrics);
+        if ((e.figures >> FIGURE_BLEU & 1) && sums->bleu[3].reference == 0)
+            say("warning: no reference has four words: BLEU counts n-grams of up to four words, and its value means "
+                "nothing here; those of chrf, exact and cer do");
         print_results(&e);
         status = close_output(stdout, NULL);
     }

@@ -23,6 +23,7 @@ struct generating {
     size_t written;                 /* bytes of the text that grows */
     int32_t limit;                  /* tokens of a beginning */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
+    int64_t beyond;                 /* texts of more tokens than training had */
     int failed;
 };
 
@@ -76,6 +77,15 @@ static void write_whole(struct generating *t)
     }
 }
 
+static void count_beyond(struct generating *t)
+{
+    int32_t longest = longest_trained(t->model), i;
+    for (i = 0; i < (int32_t)t->beginnings.count; i++) {
+        int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
+        t->beyond += begun + trf_generator_at(t->generator, i)->n > longest;
+    }
+}
+
 /* Draws all that has been begun, and writes it. */
 static int draw(struct generating *t)
 {
@@ -100,6 +110,7 @@ static int draw(struct generating *t)
     }
     if (alone) fputc('\n', t->out);
     else write_whole(t);
+    count_beyond(t);
     t->drawn += (int64_t)t->beginnings.count;
     clear_side(&t->beginnings);
     return t->failed ? FAILED : check_output(t->out, t->s->output);
@@ -168,6 +179,9 @@ int command_generate(struct settings *s, int argc, char **argv)
         status = s->input ? begin_lines(&t) : begin(&t, s->prompt ? s->prompt : "");
     }
     if (!status) status = draw(&t);
+    if (t.beyond)
+        say("%lld of %lld texts are longer than %d tokens, the longest text of the training: what stands behind them "
+            "was not learned", (long long)t.beyond, (long long)t.drawn, (int)longest_trained(t.model));
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     free_side(&t.beginnings);
     free(t.ids);

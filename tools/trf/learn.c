@@ -235,6 +235,7 @@ static int note_state(struct training *t, int there)
     if (!status) status = note(t, "training.seconds", there && isfinite(t->s->minutes) ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(t, "training.held_out", there ? value : NULL);
+    if (!status) status = note(t, "training.picks", there && !state->combed ? "random" : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;

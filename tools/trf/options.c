@@ -37,7 +37,7 @@ void set_defaults(struct settings *s)
     s->log_every = 100;
     s->accumulate = s->seeds = s->valid_beam = s->average = s->subword_samples = 1;
     s->subword_alpha = 0.1;
-    s->chunk = 256;
+    s->chunk = s->config.max_length - 1;
     s->count = 1;
     s->labels_told = INT64_MAX;
     s->batch = 32;
@@ -134,8 +134,9 @@ const struct row rows[] = {
      "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},
     {TRAIN, FLAG, "pack", AT(pack), NULL,
      "documents follow one another in a chunk; without it each begins one", NULL},
-    {TRAIN, COUNT, "chunk", AT(chunk), "N",
-     "tokens of a chunk, into which documents are cut, at most: 2 to max-length - 1", NULL},
+    {TRAIN | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
+     "tokens of a chunk, into which documents are cut, at most: 2 to max-length - 1, and without it max-length - 1. "
+     "A model learns nothing about positions beyond its longest chunk", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
@@ -305,8 +306,9 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES, "decay biases, norms and embeddings too", NULL},
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
-    {TRAIN, REAL, "label-smoothing", AT(training.label_smoothing), "X",
-     "e, the share of probability that is spread over all tokens, 0 to below 1", NULL},
+    {TRAIN | FROM_DATA, REAL, "label-smoothing", AT(training.label_smoothing), "X",
+     "e, the share of probability that is spread over all tokens, 0 to below 1; without it 0.1 for translate and span, "
+     "and 0 for causal, mask, classify and tag, whose probabilities are used as they are", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
      "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
      "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "

@@ -22,11 +22,14 @@ static int is_auto(const struct settings *s, const char *name)
 // -----------------------------------------------------------------------------------------------
 
 struct words {
-    int64_t tokens, unknown;            /* of every tenth line, as the others know them */
+    int64_t tokens, unknown;            /* of a tenth of the lines, as the others know them */
     int64_t all;                        /* about, of all lines */
     int32_t distinct;                   /* of the others */
     int32_t shared;                     /* and of these, words of the other side too */
 };
+
+/* Drawn by a random number of the line: data in rows of five or ten have every part of a row in the tenth. */
+static int is_sample(size_t line) { return random_of(line) % 10 == 5; }
 
 static int count_words(const struct text *text, struct words *w, trf_vocab **vocab)
 {
@@ -36,13 +39,14 @@ static int count_words(const struct text *text, struct words *w, trf_vocab **voc
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, NULL, &err);
     memset(w, 0, sizeof *w);
     for (line = 0; line < text->count && !status; line++) {
-        if (line % 10 == 5) continue;
+        if (is_sample(line)) continue;
         status = trf_vocab_learn(*vocab, line_of(text, line), &err);
         if (status == TRF_E_LIMIT) status = TRF_OK;     /* too large for a vocabulary */
     }
     if (!status) status = trf_vocab_finish(*vocab, INT32_MAX, 1, &err);
-    for (line = 5; line < text->count && !status; line += 10) {
+    for (line = 0; line < text->count && !status; line++) {
         const char *words = line_of(text, line);
+        if (!is_sample(line)) continue;
         ids = grow(ids, &capacity, strlen(words) + 1, sizeof *ids);
         if (trf_vocab_encode(*vocab, words, ids, (int32_t)capacity, &n, &err)) continue;
         w->tokens += n;
@@ -99,13 +103,13 @@ static void decide_kinds(struct training *t, const struct words w[2])
         double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);
         if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
         if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
-            say("%.1f %% of the %s's words are new in every tenth line: subwords would do better, but this trf was "
+            say("%.1f %% of the %s's words are new in a tenth of the lines: subwords would do better, but this trf was "
                 "built without libsentencepiece", unknown, name);
             *kinds[side] = TOKENS_WORDS;
         }
         if (w[side].tokens == 0) fprintf(stderr, "%s: %s (too few lines to see how many words are new)\n", name,
                                          token_names[*kinds[side]]);
-        else fprintf(stderr, "%s: %s (%.1f %% of the words in every tenth line are new)\n", name,
+        else fprintf(stderr, "%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
                      token_names[*kinds[side]], unknown);
     }
 }
@@ -204,6 +208,15 @@ static void decide_dropout(struct training *t)
     if (is_auto(s, "activation-dropout")) s->training.activation_dropout = 0;
 }
 
+/* Smoothing is for answers, of which the best is wanted. Where the probability itself is the product, as with language
+   models and labels, it would be spoilt. */
+static void decide_smoothing(struct training *t)
+{
+    struct settings *s = t->s;
+    if (is_auto(s, "label-smoothing") && s->objective != OBJECTIVE_TRANSLATE && s->objective != OBJECTIVE_SPAN)
+        s->training.label_smoothing = 0;
+}
+
 enum { NO_PLAN = -1 };
 
 /* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: those that are done, and
@@ -231,17 +244,25 @@ static void decide_rate(struct training *t, int64_t planned)
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : 0.025 / sqrt((double)s->config.d_model);
 }
 
+/* The unit of the metric is that of the target: characters, words, or, where words are few or are not parted by
+   blanks, characters of subwords. */
+static enum metric translation_metric(const struct training *t)
+{
+    trf_token_kind kind = trf_vocab_kind(t->vocab[1]);
+    int nothing;
+    if (kind == TRF_CHARACTERS) return METRIC_CER;
+    if (is_language(t) && bleu_tells(t, &nothing)) return METRIC_BLEU;
+    return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
+}
+
 static void decide_validation(struct training *t, int64_t planned)
 {
     struct settings *s = t->s;
-    double mean = (double)t->amounts.tokens[1] / (double)t->amounts.pairs - 1;
     if (!was_given(s, "valid-every"))
         s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch / s->subword_samples));
     if (s->metric == METRIC_AUTO && s->objective != OBJECTIVE_TRANSLATE)
         s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
-    if (s->metric == METRIC_AUTO)       /* BLEU is for sentences of a language */
-        s->metric = trf_vocab_kind(t->vocab[1]) == TRF_CHARACTERS ? METRIC_CER
-                  : mean >= 6 && is_language(t) ? METRIC_BLEU : METRIC_WER;
+    if (s->metric == METRIC_AUTO) s->metric = translation_metric(t);
     if (!was_given(s, "patience")) s->patience = planned != NO_PLAN || isfinite(s->minutes) ? 0 : 10;
     if (is_auto(s, "ema")) s->ema = 0.002;
 }
@@ -339,6 +360,7 @@ int decide_schedule(struct training *t)
     int64_t planned = planned_updates(t);
     decide_rate(t, planned);
     if (s->recipe == RECIPE_AUTO) decide_dropout(t);
+    decide_smoothing(t);
     decide_validation(t, planned);
     settle_validation(t);
     if (check_ends(t)) return USAGE;

@@ -21,6 +21,7 @@ struct scoring {
     double *results;
     int32_t *pair;              /* of each line of the batch: its number among the pairs, or -1: not scored */
     int64_t lines, unusable, tokens;
+    int64_t beyond;             /* pairs with more tokens than training had */
     double sum;
     int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
 };
@@ -77,6 +78,12 @@ static int32_t read_pairs(struct scoring *t)
     return lines;
 }
 
+static int is_beyond(const struct scoring *t, int32_t pair)
+{
+    int32_t longest = longest_trained(t->model), source = pair < 0 || t->alone ? 0 : t->side[0].lengths[pair];
+    return pair >= 0 && (t->side[1].lengths[pair] > longest || source > longest);
+}
+
 static int score_lines(struct scoring *t)
 {
     int flush = t->s->interactive || isatty(fileno(t->pairs.side[0].file));
@@ -97,6 +104,7 @@ static int score_lines(struct scoring *t)
         }
         for (i = 0; i < lines; i++) {
             int32_t tokens = t->pair[i] < 0 ? 0 : t->side[1].lengths[t->pair[i]] + added;
+            t->beyond += is_beyond(t, t->pair[i]);
             fprintf(t->out, "%.6f\t%d\n", t->pair[i] < 0 ? (double)NAN : t->results[t->pair[i]], (int)tokens);
             if (t->pair[i] < 0) continue;
             t->tokens += tokens;
@@ -106,6 +114,9 @@ static int score_lines(struct scoring *t)
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
     if (t->unusable) say("%lld of %lld pairs could not be scored", (long long)t->unusable, (long long)t->lines);
+    if (t->beyond)
+        say("%lld of %lld pairs have more than %d tokens, the longest text of the training: what stands behind them "
+            "was not learned", (long long)t->beyond, (long long)t->lines, (int)longest_trained(t->model));
     if (!t->broken && t->tokens)
         fprintf(stderr, "%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
                 (long long)(t->lines - t->unusable), (long long)t->tokens, t->sum, exp(-t->sum / (double)t->tokens));

@@ -157,16 +157,40 @@ static size_t count_equal(const uint64_t *sorted, size_t n, uint64_t hash)
     return count;
 }
 
-/* Evenly spread pairs, `picks` of them, into held and chosen; a source that comes more than four times is a frequent
+uint64_t random_of(uint64_t index)
+{
+    uint64_t z = (index + 1) * 0x9E3779B97F4A7C15u;     /* splitmix64 */
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* The order in which pairs are held out: that of random numbers of their own, so that data in rows of two, five or
+   twenty show validation every part of a row. combed: every n-th pair, as before version 0.3, for checkpoints of
+   that time. */
+struct order { size_t *index; int combed; };
+
+static int by_random(const void *a, const void *b)
+{
+    uint64_t x = random_of(*(const size_t *)a), y = random_of(*(const size_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+static size_t pick(const struct order *order, int64_t k, size_t n, int64_t picks)
+{
+    return order->combed ? (size_t)(((double)k + 0.5) * (double)n / (double)picks) : order->index[k];
+}
+
+/* The first `picks` pairs of the order, into held and chosen; a source that comes more than four times is a frequent
    sentence, and only the pair itself is held out. Returns how many pairs that makes. */
-static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t n, int64_t picks, char *held,
-                          uint64_t *chosen, int64_t *n_chosen)
+static int64_t pick_pairs(const struct order *order, const uint64_t *hashes, const uint64_t *sorted, size_t n,
+                          int64_t picks, char *held, uint64_t *chosen, int64_t *n_chosen)
 {
     int64_t k, count = 0;
     *n_chosen = 0;
     memset(held, 0, n);
     for (k = 0; k < picks; k++) {
-        size_t i = (size_t)(((double)k + 0.5) * (double)n / (double)picks), equal;
+        size_t i = pick(order, k, n, picks), equal;
         if (held[i]) continue;
         equal = count_equal(sorted, n, hashes[i]);
         held[i] = 1;
@@ -180,25 +204,29 @@ static int64_t pick_pairs(const uint64_t *hashes, const uint64_t *sorted, size_t
     return count;
 }
 
-/* Marks the pairs to hold out: about `size`, evenly spread, and with each the others that have its source, as a
+/* Marks the pairs to hold out: about `size`, drawn at random, and with each the others that have its source, as a
    dictionary has several lines for a word. Returns their number. Where sources have three lines each, 1,000 picks
    make 3,000 pairs: then a third of the picks, and nine tenths of that again, as long as nothing is left to train
    on. */
-static int64_t choose_held_out(const struct text *source, int64_t size, char *held)
+static int64_t choose_held_out(const struct text *source, int64_t size, int combed, char *held)
 {
     size_t n = source->count, i;
+    struct order order = {zeroed(n, sizeof *order.index), combed};
     uint64_t *hashes = zeroed(n, sizeof *hashes), *sorted = zeroed(n, sizeof *sorted);
     uint64_t *chosen = zeroed(n, sizeof *chosen);
     int64_t count, picks, n_chosen;
     for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
     qsort(sorted, n, sizeof *sorted, by_hash);
-    count = pick_pairs(hashes, sorted, n, size, held, chosen, &n_chosen);
+    for (i = 0; i < n; i++) order.index[i] = i;
+    qsort(order.index, n, sizeof *order.index, by_random);
+    count = pick_pairs(&order, hashes, sorted, n, size, held, chosen, &n_chosen);
     for (picks = size; picks > 1 && (count == (int64_t)n || (picks == size && count > size)); ) {
         double fewer = (double)picks * (double)size / (double)count;    /* several pairs a source: fewer sources */
         if (picks < size) fewer = fmin(fewer, 0.9 * (double)picks);
         picks = fewer < 1 ? 1 : (int64_t)fewer;
-        count = pick_pairs(hashes, sorted, n, picks, held, chosen, &n_chosen);
+        count = pick_pairs(&order, hashes, sorted, n, picks, held, chosen, &n_chosen);
     }
+    free(order.index);
     free(hashes);
     free(sorted);
     free(chosen);
@@ -225,7 +253,7 @@ static int hold_out(struct training *t)
     if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
         memset(held + (n - size), 1, (size_t)size);     /* the end of it */
         count = size;
-    } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, held);
+    } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, t->state.combed, held);
     if (learns_labels(s)) count -= keep_labels(t, held);
     if (count == n) {
         say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);
@@ -246,11 +274,24 @@ static int hold_out(struct training *t)
     return DONE;
 }
 
+/* A training that goes on keeps the pairs that it held out, which a checkpoint without a note drew with a comb. */
+static int read_picks(struct training *t)
+{
+    trf_load_options load = load_options(t->s);
+    trf_file *file;
+    trf_error err;
+    if (trf_file_open(&file, t->checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    t->state.combed = trf_file_metadata(file, "training.picks") == NULL;
+    trf_file_close(file);
+    return DONE;
+}
+
 static int read_text(struct training *t)
 {
     struct settings *s = t->s;
     int status = s->text ? read_documents(t, t->text, s->text)
                          : read_pairs(t, t->text, s->source, s->target, s->tsv);
+    if (!status && s->resume) status = read_picks(t);
     if (status) return status;
     if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(t);
     if (s->valid_text) return read_documents(t, t->held, s->valid_text);
@@ -789,7 +830,7 @@ static int settle_chunk(struct settings *s)
 {
     int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
     s->corpus.max_length = most;
-    if (!was_given(s, "chunk") && s->chunk > most) s->chunk = most;
+    if (!was_given(s, "chunk")) s->chunk = most;      /* a checkpoint brings its own afterwards */
     if (!learns_from_text(s) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
     if (most < 2) {
         say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
@@ -797,6 +838,21 @@ static int settle_chunk(struct settings *s)
     }
     say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)most, (int)s->chunk);
     return USAGE;
+}
+
+/* How many tokens the longest text of the training had: the model knows nothing about positions beyond. */
+static int store_longest(struct training *t)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "training.longest") : NULL;
+    char text[24];
+    trf_error err;
+    long long longest = before ? strtoll(before, NULL, 10) : 0;
+    if (t->from && !before) return DONE;        /* nobody knows how far it was trained */
+    if (longest < t->amounts.longest) longest = t->amounts.longest;
+    snprintf(text, sizeof text, "%lld", longest);
+    if (!trf_model_set_metadata(t->model, "training.longest", text, &err)) return DONE;
+    say_error("metadata", &err);
+    return FAILED;
 }
 
 static int start_training(struct training *t)
@@ -824,7 +880,7 @@ static int start_training(struct training *t)
     if (trf_model_create(&t->model, &s->config, &err) ||
         trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err))
         return refused("model", &err);
-    if (store_labels(t) || (s->init_from && take_weights(t))) return FAILED;
+    if (store_labels(t) || store_longest(t) || (s->init_from && take_weights(t))) return FAILED;
     if ((status = make_noise(t, trf_model_source_vocab(t->model)))) return status;
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) return refused("trainer", &err);

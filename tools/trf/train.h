@@ -41,6 +41,7 @@ struct state {
     int64_t batches;                    /* drawn so far */
     int cosine_follows;                 /* it ends with the training, which is no number of the command line */
     double seconds;                     /* spent in earlier runs */
+    int combed;                         /* every n-th pair is held out, as in checkpoints of before 0.3 */
     uint64_t held_out;                  /* fingerprint of the pairs it is about, and of how they are judged */
     int learnt;                         /* an update was applied: there is something to validate and to keep */
     int had_average, had_mean, same_metric;     /* the checkpoint had --ema; had --average; was judged as now */
@@ -77,6 +78,7 @@ struct training {
 /* train.c */
 uint64_t hash_line(const char *line);
 int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
+uint64_t random_of(uint64_t index);             /* the same number whenever it is asked for */
 /* A pair that is left out: told and counted; or, with --strict, the end (FAILED). */
 int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
@@ -142,6 +144,7 @@ int validate(struct training *t, struct validation *v);
 int check_translating(struct training *t);      /* better now than at the first validation */
 enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
+int bleu_tells(const struct training *t, int *nothing);     /* whether it is a measure for these references */
 int is_translating(enum metric metric);         /* needs answers */
 /* Answers that need more corrections than they should have words are no worse than no answers: 100. */
 double worth(enum metric metric, double score);

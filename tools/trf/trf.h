@@ -293,6 +293,7 @@ int close_output(FILE *file, const char *path);
 trf_load_options load_options(const struct settings *s);
 int load_refused(const char *path, const trf_error *err);      /* says why a model cannot be loaded; the status */
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
+int32_t longest_trained(const trf_model *model);
 int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
 int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
 int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */

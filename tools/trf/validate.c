@@ -108,10 +108,10 @@ struct translations {
 };
 
 /* "ein gro@@ ßer Hund" -> "ein großer Hund": pieces that subword-nmt has cut. */
-static char *joined(const struct translations *r, char *text)
+static char *joined(int cut, char *text)
 {
     char *from = text, *to = text;
-    if (!r->cut) return text;
+    if (!cut) return text;
     while (*from) {
         if (!strncmp(from, "@@ ", 3)) from += 3;
         else if (!strcmp(from, "@@")) from += 2;
@@ -129,7 +129,7 @@ static size_t references_of(struct translations *r, size_t pair, const size_t *n
     for (i = pair; i != SIZE_MAX; i = next[i], n++) {
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
-        r->joined[n] = joined(r, format_text("%s", line_of(&t->held[1], t->valid_line[i])));
+        r->joined[n] = joined(r->cut, format_text("%s", line_of(&t->held[1], t->valid_line[i])));
         r->references[n] = r->joined[n];
     }
     return n;
@@ -148,7 +148,7 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
     if (!text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
-    return add_figure(r, pair, joined(r, r->text), next);
+    return add_figure(r, pair, joined(r->cut, r->text), next);
 }
 
 /* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first of them. */
@@ -227,11 +227,45 @@ static int translates(const struct training *t) { return is_translating(metric_o
 int check_translating(struct training *t)
 {
     trf_translator *translator;
-    int status;
+    int status, nothing;
     if (!translates(t) || t->valid[0].count == 0) return DONE;
     status = make_translator(t, &translator);
     trf_translator_destroy(translator);
+    if (!status && metric_of(t) == METRIC_BLEU && !bleu_tells(t, &nothing) && nothing)
+        say("warning: no reference has four words: BLEU counts n-grams of up to four words, and its value means nothing "
+            "here; --metric chrf has one that does");
     return status;
+}
+
+/* BLEU counts n-grams of up to four words. It is a measure where nearly all references have four and their mean has
+   six; where none has four it is 0 whatever is answered. The words are those that BLEU will count. */
+int bleu_tells(const struct training *t, int *nothing)
+{
+    const struct text *text = t->held[1].count ? &t->held[1] : &t->text[1];
+    struct metrics_options options;
+    struct metrics *m;
+    const struct metrics_sums *sums;
+    int64_t grams = 0;
+    size_t i, four = 0;
+    int cut = trf_vocab_kind(t->vocab[1] ? t->vocab[1] : trf_model_target_vocab(t->model)) == TRF_WORDS;
+    memset(&options, 0, sizeof options);
+    options.figures = 1u << FIGURE_BLEU;
+    options.tokens = cut ? METRICS_NONE : METRICS_13A;
+    m = metrics_create(&options);
+    if (!m) { say("out of memory"); exit(FAILED); }
+    sums = metrics_sums(m);
+    for (i = 0; i < text->count; i++) {
+        char *line = joined(cut, format_text("%s", line_of(text, i)));
+        const char *reference = line;
+        if (metrics_add(m, line, &reference, 1)) { say("out of memory"); exit(FAILED); }
+        free(line);
+        four += sums->bleu[3].hypothesis > grams;
+        grams = sums->bleu[3].hypothesis;
+    }
+    *nothing = grams == 0;
+    i = (double)four >= 0.9 * (double)text->count && (double)sums->reference_length >= 6 * (double)text->count;
+    metrics_destroy(m);
+    return (int)i;
 }
 
 static int translate_held_out(struct training *t, struct validation *v)
