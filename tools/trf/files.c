@@ -673,7 +673,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
 /* Tokens of the longest text that a model was trained on; INT32_MAX where its file does not know. */
 int32_t longest_trained(const trf_model *model)
 {
-    const char *text = trf_model_metadata(model, "training.longest");
+    const char *text = trf_model_metadata(model, "trained.longest");
     long n = text ? strtol(text, NULL, 10) : 0;
     return n > 0 && n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }

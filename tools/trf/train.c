@@ -843,14 +843,14 @@ static int settle_chunk(struct settings *s)
 /* How many tokens the longest text of the training had: the model knows nothing about positions beyond. */
 static int store_longest(struct training *t)
 {
-    const char *before = t->from ? trf_model_metadata(t->from, "training.longest") : NULL;
+    const char *before = t->from ? trf_model_metadata(t->from, "trained.longest") : NULL;
     char text[24];
     trf_error err;
     long long longest = before ? strtoll(before, NULL, 10) : 0;
     if (t->from && !before) return DONE;        /* nobody knows how far it was trained */
     if (longest < t->amounts.longest) longest = t->amounts.longest;
     snprintf(text, sizeof text, "%lld", longest);
-    if (!trf_model_set_metadata(t->model, "training.longest", text, &err)) return DONE;
+    if (!trf_model_set_metadata(t->model, "trained.longest", text, &err)) return DONE;
     say_error("metadata", &err);
     return FAILED;
 }
