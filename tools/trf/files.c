@@ -209,9 +209,44 @@ void close_reader(struct reader *r)
     memset(r, 0, sizeof *r);
 }
 
+/* Whether every second byte is a NUL, from the byte at `from` on: letters of two bytes. */
+static int is_wide(const char *bytes, size_t n, size_t from)
+{
+    size_t i;
+    for (i = from; i < n; i += 2) if (bytes[i]) return 0;
+    return n >= 4 && bytes[!from];
+}
+
+/* What a file is that is not lines of UTF-8, by its first line, and what makes such lines of it; or NULL. */
+static const char *other_form(const char *line, size_t n, int whole)
+{
+    static const struct { size_t n; const char *bytes, *is; } of[] = {
+        {2, "\x1F\x8B", "expected text, got a gzip file (gzip -dc)"},
+        {4, "PK\3\4", "expected text, got a zip file, as .docx and .xlsx are too (unzip -p)"},
+        {6, "\xFD" "7zXZ\0", "expected text, got an xz file (xz -dc)"},
+        {4, "\x28\xB5\x2F\xFD", "expected text, got a zstd file (zstd -dc)"},
+        {4, "\xFF\xFE\0\0", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
+        {4, "\0\0\xFE\xFF", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
+        {2, "\xFF\xFE", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"},
+        {2, "\xFE\xFF", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"}
+    };
+    const char *cr;
+    size_t i;
+    for (i = 0; i < sizeof of / sizeof *of; i++)
+        if (n >= of[i].n && !memcmp(line, of[i].bytes, of[i].n)) return of[i].is;
+    if (n >= 10 && !memcmp(line, "BZh", 3) && !memcmp(line + 4, "1AY&SY", 6))       /* between them is a digit */
+        return "expected text, got a bzip2 file (bzip2 -dc)";
+    if (is_wide(line, n, 1)) return "expected UTF-8, got UTF-16 (iconv -f utf-16le -t utf-8)";
+    if (is_wide(line, n, 0)) return "expected UTF-8, got UTF-16 (iconv -f utf-16be -t utf-8)";
+    cr = whole ? memchr(line, '\r', n) : NULL;
+    return cr ? "expected lines that end with LF or CR LF, got CR alone (tr '\\r' '\\n')" : NULL;
+}
+
 int next_line(struct reader *r)
 {
+    const char *form;
     ssize_t length;
+    int ends;
     size_t at;
     r->fault = NULL;            /* behind the last line too */
     errno = 0;
@@ -224,13 +259,16 @@ int next_line(struct reader *r)
     r->number++;
     if (r->number == 1 && length >= 3 && !memcmp(r->line, "\xEF\xBB\xBF", 3))     /* a byte order mark is no text */
         memmove(r->line, r->line + 3, (size_t)(length -= 3) + 1);
-    if (length > 0 && r->line[length - 1] == '\n') r->line[--length] = 0;
+    ends = length > 0 && r->line[length - 1] == '\n';
+    if (ends) r->line[--length] = 0;
     if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
     r->length = (size_t)length;
+    if (r->number == 1 && (form = other_form(r->line, r->length, !ends))) {
+        say("%s:1: %s", r->name, form);
+        return -1;
+    }
     at = utf8_bytes(r->line);
-    r->fault = r->number == 1 && (!strncmp(r->line, "\xFF\xFE", 2) || !strncmp(r->line, "\xFE\xFF", 2))
-             ? "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"
-             : memchr(r->line, 0, r->length) ? "a NUL byte" : at < r->length ? r->not_utf8 : NULL;
+    r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at < r->length ? r->not_utf8 : NULL;
     if (r->fault == r->not_utf8)
         snprintf(r->not_utf8, sizeof r->not_utf8, "expected UTF-8, got the byte 0x%02X at offset %zu",
                  (unsigned)(unsigned char)r->line[at], at);

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { MOST_LABELS = 65536, MOST_LABEL_BYTES = 1000, SENTINELS = 100 };
+enum { UNKNOWN = 3, MOST_LABELS = 65536, MOST_LABEL_BYTES = 1000, SENTINELS = 100 };
 
 int learns_from_text(const struct settings *s)
 {
@@ -211,12 +211,30 @@ static void append_word(void *user, const char *word, size_t bytes)
     if (bytes <= MOST_LABEL_BYTES) append_label((struct labels *)user, word, bytes);
 }
 
+/* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
+static const char *trim_label(const char *line, size_t *bytes)
+{
+    line += strspn(line, " \t\r\n");
+    *bytes = strlen(line);
+    while (*bytes && strchr(" \t\r\n", line[*bytes - 1])) --*bytes;
+    return line;
+}
+
+/* Calls each(user, label, bytes) for the labels of one line. */
+static void for_labels(const struct training *t, const char *line,
+                       void (*each)(void *user, const char *label, size_t bytes), void *user)
+{
+    size_t bytes;
+    const char *label = trim_label(line, &bytes);
+    if (t->s->objective == OBJECTIVE_TAG) for_words(line, each, user);
+    else if (bytes) each(user, label, bytes);
+}
+
 /* Those of one line. Now and then one of each is left, so that memory does not grow with the lines. 0: they are too
    many. */
 static int append_labels(const struct training *t, const char *line, struct labels *labels)
 {
-    if (t->s->objective == OBJECTIVE_TAG) for_words(line, append_word, labels);
-    else if (*line) append_word(labels, line, strlen(line));
+    for_labels(t, line, append_word, labels);
     if (labels->n <= 4 * MOST_LABELS) return 1;
     settle_labels(labels);
     return labels->n <= MOST_LABELS;
@@ -258,11 +276,9 @@ int64_t keep_labels(const struct training *t, char *held)
     int64_t kept = 0;
     collect_labels(t, held, &labels);
     for (i = 0; i < t->text[1].count && labels.n <= MOST_LABELS; i++) {
-        const char *line = line_of(&t->text[1], i);
         if (!held[i]) continue;
         m.found = 0;
-        if (t->s->objective == OBJECTIVE_TAG) for_words(line, add_missing, &m);
-        else if (*line) add_missing(&m, line, strlen(line));
+        for_labels(t, line_of(&t->text[1], i), add_missing, &m);
         if (m.found) back[n++] = hash_line(line_of(&t->text[0], i));
     }
     qsort(back, n, sizeof *back, by_hash);
@@ -356,7 +372,8 @@ struct encoding {
     int failed;
 };
 
-/* Words are encoded one by one, so that a word's first token is known; between characters stands a blank. */
+/* Words are encoded one by one, so that a word's first token is known; between characters stands a blank. A word of
+   invisible characters may have no subword: it is one unknown token, as it is where tokens are words. */
 static void encode_word(void *user, const char *word, size_t bytes)
 {
     struct encoding *e = (struct encoding *)user;
@@ -364,18 +381,16 @@ static void encode_word(void *user, const char *word, size_t bytes)
     int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
     int32_t n = 0;
     trf_error err;
-    int fault;
     e->text = grow(e->text, &e->capacity, bytes + 2, 1);
     snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
     to->first[to->n_words++] = to->n + blank;
-    fault = encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err);
-    if (fault || n <= blank) {
-        if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words,
-                                 fault ? err.message : "it has no token");
+    if (encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err)) {
+        if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words, err.message);
         e->failed = 1;
         return;
     }
+    if (n == 0) to->ids[to->n + n++] = UNKNOWN;         /* encode_after has made room for more than one */
     to->n += n;
 }
 
@@ -444,16 +459,21 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
     return *why ? why : NULL;
 }
 
-static const char *add_classified(struct training *t, const trf_vocab *vocab, const char *line, const char *label,
+static const char *add_classified(struct training *t, const trf_vocab *vocab, const char *line, const char *field,
                                   struct side ids[2], enum skip *kind, char why[300])
 {
-    int32_t number = label_number(&t->labels, label, strlen(label)), n;
+    size_t bytes;
+    const char *label = trim_label(field, &bytes);
+    int32_t number = label_number(&t->labels, label, bytes), n;
     *kind = SKIP_LABEL;
+    if (number < 0) number = label_number(&t->labels, field, strlen(field));    /* as older checkpoints have it */
     if (number < 0) {
-        if (!*label) snprintf(why, 300, "no label");
-        else if (strlen(label) > MOST_LABEL_BYTES)
-            snprintf(why, 300, "a label of %zu bytes, at most %d", strlen(label), (int)MOST_LABEL_BYTES);
-        else snprintf(why, 300, "the training data do not have the label '%.200s'", label);
+        if (!bytes) snprintf(why, 300, "no label");
+        else if (bytes > MOST_LABEL_BYTES)
+            snprintf(why, 300, "a label of %zu bytes, at most %d", bytes, (int)MOST_LABEL_BYTES);
+        else
+            snprintf(why, 300, "the training data do not have the label '%.*s'", (int)(bytes < 200 ? bytes : 200),
+                     label);
         return why;
     }
     if (add_text(&ids[0], vocab, line, t->s->corpus.max_length, &n, why)) {
