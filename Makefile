@@ -93,7 +93,7 @@ help:
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
-	@echo 'make install    header, trf and pkg-config file under PREFIX=$(PREFIX); make uninstall removes them'
+	@echo 'make install    header, trf, and files for pkg-config and CMake under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
@@ -165,17 +165,24 @@ $(BUILD)/%: tools/%.c $(HEADERS)
 	$(COMPILE) $< -o $@ $(LINK)
 
 TO       = $(DESTDIR)$(PREFIX)
+PACKAGE  = $(TO)/lib/cmake/transformer
 install: $(BUILD)/trf
-	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig"
+	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(PACKAGE)"
 	install -m 644 transformer.h "$(TO)/include"
 	install -m 755 $(BUILD)/trf "$(TO)/bin"
 	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: transformers (translators, language models, classifiers) in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
 	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
-	rm $(BUILD)/transformer.pc
+	{ printf '# find_package(transformer): transformer.h %s and what make install was given\nset(transformer_options [==[%s]==])\nset(transformer_libraries [==[%s]==])\nset(transformer_vectors [==[%s]==])\n' \
+	  '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' '$(filter -m%,$(CFLAGS))' && cat tools/cmake/installed.cmake; } >$(BUILD)/transformerConfig.cmake
+	{ echo 'set(PACKAGE_VERSION $(VERSION))' && cat tools/cmake/version.cmake; } >$(BUILD)/transformerConfigVersion.cmake
+	install -m 644 $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake "$(PACKAGE)"
+	rm $(BUILD)/transformer.pc $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake
 
 uninstall:
 	rm -f "$(TO)/include/transformer.h" "$(TO)/bin/trf" "$(TO)/lib/pkgconfig/transformer.pc"
+	rm -f "$(PACKAGE)/transformerConfig.cmake" "$(PACKAGE)/transformerConfigVersion.cmake"
+	[ ! -d "$(PACKAGE)" ] || rmdir "$(PACKAGE)"
 
 clean:
 	rm -rf $(BUILD)

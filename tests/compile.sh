@@ -184,7 +184,7 @@ for compiler in $c_compilers; do standards 'c99 gnu99 c11 c17' c99 "$vectors"; d
 for_cxx standards 'c++11 c++20' c++11 "$vectors"
 
 # --- examples and tools ----------------------------------------------------------------------------------------
-for file in "$root"/examples/*.c; do
+for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
     for compiler in $c_compilers; do clean "$compiler" -std=c99 "$file" -fsyntax-only; done
     example_in_cxx() { clean "$compiler" -std=c++11 "$file" -fsyntax-only; }
     for_cxx example_in_cxx
@@ -275,6 +275,39 @@ there="root/usr/my local"
     [ -x '$there/bin/trf' ] && cmp '$there/include/transformer.h' '$root/transformer.h' && { ! command -v pkg-config >/dev/null ||
     PKG_CONFIG_PATH='$there/lib/pkgconfig' pkg-config --variable=vectors transformer | grep -q -e -march=native; } &&
     make -s -C '$root' $given DESTDIR=\"\$PWD/root\" uninstall && [ -z \"\$(find root -type f)\" ]"
+
+# CMake, as examples/cmake has it: what `make install` has put down and somebody has moved, a repository that is cloned,
+# a checkout that is here. Each program translates with a model.
+version=$(sed -n 's/^#define TRF_VERSION "\(.*\)"/\1/p' "$root/transformer.h")
+if command -v cmake >/dev/null; then
+    app() { echo "cmake --build $1 >$1.log 2>&1 && [ \"\$($1/app '$root/tests/golden/old/words' '2 0 1')\" = 'one zero two' ]"; }
+    debug="-DCMAKE_C_COMPILER=$gcc_like -DCMAKE_BUILD_TYPE=Debug"
+    [ ! -x "$built/trf" ] || job "CMake: installed" "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install && mv packed 'un packed' &&
+        cmake -S '$root/examples/cmake/installed' -B found $debug \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >found.log 2>&1 && $(app found) &&
+        mkdir later && echo 'cmake_minimum_required(VERSION 3.13)
+            project(later LANGUAGES CXX)
+            find_package(transformer 0.0.1)
+            find_package(transformer 99)
+            find_package(transformer $version EXACT REQUIRED)
+            find_package(transformer REQUIRED)
+            execute_process(COMMAND \${transformer_prefix}/bin/trf --version RESULT_VARIABLE failed)
+            get_target_property(trf transformer::trf IMPORTED_LOCATION)
+            if(failed OR NOT EXISTS \${trf})
+              message(FATAL_ERROR \"no trf\")
+            endif()' >later/CMakeLists.txt &&
+        cmake -S later -B later/build \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >later.log 2>&1 &&
+        [ \$(grep -c 'version: $version' later.log) -eq 2 ] &&
+        mv 'un packed' packed && make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" uninstall && [ -z \"\$(find packed -name '*ransformer*')\" ]"
+    job "CMake: a checkout" "cmake -S '$root/examples/cmake/fetched' -B checkout $debug '-DFETCHCONTENT_SOURCE_DIR_TRANSFORMER=$root' >checkout.log 2>&1 && $(app checkout)"
+    if command -v git >/dev/null; then
+        job "CMake: fetched" "mkdir repository && (cd repository && mkdir tools && cp -r '$root/tools/cmake' tools && cp '$root/transformer.h' . &&
+            git init -q . && git checkout -q -b main && git add . && git -c user.name=a -c user.email=b commit -q -m all) &&
+            mkdir clone && sed \"s|https://YOUR.HOST/transformer.h.git|file://\$PWD/repository|\" '$root/examples/cmake/fetched/CMakeLists.txt' >clone/CMakeLists.txt &&
+            cp '$root/examples/cmake/app.c' . && cmake -S clone -B fetched $debug >fetched.log 2>&1 && $(app fetched)"
+    else echo "left out: CMake's FetchContent by git"
+    fi
+else echo "left out: cmake"
+fi
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
 [ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
