@@ -521,7 +521,8 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
                                            trf_error *err);
 /* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
    NULL) is the length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a whole
-   token). Special ids are skipped, except unk. Subwords with byte fallback may write a NUL: *bytes counts it. */
+   token). Special ids are skipped, except unk. Subwords with byte fallback may write a NUL: *bytes counts it, while
+   strlen and %s would end there. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err);
 
@@ -887,7 +888,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none); `answer` may be `text`. `size` bytes too
    small: TRF_E_LIMIT with err->what "size", cut at a whole token; trf_hypothesis_text(translator, 0, 0, ...) then has
-   the length and the whole, at no further cost. A text longer than max_length is TRF_E_LIMIT, too, with no answer. An
+   the length and the whole, at no further cost, and with its length where a NUL may be in it. A text longer than max_length is TRF_E_LIMIT, too, with no answer. An
    empty text is translated as an empty sequence is. Bytes that are not UTF-8: see trf_vocab_encode. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
@@ -963,9 +964,10 @@ typedef struct trf_sampling {
     int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
     int32_t threads;            /* default: all processors, whatever the model's device says */
-    /* Called for every token in its order, EOS included, or NULL. text: what the answer's text grows by, in whole
-       characters (bytes of an unfinished one wait for the rest, or for the end); "" without a target vocabulary. */
-    void (*token)(void *user, int32_t sequence, int32_t id, const char *text);
+    /* Called for every token in its order, EOS included, or NULL. text: the `bytes` that the answer's text grows by, in
+       whole characters, and a NUL behind them; "" without a target vocabulary. Bytes that may begin a character wait for
+       its rest, or for the end; others are U+FFFD at once. A NUL among the bytes: see trf_vocab_decode. */
+    void (*token)(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes);
     void *user;
     trf_hooks hooks;
 } trf_sampling;
@@ -16903,21 +16905,32 @@ TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real 
 // begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
 // more is new. `from` moves on to ids that have a text even as the first.
 
+/* Whether m bytes, which are no character, may be the first ones of one. */
+TRF__FN int trf__utf8_begins(const char *bytes, int m)
+{
+    char whole[4] = {0, '\x80', '\x80', '\x80'};
+    if (m > 3) return 0;
+    memcpy(whole, bytes, (size_t)m);
+    if (trf__utf8_at(whole, 4) > m) return 1;
+    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode, table 3-7) */
+    return trf__utf8_at(whole, 4) > m;
+}
+
 /* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
     while (v && v->pieces && told < n) {
         char bytes[4];
         int m = trf__piece_bytes(v, ids + told, n - told, bytes), k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
-        unsigned char c = (unsigned char)(m ? bytes[0] : 0);
-        if (m && told + m == n && m < (c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC2 ? 2 : 1)) return told;
+        if (!k && told + m == n && trf__utf8_begins(bytes, m)) return told;
         told += k ? k : 1;
     }
     return n;
 }
 
 /* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
-TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const char **text, trf_error *err)
+TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const char **text, size_t *bytes,
+                               trf_error *err)
 {
     const trf_vocab *v = g->model->target;
     const int32_t *ids = s->answer.ids;
@@ -16933,6 +16946,7 @@ TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const
     if (alone > 0) s->from = s->told;
     s->told = end;
     *text = g->text + before;
+    *bytes = all - before;
     return TRF_OK;
 }
 
@@ -16941,15 +16955,16 @@ TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, doubl
 {
     int eos = id == g->model->config.eos;
     const char *text = "";
+    size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
     if (!eos) s->ids[s->n++] = id;
-    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, err);
+    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
     if (status != TRF_OK) { s->n -= !eos; return status; }
     s->answer.n = s->n - s->n_begin;
     s->answer.ended = ended;
     s->answer.score = s->answer.log_probability += log_probability;
-    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text);
+    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text, bytes);
     return TRF_OK;
 }
 

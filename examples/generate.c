@@ -10,10 +10,10 @@
 
 enum { LENGTH = 64, BATCH = 8 };
 
-static void print_text(void *user, int32_t sequence, int32_t id, const char *text)
+static void print_text(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes)
 {
     (void)user; (void)sequence; (void)id;
-    printf("%s", text);
+    fwrite(text, 1, bytes, stdout);
     fflush(stdout);
 }
 

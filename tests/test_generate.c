@@ -907,7 +907,7 @@ static void test_cancel(void **state)
     trf_model_destroy(model);
 }
 
-static void say(void *user, int32_t sequence, int32_t id, const char *text);
+static void say(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes);
 
 static void test_memory(void **state)
 {
@@ -1048,11 +1048,12 @@ static void test_options(void **state)
 /* -----------------------------------------------------------------------------------------------
    Text as it comes: pieces of it add up to what decoding all ids gives, and each is whole characters. */
 
-typedef struct said { char text[4096]; int32_t tokens, ends; } said;
-static void say(void *user, int32_t sequence, int32_t id, const char *text)
+typedef struct said { char text[4096]; size_t bytes; int32_t tokens, ends; } said;
+static void say(void *user, int32_t sequence, int32_t id, const char *text, size_t n)
 {
     said *to = (said *)user;
-    size_t i = 0, n = strlen(text);
+    size_t i = 0;
+    assert_int_equal(text[n], 0);
     if (!to) return;
     to += sequence;
     while (i < n) {
@@ -1060,7 +1061,9 @@ static void say(void *user, int32_t sequence, int32_t id, const char *text)
         assert_true(bytes > 0);
         i += (size_t)bytes;
     }
-    strcat(to->text, text);
+    assert_true(to->bytes + n < sizeof to->text);
+    memcpy(to->text + to->bytes, text, n + 1);
+    to->bytes += n;
     to->tokens++;
     to->ends += id == 2;
 }
@@ -1108,13 +1111,13 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         trf__story story = story_of(ids, 0, 0);
         int32_t n = 1 + (int32_t)(trf__random64(2, 6, (uint64_t)round) % 30);
         char want[4096];
+        size_t bytes;
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
         g->stories = &story;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count) : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
-            if (trf_vocab_token(vocab, id)[0] == '<' && !strcmp(trf_vocab_token(vocab, id), "<0x00>")) id = 3;   /* would end a text */
             if (r % 11 == 0) {          /* as a session that is loaded finds it */
                 story.told = trf__whole_ids(vocab, ids, 0, story.n);
                 story.from = 0;
@@ -1124,8 +1127,8 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
         assert_int_equal(heard->tokens, n + 1);
         assert_int_equal(heard->ends, 1);
-        assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, NULL, NULL), TRF_OK);
-        if (strcmp(want, heard->text)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
+        assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, &bytes, NULL), TRF_OK);
+        if (bytes != heard->bytes || memcmp(want, heard->text, bytes)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
         g->stories = NULL;
     }
     trf_generator_destroy(g);
@@ -1184,6 +1187,51 @@ static void test_bytes_wait(void **state)
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
     assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD");
+    g->stories = NULL;
+    trf_generator_destroy(g);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
+/* Bytes that cannot begin a character, or do not go on with the one that has begun, are told at once; a NUL too. */
+static void test_bytes_do_not_wait(void **state)
+{
+    static const struct { const char *bytes; size_t n, told[4]; const char *text; size_t whole; } of[] = {
+        { "\xFE\0k", 3, { 3, 4, 5 }, "\xEF\xBF\xBD\0k", 5 },
+        { "\xF7" "A", 2, { 3, 4 }, "\xEF\xBF\xBD" "A", 4 },
+        { "\xC1\xC2\x80", 3, { 3, 3, 5 }, "\xEF\xBF\xBD\xC2\x80", 5 },
+        { "\xE2\x82" "A", 3, { 0, 0, 7 }, "\xEF\xBF\xBD\xEF\xBF\xBD" "A", 7 },
+        { "\xE0\x80", 2, { 0, 6 }, "\xEF\xBF\xBD\xEF\xBF\xBD", 6 },
+        { "\xED\xA0\x80", 3, { 0, 6, 9 }, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9 },
+        { "\xF4\x90", 2, { 0, 6 }, "\xEF\xBF\xBD\xEF\xBF\xBD", 6 },
+        { "\xF0\x8F\x80", 3, { 0, 6, 9 }, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9 },
+        { "\xF5", 1, { 3 }, "\xEF\xBF\xBD", 3 },
+        { "\xE2\xE2\x82\xAC", 4, { 0, 3, 3, 6 }, "\xEF\xBF\xBD\xE2\x82\xAC", 6 }
+    };
+    static said heard[1];
+    trf_vocab *vocab = byte_pieces();
+    int32_t zero = trf_vocab_id(vocab, "<0x00>"), ids[8];
+    trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
+    trf_sampling s = quick();
+    trf_generator *g;
+    size_t k, i;
+    (void)state;
+    assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
+    s.token = say;
+    s.user = heard;
+    g = make(model, &s);
+    for (k = 0; k < sizeof of / sizeof *of; k++) {
+        trf__story story = story_of(ids, 0, 0);
+        memset(heard, 0, sizeof heard);
+        story.limit = 1000;
+        g->stories = &story;
+        for (i = 0; i < of[k].n; i++) {
+            assert_int_equal(trf__go_on(g, &story, zero + (unsigned char)of[k].bytes[i], 0, NULL), TRF_OK);
+            assert_int_equal(heard->bytes, of[k].told[i]);
+        }
+        assert_int_equal(heard->bytes, of[k].whole);
+        assert_memory_equal(heard->text, of[k].text, of[k].whole);
+    }
     g->stories = NULL;
     trf_generator_destroy(g);
     trf_model_destroy(model);
@@ -1358,7 +1406,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
         cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_callback),
+        cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_bytes_do_not_wait), cmocka_unit_test(test_callback),
         cmocka_unit_test(test_session_of_bytes), cmocka_unit_test(test_text_without_memory),
         cmocka_unit_test(test_two_threads)
     };

@@ -449,17 +449,23 @@ void tell_unknown(const struct unknown *u, const char *what, double share)
         u->unknown == 1 ? "is" : "are", where);
 }
 
-const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity)
+const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
+                     size_t *bytes)
 {
     trf_error err;
-    size_t bytes = 0;
-    char *c;
     *text = grow(*text, capacity, 256, 1);
-    while (trf_vocab_decode(vocab, ids, n, *text, *capacity, &bytes, &err)) {
-        if (err.status != TRF_E_LIMIT || bytes < *capacity) { say_error("answer", &err); return NULL; }
-        *text = grow(*text, capacity, bytes + 1, 1);
+    while (trf_vocab_decode(vocab, ids, n, *text, *capacity, bytes, &err)) {
+        if (err.status != TRF_E_LIMIT || *bytes < *capacity) { say_error("answer", &err); return NULL; }
+        *text = grow(*text, capacity, *bytes + 1, 1);
     }
-    for (c = *text; *c; c++) if (*c == '\n' || *c == '\r') *c = ' ';
+    return *text;
+}
+
+const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity)
+{
+    size_t bytes, i;
+    if (!bytes_of(vocab, ids, n, text, capacity, &bytes)) return NULL;
+    for (i = 0; i < bytes; i++) if (!(*text)[i] || (*text)[i] == '\n' || (*text)[i] == '\r') (*text)[i] = ' ';
     return *text;
 }
 

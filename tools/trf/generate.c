@@ -1,8 +1,8 @@
 // trf generate: goes on with texts, token by token.
 //
-// A beginning (--prompt, or each line of the input) and what is drawn for it are one text, which is decoded as a
-// whole: a blank between the two is the vocabulary's matter. One text alone is written as it grows, several are
-// drawn together and written in their order.
+// A beginning (--prompt, or each line of the input) is written as it was given, and behind it what the tokens that are
+// drawn add to the text of both: a blank between the two is the vocabulary's matter. One text alone is written as it
+// grows, several are drawn together and written in their order.
 
 #include "trf.h"
 
@@ -16,64 +16,115 @@ struct generating {
     struct reader in;
     FILE *out;
     struct side beginnings;         /* of the batch; sources, where there is an encoder */
+    char **given;                   /* their texts, as they were given */
+    size_t given_capacity;
     int32_t *ids;                   /* of a beginning and its answer */
     size_t ids_capacity;
     char *text;
     size_t capacity;
-    size_t written;                 /* bytes of the text that grows */
+    int32_t from;                   /* of the text that grows: its ids are decoded from this one on, */
+    size_t told;                    /* and so many bytes of that are written */
+    int joined;                     /* 1: something behind the beginning is */
     int32_t limit;                  /* tokens of a beginning */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
     int64_t beyond;                 /* texts of more tokens than training had */
+    struct unknown unknown;
     int failed;
 };
 
-/* Beginning and answer as text; NULL: told. */
-static const char *whole_text(struct generating *t, const int32_t *beginning, int32_t n, const trf_hypothesis *answer)
+enum { WINDOW = 1024 };             /* ids that are decoded again for each token, at most */
+
+/* A NUL, which byte fallback may draw, is written as a blank. */
+static void write_text(FILE *out, const char *text, size_t bytes)
 {
-    trf_error err;
-    size_t bytes;
-    if (t->source_vocab != t->vocab) n = 0;     /* a source is no part of it */
+    size_t i;
+    for (i = 0; i < bytes; i++) fputc(text[i] ? text[i] : ' ', out);
+}
+
+/* Beginning and answer in t->ids; returns their number. A source is no part of them. */
+static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n, const trf_hypothesis *answer)
+{
+    if (t->source_vocab != t->vocab) n = 0;
     t->ids = grow(t->ids, &t->ids_capacity, (size_t)n + (size_t)answer->n + 1, sizeof *t->ids);
     if (n) memcpy(t->ids, beginning, (size_t)n * sizeof *t->ids);
     if (answer->n) memcpy(t->ids + n, answer->ids, (size_t)answer->n * sizeof *t->ids);
-    t->text = grow(t->text, &t->capacity, 256, 1);
-    while (trf_vocab_decode(t->vocab, t->ids, n + answer->n, t->text, t->capacity, &bytes, &err)) {
-        if (err.status != TRF_E_LIMIT || bytes < t->capacity) { say_error("answer", &err); return NULL; }
-        t->text = grow(t->text, &t->capacity, bytes + 1, 1);
-    }
-    return t->text;
+    return n + answer->n;
 }
 
-/* Writes what the only text has grown by. Bytes of an unfinished character show as U+FFFD: they wait. */
+/* What beginning number i was given as; "" for a source. */
+static const char *beginning_text(const struct generating *t, size_t i)
+{
+    return t->source_vocab == t->vocab ? t->given[i] : "";
+}
+
+/* The bytes of a beginning's own tokens, as the vocabulary writes them. */
+static size_t beginning_bytes(const struct generating *t, const int32_t *beginning, int32_t n)
+{
+    size_t bytes = 0;
+    if (t->source_vocab == t->vocab) (void)trf_vocab_decode(t->vocab, beginning, n, NULL, 0, &bytes, NULL);
+    return bytes;
+}
+
+/* Where the given text ends in a blank that is none of its tokens, the one that joins words would be a second one. */
+static int doubles_blank(const char *given, const char *text, size_t begin)
+{
+    size_t n = strlen(given);
+    return n && strchr(" \t\r\n", given[n - 1]) && text[begin] == ' ' && (begin == 0 || text[begin - 1] != ' ');
+}
+
+/* Writes what the only text has grown by. Bytes of an unfinished character show as up to three U+FFFD: they wait. */
 static void write_growth(struct generating *t, int finished)
 {
     const trf_hypothesis *answer = trf_generator_at(t->generator, 0);
-    const char *text = whole_text(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
-    size_t bytes = text ? strlen(text) : 0;
+    int32_t n = put_ids(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
+    size_t bytes, end, rest;
+    const char *text = bytes_of(t->vocab, t->ids + t->from, n - t->from, &t->text, &t->capacity, &bytes);
     t->failed |= !text;
-    while (!finished && bytes >= 3 && !memcmp(text + bytes - 3, "\xEF\xBF\xBD", 3)) bytes -= 3;
-    if (bytes <= t->written) return;
-    fwrite(text + t->written, 1, bytes - t->written, t->out);
-    fflush(t->out);
-    t->written = bytes;
+    if (!text) return;
+    for (end = bytes; !finished && end >= 3 && bytes - end < 9 && !memcmp(text + end - 3, "\xEF\xBF\xBD", 3);) end -= 3;
+    if (end > t->told) {
+        if (!t->joined) t->told += (size_t)doubles_blank(beginning_text(t, 0), text, t->told);
+        t->joined = 1;
+        write_text(t->out, text + t->told, end - t->told);
+        t->told = end;
+        fflush(t->out);
+    }
+    if (n - t->from < WINDOW) return;
+    rest = bytes - t->told;         /* of what is decoded the end is the same, wherever that begins */
+    text = bytes_of(t->vocab, t->ids + n - WINDOW / 2, WINDOW / 2, &t->text, &t->capacity, &bytes);
+    t->failed |= !text;
+    if (!text || bytes < rest) return;
+    t->from = n - WINDOW / 2;
+    t->told = bytes - rest;
 }
 
 static void write_whole(struct generating *t)
 {
     const int32_t *beginning = t->beginnings.ids;
     int32_t i;
-    for (i = 0; i < (int32_t)t->beginnings.count; i++) {
+    for (i = 0; i < (int32_t)t->beginnings.count && !t->failed; beginning += t->beginnings.lengths[i++]) {
         const trf_hypothesis *answer = trf_generator_at(t->generator, i);
-        const char *text = whole_text(t, beginning, t->beginnings.lengths[i], answer);
+        const char *given = beginning_text(t, (size_t)i);
+        int32_t n = put_ids(t, beginning, t->beginnings.lengths[i], answer);
+        size_t bytes, begin = beginning_bytes(t, beginning, t->beginnings.lengths[i]);
+        const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
         t->failed |= !text;
-        if (text && t->s->json) {
+        if (!text) return;
+        begin += (size_t)(begin < bytes && doubles_blank(given, text, begin));
+        if (t->s->json) {
+            char *whole = format_text("%s%*s", given, (int)(bytes - begin), "");
+            memcpy(whole + strlen(given), text + begin, bytes - begin);
             fputs("{\"text\":", t->out);
-            print_json_text(t->out, text, strlen(text));
+            print_json_text(t->out, whole, strlen(given) + bytes - begin);
+            free(whole);
             print_json_field(t->out, "log_probability", answer->log_probability);
             fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"}\n", (int)answer->n,
                     answer->ended == TRF_ENDED_EOS ? "end" : "length");
-        } else if (text) fprintf(t->out, "%s\n", text);
-        beginning += t->beginnings.lengths[i];
+        } else {
+            fputs(given, t->out);
+            write_text(t->out, text + begin, bytes - begin);
+            fputc('\n', t->out);
+        }
     }
 }
 
@@ -84,6 +135,13 @@ static void count_beyond(struct generating *t)
         int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
         t->beyond += begun + trf_generator_at(t->generator, i)->n > longest;
     }
+}
+
+static void forget_beginnings(struct generating *t)
+{
+    size_t i;
+    for (i = 0; i < t->beginnings.count; i++) free(t->given[i]);
+    clear_side(&t->beginnings);
 }
 
 /* Draws all that has been begun, and writes it. */
@@ -98,8 +156,10 @@ static int draw(struct generating *t)
     if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER) batch.source = sequences_of(&t->beginnings);
     else batch.target = sequences_of(&t->beginnings);
     batch.ordinal = t->drawn;
-    t->written = 0;
+    t->from = t->joined = 0;
+    t->told = beginning_bytes(t, t->beginnings.ids, t->beginnings.lengths[0]);
     if (trf_generator_begin(t->generator, &batch, &err)) { say_error("beginning", &err); return FAILED; }
+    if (alone) fputs(beginning_text(t, 0), t->out);
     while (live && !t->failed) {
         if (trf_generator_step(t->generator, alone ? 1 : INT32_MAX, &live, &err)) {
             say_error("generating", &err);
@@ -112,7 +172,7 @@ static int draw(struct generating *t)
     else write_whole(t);
     count_beyond(t);
     t->drawn += (int64_t)t->beginnings.count;
-    clear_side(&t->beginnings);
+    forget_beginnings(t);
     return t->failed ? FAILED : check_output(t->out, t->s->output);
 }
 
@@ -137,8 +197,11 @@ static int begin(struct generating *t, const char *text)
     char why[300];
     int32_t i, n;
     int status = DONE;
+    note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
     for (i = 0; i < t->s->count && !status; i++) {
         if (add_text(&t->beginnings, t->source_vocab, text, t->limit, &n, why)) return leave_out(t, why);
+        t->given = grow(t->given, &t->given_capacity, t->beginnings.count, sizeof *t->given);
+        t->given[t->beginnings.count - 1] = format_text("%s", text);
         if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
     }
     return status;
@@ -183,7 +246,10 @@ int command_generate(struct settings *s, int argc, char **argv)
         say("%lld of %lld texts are longer than %d tokens, the longest text of the training: what stands behind them "
             "was not learned", (long long)t.beyond, (long long)t.drawn, (int)longest_trained(t.model));
     if (t.out && close_output(t.out, s->output)) status = FAILED;
+    tell_unknown(&t.unknown, s->input ? "the input" : "--prompt", 0);
+    forget_beginnings(&t);
     free_side(&t.beginnings);
+    free(t.given);
     free(t.ids);
     free(t.text);
     trf_generator_destroy(t.generator);

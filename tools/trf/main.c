@@ -53,7 +53,9 @@ static const struct command commands[] = {
      "a line without tokens gives an empty line; a line that is too long for the model or not UTF-8\n"
      "gives an empty line, a message with its number, and exit status 1 at the end. With --n-best\n"
      "such a line gives one answer without text, with score 0 (empty) or -inf (not translated); with\n"
-     "--json none. A checkpoint of a training that still runs will do as a model.\n"
+     "--json none. Answers of --n-best differ in their tokens; where subwords cut one text in two ways\n"
+     "it comes twice. An answer is one line: line ends and NULs in it (byte fallback) are written as\n"
+     "blanks; --json keeps them. A checkpoint of a training that still runs will do as a model.\n"
      "\n"
      "    trf translate --model de-en.safetensors < new.de > new.en\n"
      "    trf translate --model de-en.safetensors --input new.de --beam 5 --n-best 5",
@@ -63,7 +65,8 @@ static const struct command commands[] = {
      "each line of --input, or of nothing; an encoder-decoder model answers its input. One text alone\n"
      "is written token by token as it comes, several --batch at a time. Tokens are drawn at random;\n"
      "the same --seed gives the same text on any number of threads. A line that nothing can be drawn\n"
-     "for (not UTF-8, too long) gives an empty text, a message, and exit status 1 at the end.\n"
+     "for (not UTF-8, too long) gives an empty text, a message, and exit status 1 at the end. The\n"
+     "beginning is written as it was given, and a NUL that is drawn (byte fallback) as a blank.\n"
      "\n"
      "    trf generate --model shakespeare.safetensors --prompt 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",

@@ -223,10 +223,12 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
     fputs(",\"answers\":[", t->out);
     for (k = 0; k < count; k++) {
-        const char *text = text_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity);
+        size_t bytes;
+        const char *text = bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity,
+                                    &bytes);
         if (!text) return FAILED;
         fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
-        print_json_text(t->out, text, strlen(text));
+        print_json_text(t->out, text, bytes);
         print_json_field(t->out, "score", answers[k].score);
         print_json_field(t->out, "log_probability", answers[k].log_probability);
         fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");

@@ -255,7 +255,10 @@ void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, i
 /* One line about them at the end, if more than that share of the tokens is unknown. what: "the input". */
 void tell_unknown(const struct unknown *u, const char *what, double share);
 
-/* The text of ids, on one line whatever they are; in *text, which grows. NULL: told. */
+/* The text of ids and its bytes, of which any may be a NUL; in *text, which grows. NULL: told. */
+const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
+                     size_t *bytes);
+/* The same on one line: ends of lines and NULs, which byte fallback may write, become blanks. */
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
 
 /* Texts of labels, sorted: label i of a model is name[i] (objective.c). */

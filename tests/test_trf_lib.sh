@@ -1,0 +1,71 @@
+# Texts as models write them, what a model does not know of a text, and files: trf generate, trf translate, trf convert.
+. "$(dirname "$0")/trf.sh"
+
+# pieces: a SentencePiece model with byte fallback: <unk>, a blank, a, b, and the 256 bytes
+piece() { printf '\012'"$(printf '\\%03o' $((${#1} + 9)))"'\012'"$(printf '\\%03o' ${#1})"'%s\025\0\0\0\0\030'"$2" "$1"; }
+{
+    piece '<unk>' '\002'
+    printf '\012\014\012\003\342\226\201\025\0\0\0\0\030\001'
+    piece a '\001'
+    piece b '\001'
+    i=0
+    while [ $i -lt 256 ]; do piece "$(printf '<0x%02X>' $i)" '\006'; i=$((i + 1)); done
+    printf '\022\005\030\001\230\002\001\032\006\030\001\040\001\050\001'
+} >bytes.model
+nuls() { tr -dc '\000' <"$1" | wc -c; }
+
+# a NUL that a model writes: all that stands behind it is written too
+for i in 1 2 3 4 5 6 7 8; do echo 'ab ba'; done >ab
+language="--objective causal --decoder-layers 1 --d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --metric loss"
+check "a model of bytes" "$trf" train $language --text ab --sentencepiece bytes.model --updates 2 --warmup 2 --valid-size 0 --seed 5 --threads 1 --model bytes 2>err
+"$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 >lines
+"$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 --json >json
+check "NULs are drawn" grep -q '\\u0000' json
+check "and are blanks in a line" test "$(nuls lines)" -eq 0
+"$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 --count 2 --output twice
+check "alone or among others" eval 'n=$(wc -c <lines); head -c $n twice | cmp -s - lines'
+# as many characters in the line as there are in JSON
+count() { sed -e 's/^{"text":"//' -e 's/","log_probability".*//' json | sed -e 's/\\u[0-9a-f]\{4\}/x/g' -e 's/\\[\\"]/x/g' | LC_ALL=C tr -dc '\000-\177\302-\364' | tr -d '\n' | wc -c; }
+lines=$(($(LC_ALL=C tr -dc '\000-\177\302-\364' <lines | wc -c) - 1))
+check "the line is as long as the text of JSON" test "$(count)" -eq "$lines"
+check "which is of about 400 tokens" test "$lines" -gt 200
+
+# in translations too: of 100 answers of two bytes some have a NUL in front
+i=0
+while [ $i -lt 20 ]; do printf 'ab\tba\n'; i=$((i + 1)); done >ab.tsv
+check "a translator of bytes" "$trf" train --tsv ab.tsv --sentencepiece bytes.model $small --updates 2 --valid-size 0 --model two 2>err
+many="--beam 200 --n-best 200 --max-length-a 0 --max-length-b 2 --min-length 2"
+echo ab | "$trf" translate --model two $many >lines
+echo ab | "$trf" translate --model two $many --json | sed 's/{"text"/\n&/g' >json
+grep -c '^{"text":"\\u0000[^"]' json >in.json
+cut -f3 lines | grep -c '^ .' >in.lines
+check "NULs in front" test "$(cat in.json)" -gt 5
+check "are blanks in lines" eval 'test "$(nuls lines)" -eq 0 && test "$(cat in.lines)" -ge "$(cat in.json)"'
+
+# a prompt is written as it was given, and what it has of the unknown is told once
+i=0
+while [ $i -lt 60 ]; do echo 'the quick brown fox jumps over the lazy dog'; i=$((i + 1)); done >fox
+check "a model of letters" "$trf" train $language --text fox --tokens characters --updates 20 --warmup 10 --model letters 2>err
+expect 0 "unknown letters of a prompt" "trf generate: 4 of 13 tokens of --prompt are unknown to the model$" \
+    "$trf" generate --model letters --prompt 'The Café: fox' --max-tokens 5 --temperature 0
+check "the prompt as it was typed" grep -q '^The Café: fox' out
+check "is told once" test "$(grep -c unknown err)" -eq 1
+expect 0 "nothing is unknown" "" "$trf" generate --model letters --prompt 'the fox' --max-tokens 5
+check "then nothing is told" test ! -s err
+printf 'the fox\nÄ the\n\n' >starts
+expect 0 "unknown letters of lines" "1 of 12 tokens of the input is unknown to the model, the first one in line 2$" \
+    "$trf" generate --model letters --input starts --max-tokens 3 --min-tokens 3 --count 2
+check "each line twice, as it was given" test "$(sed 's/...$//' out | tr '\n' '|')" = 'the fox|the fox|Ä the|Ä the|||'
+"$trf" generate --model letters --input starts --max-tokens 3 --min-tokens 3 --json >json 2>err
+check "in JSON too" eval 'grep -q "^{\"text\":\"the fox" json && grep -q "^{\"text\":\"Ä the" json'
+check "a model of words" "$trf" train $language --text fox --tokens words --updates 20 --warmup 10 --model words 2>err
+for prompt in 'the  Fox' 'the  Fox '; do
+    "$trf" generate --model words --prompt "$prompt" --max-tokens 2 --min-tokens 2 >out 2>err
+    check "one blank behind '$prompt'" eval 'grep -q "^the  Fox [a-z]* [a-z]*$" out'
+done
+"$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 >out
+check "no <unk> is drawn" test "$(grep -c '<unk>' out)" -eq 0
+"$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 --allow-unk yes >out
+check "but where it is asked for" test "$(grep -c '<unk>' out)" -gt 10
+
+finish
