@@ -30,7 +30,7 @@ lines=$(($(LC_ALL=C tr -dc '\000-\177\302-\364' <lines | wc -c) - 1))
 check "the line is as long as the text of JSON" test "$(count)" -eq "$lines"
 check "which is of about 400 tokens" test "$lines" -gt 200
 
-# in translations too: of 100 answers of two bytes some have a NUL in front
+# in translations too: of 200 answers of two bytes one or more have a NUL in front
 i=0
 while [ $i -lt 20 ]; do printf 'ab\tba\n'; i=$((i + 1)); done >ab.tsv
 check "a translator of bytes" "$trf" train --tsv ab.tsv --sentencepiece bytes.model $small --updates 2 --valid-size 0 --model two 2>err
@@ -38,8 +38,8 @@ many="--beam 200 --n-best 200 --max-length-a 0 --max-length-b 2 --min-length 2"
 echo ab | "$trf" translate --model two $many >lines
 echo ab | "$trf" translate --model two $many --json | sed 's/{"text"/\n&/g' >json
 grep -c '^{"text":"\\u0000[^"]' json >in.json
-cut -f3 lines | grep -c '^ .' >in.lines
-check "NULs in front" test "$(cat in.json)" -gt 5
+cut -f4 lines | grep -a -c '^ .' >in.lines
+check "NULs in front" test "$(cat in.json)" -ge 1
 check "are blanks in lines" eval 'test "$(nuls lines)" -eq 0 && test "$(cat in.lines)" -ge "$(cat in.json)"'
 
 # a prompt is written as it was given, and what it has of the unknown is told once
