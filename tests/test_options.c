@@ -105,6 +105,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, NUMBER, "source-vocab-size", source_vocab_size),
     OPTION(TRAIN, NUMBER, "target-vocab-size", target_vocab_size),
     OPTION(TRAIN, LONG_COUNT, "min-count", min_count),
+    OF(TRAIN, "normalise", normalise, int32_t, {"auto", NORMALISE_AUTO}, {"identity", NORMALISE_IDENTITY},
+       {"nfc", NORMALISE_NFC}, {"nfkc", NORMALISE_NFKC}),
     OPTION(TRAIN, COUNT, "subword-samples", subword_samples),
     OPTION(TRAIN, REAL, "subword-alpha", subword_alpha),
     OPTION(TRAIN, SWITCH, "joint-vocabulary", joint_vocabulary),

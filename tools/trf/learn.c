@@ -282,7 +282,7 @@ static int check_vocabulary_option(const struct training *t, const struct row *r
 {
     static const struct { const char *name, *of_both; } of[] = {
         {"source-vocab-size", "vocab-size"}, {"target-vocab-size", "vocab-size"}, {"source-tokens", "tokens"},
-        {"target-tokens", "tokens"}, {"min-count", ""}, {"joint-vocabulary", ""}};
+        {"target-tokens", "tokens"}, {"min-count", ""}, {"joint-vocabulary", ""}, {"normalise", ""}};
     char key[96], asked[64];
     const char *value;
     size_t i, n = sizeof of / sizeof *of;

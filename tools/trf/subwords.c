@@ -17,6 +17,9 @@ static void keep_model_bytes(struct training *t, int first_side, int last_side, 
 
 #ifdef TRF_WITH_SENTENCEPIECE
 
+/* Of the three special pieces that --vocab-size counts: SentencePiece's begin and end, which are not learned. */
+enum { UNUSED = 2 };
+
 int subwords_can_be_learned(void) { return 1; }
 
 /* Where learning stands in the lines of one or both sides. */
@@ -55,43 +58,83 @@ static int32_t other_size(const char *why, int32_t size, int asked)
     int characters;
     if (!least) return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
-    if (asked) say("--vocab-size %d is less than the text has characters, which are %d", (int)size, characters);
+    if (asked)
+        say("--vocab-size %d is less than the text has characters, which are %d", (int)size + UNUSED, characters);
     return asked ? -1 : characters + characters / 3;
+}
+
+static int any_line(const struct training *t, int first_side, int last_side, int (*is)(const char *line))
+{
+    int side;
+    size_t i;
+    for (side = first_side; side <= last_side; side++)
+        for (i = 0; i < t->text[side].count; i++) if (is(line_of(&t->text[side], i))) return 1;
+    return 0;
+}
+
+static int has_tab(const char *line) { return strchr(line, '\t') != NULL; }
+
+/* What is read may be composed, so that a letter with its mark is known however it is written. What is written comes
+   as it was; a vocabulary of both sides composes if nothing of what is written is changed by it. */
+static int decide_normalise(const struct training *t, int first_side, int last_side, const char *map)
+{
+    const struct settings *s = t->s;
+    int writes = last_side || s->objective == OBJECTIVE_SPAN;
+    const struct text *written = &t->text[last_side];
+    size_t i;
+    if (s->normalise != NORMALISE_AUTO) return s->normalise;
+    if (!writes) return NORMALISE_NFC;
+    if (first_side) return NORMALISE_IDENTITY;
+    for (i = 0; i < written->count; i++) if (!is_composed(map, line_of(written, i))) return NORMALISE_IDENTITY;
+    return NORMALISE_NFC;
 }
 
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
 {
     const struct settings *s = t->s;
-    int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, other, tries;
     int asked = was_given(s, "vocab-size") || was_given(s, first_side ? "target-vocab-size" : "source-vocab-size");
-    int bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE, status;
-    struct lines lines;
-    char *model = NULL, why[512];
+    static const char *const rules[] = {"", "identity", "nfc", "nmt_nfkc"};
+    struct subwords_options o;
+    struct lines lines = {t->text, first_side, last_side, 0, 0};
+    int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, other, tries;
+    char *map, *model = NULL, why[512];
+    int rule, status;
     size_t bytes;
     trf_error err;
-    if (size < 8 || size > 1 << 20) { say("subwords: 8 to %d of them, got %d", 1 << 20, (int)size); return FAILED; }
+    if (size < 8 || size > 1 << 20) {
+        say("--vocab-size of subwords is 8 to %d, got %d", 1 << 20, (int)size);
+        return was_given(s, "vocab-size") ? USAGE : FAILED;
+    }
     busy_with("learning subwords ...\n");
-    lines.text = t->text;
-    lines.side = first_side;
-    lines.last = last_side;
-    lines.line = 0;
-    lines.most = learns_from_text(s) ? 0 : PIECE_CHARACTERS * (size_t)s->corpus.max_length;   /* texts are cut */
+    if (!learns_from_text(s)) lines.most = PIECE_CHARACTERS * (size_t)s->corpus.max_length;      /* texts are cut */
     if (!next_to_learn(&lines)) lines.most = 0;         /* there are no others */
+    memset(&o, 0, sizeof o);
+    o.bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE;
+    o.size = size - UNUSED;
+    o.sentinels = n_sentinels(s);
+    map = composing_map(any_line(t, first_side, last_side, has_hangul), &o.map_bytes);
+    rule = decide_normalise(t, first_side, last_side, map);
+    o.rule = rules[rule];
+    o.map = rule == NORMALISE_NFC ? map : NULL;
+    o.verbatim = o.line_end = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
+    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) && any_line(t, first_side, last_side, has_tab);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
         lines.line = 0;
-        status = subwords_learn(bpe, size, n_sentinels(s), next_to_learn, &lines, &model, &bytes, why);
-        other = status ? other_size(why, size, asked) : 0;
+        status = subwords_learn(&o, next_to_learn, &lines, &model, &bytes, why);
+        other = status ? other_size(why, o.size, asked) : 0;
         if (other < 8 || tries == 4) break;
-        size = other;
+        o.size = other;
     }
+    free(map);
     if (status && other >= 0) say("learning subwords: %s", why);
     if (status) return FAILED;
     keep_model_bytes(t, first_side, last_side, model, bytes);
     status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
-    fprintf(stderr, "%s: %d subwords learned (%s)\n", first_side ? "target" : last_side ? "both sides" : "source",
-            (int)trf_vocab_size(*vocab) - 4, bpe ? "BPE" : "unigram");
+    fprintf(stderr, "%s: %d subwords learned (%s, --normalise %s)\n",
+            first_side ? "target" : last_side ? "both sides" : "source", (int)trf_vocab_size(*vocab) - 4,
+            o.bpe ? "BPE" : "unigram", rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
     return DONE;
 }
 

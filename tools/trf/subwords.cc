@@ -39,18 +39,26 @@ private:
 
 }  // namespace
 
-extern "C" int subwords_learn(int bpe, int32_t size, int32_t sentinels, const char *(*next)(void *user), void *user,
+extern "C" int subwords_learn(const struct subwords_options *o, const char *(*next)(void *user), void *user,
                               char **model, size_t *bytes, char why[512])
 {
     std::string learned, own;
-    for (int32_t i = 0; i < sentinels; i++) own += (i ? ",<extra_id_" : "<extra_id_") + std::to_string(i) + ">";
+    for (int32_t i = 0; i < o->sentinels; i++) own += ",<extra_id_" + std::to_string(i) + ">";
+    if (o->tab) own += ",\t";
+    if (o->line_end) own += ",\n";
     Lines lines(next, user);
-    // every character of the text has a piece; where there are fewer subwords than asked for, there are fewer
-    const std::unordered_map<std::string, std::string> options = {
-        {"model_type", bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(size)},
-        {"character_coverage", "1.0"}, {"user_defined_symbols", own}, {"max_sentence_length", "1000000"},
+    // Every character of the text has a piece; where there are fewer subwords than asked for, there are fewer. There
+    // is no piece for the begin and the end of a text, and that of unknown ones is a character that SentencePiece
+    // reserves: the trainer looks at no character of a text that reads as such a piece ("</s>").
+    std::unordered_map<std::string, std::string> options = {
+        {"model_type", o->bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(o->size)},
+        {"character_coverage", "1.0"}, {"user_defined_symbols", own.empty() ? own : own.substr(1)},
+        {"bos_id", "-1"}, {"eos_id", "-1"}, {"unk_piece", "\xE2\x96\x85"}, {"max_sentence_length", "1000000"},
         {"max_sentencepiece_length", std::to_string(PIECE_CHARACTERS)},
-        {"hard_vocab_limit", bpe ? "true" : "false"}, {"minloglevel", "1"}};
+        {"normalization_rule_name", o->rule}, {"add_dummy_prefix", o->verbatim ? "false" : "true"},
+        {"remove_extra_whitespaces", o->verbatim ? "false" : "true"},
+        {"hard_vocab_limit", o->bpe ? "true" : "false"}, {"minloglevel", "1"}};
+    if (o->map) options["precompiled_charsmap"] = std::string(o->map, o->map_bytes);
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);
     *model = nullptr;
     *bytes = learned.size();

@@ -12,10 +12,21 @@ extern "C" {
 
 enum { PIECE_CHARACTERS = 16 };     /* of the longest subword: libsentencepiece's own default */
 
-/* Learns `size` subwords from lines, which next(user) gives one by one until NULL; so many of them are "<extra_id_0>"
-   and so on. *model is malloc'd. Returns 0, or 1 with a sentence in why. */
-int subwords_learn(int bpe, int32_t size, int32_t sentinels, const char *(*next)(void *user), void *user,
-                   char **model, size_t *bytes, char why[512]);
+struct subwords_options {
+    int bpe;                /* 0: unigram */
+    int32_t size;           /* with the unknown one and with those below */
+    int32_t sentinels;      /* so many are "<extra_id_0>" and so on */
+    int tab, line_end;      /* 1: it is a subword, which stands alone */
+    int verbatim;           /* 1: no blank is put before a line or taken away; 0: runs of blanks are one */
+    const char *rule;       /* the name of a rule of normalisation: SentencePiece's, or that of the map */
+    const char *map;        /* see compose.c; NULL: the rule is SentencePiece's */
+    size_t map_bytes;
+};
+
+/* Learns subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0, or 1 with a
+   sentence in why. */
+int subwords_learn(const struct subwords_options *options, const char *(*next)(void *user), void *user, char **model,
+                   size_t *bytes, char why[512]);
 
 /* Cuts each line at random with this model, as often as not otherwise than it is best cut: unigram by the pieces'
    probabilities to the power alpha (Kudo 2018), BPE leaving out a share alpha of the merges (Provilkov et al. 2020).

@@ -562,11 +562,29 @@ static int make_one_vocabulary(struct training *t)
     return add_sentinels(t);
 }
 
-/* Whether the vocabulary of a side is made of the tokens that are seen, as --min-count has it. */
-static int counts_tokens(const struct settings *s, int side)
+/* Whether the vocabulary of a side is made here, of subwords or of the words or characters that are seen. */
+static int makes_vocabulary(const struct training *t, int side, int subwords)
 {
-    return reads_side(s, side) && !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
-           (side ? s->target_tokens : s->source_tokens) < TOKENS_UNIGRAM;
+    const struct settings *s = t->s;
+    return reads_side(s, side) && !t->vocab[side] && !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
+           subwords == ((side ? s->target_tokens : s->source_tokens) >= TOKENS_UNIGRAM);
+}
+
+/* Options of vocabularies that are not made. */
+static int check_made(const struct training *t)
+{
+    const struct settings *s = t->s;
+    const char *normalise = given_text(s, "normalise");
+    int inherited = t->vocab[0] || t->vocab[1];
+    if (was_given(s, "min-count") && !inherited && !makes_vocabulary(t, 0, 0) && !makes_vocabulary(t, 1, 0)) {
+        say("--min-count is not for subwords, which are learned by a rule of their own");
+        return USAGE;
+    }
+    if (normalise && strcmp(normalise, "auto") && !makes_vocabulary(t, 0, 1) && !makes_vocabulary(t, 1, 1)) {
+        say("--normalise is for subwords that are learned here: words and characters stay as they are");
+        return USAGE;
+    }
+    return DONE;
 }
 
 static int make_vocabularies(struct training *t)
@@ -576,10 +594,7 @@ static int make_vocabularies(struct training *t)
     int inherited = t->vocab[0] || t->vocab[1];
     if ((!t->vocab[0] && reads_side(s, 0)) || (!t->vocab[1] && reads_side(s, 1)))
         if ((status = decide_tokens(t))) return status;
-    if (was_given(s, "min-count") && !inherited && !counts_tokens(s, 0) && !counts_tokens(s, 1)) {
-        say("--min-count is not for subwords, which are learned by a rule of their own");
-        return USAGE;
-    }
+    if ((status = check_made(t))) return status;
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(t);
     if (inherited) {
         status = t->vocab[0] ? DONE : make_vocabulary(t, 0, 0);

@@ -97,6 +97,11 @@ void say_schedule(const struct training *t);    /* how many updates, and the rat
 int check_ends(const struct training *t);       /* something must say when training ends */
 void settle_validation(struct training *t);     /* --valid-every 0 and what else has another name for a number */
 
+/* compose.c: Unicode's composition (NFC), as a map of a SentencePiece model */
+char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with the syllables of Korean */
+int is_composed(const char *map, const char *text);     /* whether the map changes nothing of it */
+int has_hangul(const char *text);
+
 /* subwords.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
 int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab);

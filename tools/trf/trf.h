@@ -66,10 +66,13 @@ void print_json_field(FILE *file, const char *name, double x);          /* ,"nam
 // The structs of the library are in here as they are; options write straight into their fields.
 // -----------------------------------------------------------------------------------------------
 
-enum { MAX_OPTIONS = 192, MAX_TEXTS = 64 };
+enum { MAX_OPTIONS = 256, MAX_TEXTS = 64 };
 
 /* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
 enum tokens { TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE, TOKENS_SENTENCEPIECE };
+
+/* What subwords that are learned do to the text first (subwords.c). */
+enum normalise { NORMALISE_AUTO = 0, NORMALISE_IDENTITY, NORMALISE_NFC, NORMALISE_NFKC };
 
 enum metric { METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
               METRIC_ACCURACY, METRIC_F1 };
@@ -108,6 +111,7 @@ struct settings {
     const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;
     int32_t vocab_size, source_vocab_size, target_vocab_size, joint_vocabulary;
     int64_t min_count;
+    int32_t normalise;                                          /* enum normalise */
     int32_t subword_samples;
     double subword_alpha;
 
