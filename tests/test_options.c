@@ -195,6 +195,10 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "checkpoint", checkpoint),
     OPTION(TRAIN, LONG_NUMBER, "checkpoint-every", checkpoint_every),
     OPTION(TRAIN, FLAG, "resume", resume),
+    OPTION(TRAIN, FLAG, "overwrite", overwrite),
+    OPTION(TRANSLATE, FLAG, "overwrite", overwrite),
+    OPTION(AVERAGE, FLAG, "overwrite", overwrite),
+    OPTION(PLOT, FLAG, "overwrite", overwrite),
     OPTION(TRAIN, TEXT, "log", log),
     OPTION(TRAIN, LONG_COUNT, "log-every", log_every),
 

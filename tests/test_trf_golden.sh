@@ -66,7 +66,7 @@ seen()
 seen after/log >validations
 seen "$old/resume/validations" >wanted
 check "has the old validations" near 1e-3 validations "$PWD/wanted"
-"$trf" translate --model after/m --beam 1 --scores --input "$old/words.in" --output answers
+"$trf" translate --model after/m --beam 1 --scores --input "$old/words.in" --output answers --overwrite
 check "ends as the old training did" near 1e-2 answers "$old/resume/m.out"
 
 finish

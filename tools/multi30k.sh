@@ -63,7 +63,7 @@ score_raw()
     for rule in "" "--search-rule fairseq"; do
         printf 'raw %s: ' "$rule"
         for set in 2016 2017 coco; do
-            plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 $rule --output "$work/answers" || exit 1
+            plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 $rule --output "$work/answers" --overwrite || exit 1
             plain "test.$set" de >"$work/references"
             bleu "$set"
         done
@@ -79,7 +79,7 @@ score()
         [ $search = trf ] || rule="--search-rule fairseq"
         printf '%s, %s: ' "$1" "$search"
         for set in 2016 2017 coco; do
-            "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" || exit 1
+            "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" --overwrite || exit 1
             sed -i 's/@@ //g' "$work/answers"
             sed 's/@@ //g' "$data/test.$set.$3" >"$work/references"
             bleu "$set" --tokenize none
@@ -92,7 +92,7 @@ score()
 made()
 {
     [ -e "$3" ] && return
-    "$trf" translate --model "$work/$1" --input "$data/train.$2" --beam 5 --output "$3.part" && mv "$3.part" "$3" || exit 1
+    "$trf" translate --model "$work/$1" --input "$data/train.$2" --beam 5 --output "$3.part" --overwrite && mv "$3.part" "$3" || exit 1
 }
 
 mkdir -p "$work" || exit 1

@@ -55,12 +55,13 @@ int command_average(struct settings *s, int argc, char **argv)
     int i, n = 0, status = DONE;
     if (argc < 2) { say("give two models or more"); return USAGE; }
     if (!s->output || !strcmp(s->output, "-")) { say("give --output FILE, the model to write"); return USAGE; }
-    if (check_written(s, "output", s->output) || check_replaceable(s->output)) return FAILED;
     for (i = 0; i < argc; i++)
         if (same_file(s->output, argv[i])) {
             say("--output '%s' is one of the models that are read", s->output);
             return FAILED;
         }
+    if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
+    for (i = 0; i < argc; i++) if (check_readable(argv[i])) return FAILED;
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
         if (trf_model_load(&models[n], argv[i], &load, &err)) { say_error(NULL, &err); status = FAILED; } else n++;

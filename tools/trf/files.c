@@ -156,6 +156,12 @@ char *folder_of(const char *path)
     return slash ? format_text("%.*s", (int)(slash - path) + 1, path) : format_text(".");
 }
 
+const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 char *format_text(const char *format, ...)
 {
     va_list arguments;
@@ -479,7 +485,7 @@ static const char *name_in_folder(const char *path, struct stat *there)
     char *folder = folder_of(path);
     int missing = stat(folder, there);
     free(folder);
-    return missing ? NULL : strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    return missing ? NULL : name_of(path);
 }
 
 int same_file(const char *a, const char *b)
@@ -536,7 +542,7 @@ int check_written(const struct settings *s, const char *option, const char *path
 
 void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user)
 {
-    const char *slash = strrchr(prefix, '/'), *begin = slash ? slash + 1 : prefix;
+    const char *begin = name_of(prefix);
     size_t length = strlen(begin);
     char *folder = folder_of(prefix);
     DIR *files = opendir(folder);
@@ -552,6 +558,13 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
     free(folder);
 }
 
+const char *unfinished_tail(const char *name)
+{
+    size_t n = strlen(name), tail = strlen(".tmp-12345678");
+    const char *at = name + n - tail;
+    return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL : at;
+}
+
 /* Whose name is what saving gives to a file that is not whole yet, and which nobody holds any more. */
 static void remove_unfinished(void *user, const char *path, const char *tail)
 {
@@ -565,7 +578,7 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
             tail += strlen(numbered[i]);
             tail += strspn(tail, "0123456789");
         }
-    if (strncmp(tail, ".tmp-", 5) || strspn(tail + 5, "0123456789abcdef") != 8 || tail[13]) return;
+    if (unfinished_tail(tail) != tail) return;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return;
     if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) && S_ISREG(mine.st_mode) &&
@@ -621,6 +634,33 @@ int check_replaceable(const char *path)
     return FAILED;
 }
 
+int check_readable(const char *path)
+{
+    struct stat there;
+    int reason = 0;
+    if (!path || !strcmp(path, "-")) return DONE;
+    if (stat(path, &there) || access(path, R_OK)) reason = errno;
+    else if (S_ISDIR(there.st_mode)) reason = EISDIR;
+    if (reason) say("cannot read '%s': %s", path, strerror(reason));
+    return reason ? FAILED : DONE;
+}
+
+/* An empty file, such as mktemp makes, has nothing to lose; a device or a pipe is written to, and stays. */
+int is_taken(const char *path)
+{
+    struct stat there;
+    return path && !stat(path, &there) && S_ISREG(there.st_mode) && there.st_size > 0;
+}
+
+int check_output_name(const struct settings *s)
+{
+    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO)) return DONE;
+    if (check_written(s, "output", s->output)) return FAILED;
+    if (s->overwrite || !is_taken(s->output)) return DONE;
+    say("--output '%s' exists: --overwrite replaces it", s->output);
+    return FAILED;
+}
+
 int check_not_output(const char *path)
 {
     if (!is_stream(path, STDOUT_FILENO)) return DONE;
@@ -648,7 +688,7 @@ FILE *open_output(const struct settings *s)
     FILE *file;
     if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO))   /* it may be added to: >> */
         return check_standard_output(s) ? NULL : stdout;
-    if (check_written(s, "output", s->output)) return NULL;
+    if (check_output_name(s)) return NULL;
     file = fopen(s->output, "w");
     if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
     return file;
@@ -701,9 +741,13 @@ int load_refused(const char *path, const trf_error *err)
 
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
 {
+    const char *const read[] = {s->input, s->prefixes, s->source, s->target, s->tsv};
     trf_load_options load = load_options(s);
     trf_error err;
+    size_t i;
     if (!s->model) { say("give --model FILE"); return USAGE; }
+    if (check_output_name(s)) return FAILED;
+    for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);

@@ -200,7 +200,7 @@ static int is_stored(const struct training *t, int i)
     const struct row *row = &rows[i];
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
            row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
-           row->offset != AT(strict) &&
+           row->offset != AT(strict) && row->offset != AT(overwrite) &&
            !row_within(row, AT(config), sizeof t->s->config) &&
            !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device);
 }
@@ -236,6 +236,7 @@ static int note_state(struct training *t, int there)
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(t, "training.held_out", there ? value : NULL);
     if (!status) status = note(t, "training.picks", there && !state->combed ? "random" : NULL);
+    if (!status) status = note(t, "training.model", there && was_given(t->s, "checkpoint") ? name_of(t->s->model) : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;

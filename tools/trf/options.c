@@ -156,6 +156,8 @@ const struct row rows[] = {
      "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
      "results; without it, or '-': standard output", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, FLAG, "overwrite", AT(overwrite), NULL,
+     "--output may replace a file that exists", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
@@ -348,6 +350,9 @@ const struct row rows[] = {
      "often", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
+    {TRAIN, FLAG, "overwrite", AT(overwrite), NULL,
+     "begin anew where a model, a checkpoint or a log of these names exists, and replace it; with --resume: replace a "
+     "--model that another training wrote", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
      "JSON lines: the start with what options set (but texts and flags), progress, validations, the end; trf plot "
      "draws it", NULL},
@@ -488,9 +493,11 @@ const struct row rows[] = {
     {INSPECT, FLAG, "json", AT(json), NULL, "one JSON object", NULL},
     {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},
     {AVERAGE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
      "an .svg, .png or .pdf; without it the picture is drawn with characters on standard output", NULL},
+    {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
 };
 
 const int n_rows = (int)(sizeof rows / sizeof *rows);

@@ -172,7 +172,7 @@ int command_plot(struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if (s->output && same_file(s->output, argv[0])) { say("--output names the log itself"); return FAILED; }
-    if (check_not_output(argv[0]) || (s->output && check_writable(s->output))) return FAILED;
+    if (check_not_output(argv[0]) || check_output_name(s) || (s->output && check_writable(s->output))) return FAILED;
     memset(&p, 0, sizeof p);
     status = read_log(&p, argv[0]);
     if (!status) status = write_picture(&p, s);

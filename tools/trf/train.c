@@ -1130,17 +1130,24 @@ static int is_device(const char *path)
    ones, and what is not whole yet. */
 static int is_own(const char *path, const char *base, const char *numbered)
 {
-    static const char unfinished[] = ".tmp-12345678";
-    size_t n = strlen(path), tail = strlen(unfinished);
+    const char *tail = unfinished_tail(path);
     char *stem;
     int is;
     if (!base) return 0;
-    if (n <= tail || strncmp(path + n - tail, unfinished, 5) || strspn(path + n - 8, "0123456789abcdef") != 8)
-        return is_of(path, base, numbered);
-    stem = format_text("%.*s", (int)(n - tail), path);
+    if (!tail || tail == path) return is_of(path, base, numbered);
+    stem = format_text("%.*s", (int)(tail - path), path);
     is = same_file(stem, base) || is_of(stem, base, numbered);
     free(stem);
     return is;
+}
+
+enum { N_DATA = 8 };
+
+static void data_files(const struct settings *s, const char *files[N_DATA])
+{
+    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text,
+                                     s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
+    memcpy(files, all, sizeof all);
 }
 
 /* What is read or written besides must outlive the training to `model` and `checkpoint` (or NULL). */
@@ -1168,7 +1175,7 @@ static int check_own_names(const struct settings *s, const char *model, const ch
 static int check_saving(const char *path, const char *numbered)
 {
     static const char unfinished[] = ".tmp-12345678", update[] = "1234567890";
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = name_of(path);
     char *folder = folder_of(path);
     long most = pathconf(folder, _PC_NAME_MAX);
     size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
@@ -1198,14 +1205,80 @@ static int check_log(const char *path, int resumes)
     return FAILED;
 }
 
-/* What an earlier training has left under these names. */
-static void warn_of_replaced(const char *model, const char *checkpoint)
+struct found { char *names; int n; };
+
+static void add_found(struct found *f, const char *path)
 {
-    int goes_on = checkpoint && !access(checkpoint, F_OK), has_model = !access(model, F_OK);
-    if (goes_on && has_model)
-        say("'%s' and '%s' exist and will be replaced; --resume would go on from there", model, checkpoint);
-    else if (goes_on) say("'%s' exists and will be replaced; --resume would go on from it", checkpoint);
-    else if (has_model) say("'%s' exists and will be replaced", model);
+    char *longer = format_text("%s%s'%s'", f->n ? f->names : "", f->n ? ", " : "", path);
+    free(f->names);
+    f->names = longer;
+    f->n++;
+}
+
+static void add_numbered(void *user, const char *path, const char *tail)
+{
+    if (*tail && !tail[strspn(tail, "0123456789")] && is_taken(path)) add_found((struct found *)user, path);
+}
+
+/* Files that an earlier training has left under these names are replaced only by --overwrite. */
+static int check_replaced(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+{
+    struct found f = {NULL, 0};
+    char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""), *kept = format_text("%s.update-", model);
+    if (is_taken(model)) add_found(&f, model);
+    if (s->keep || s->average > 1) for_files(kept, add_numbered, &f);
+    if (is_taken(checkpoint)) add_found(&f, checkpoint);
+    if (checkpoint) for_files(averages, add_numbered, &f);
+    if (is_taken(log)) add_found(&f, log);
+    if (f.n && is_taken(checkpoint))
+        say("%s exist%s: --resume goes on with that training, --overwrite begins a new one and replaces %s", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+    else if (f.n && checkpoint)
+        say("%s exist%s: --overwrite replaces %s (--resume needs the checkpoint '%s', which does not exist)", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it", checkpoint);
+    else if (f.n)
+        say("%s exist%s: --overwrite replaces %s (--resume needs a checkpoint, and there is none)", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+    free(averages);
+    free(kept);
+    free(f.names);
+    return f.n ? FAILED : DONE;
+}
+
+/* A training that goes on from a --checkpoint that was named writes to its own model, or to a new file. */
+static int check_other_model(struct training *t)
+{
+    trf_load_options load = load_options(t->s);
+    size_t n = strlen(t->checkpoint), tail = strlen(".checkpoint");
+    trf_file *file = NULL;
+    trf_error err;
+    const char *stored;
+    char *own;
+    int other;
+    if (!t->s->checkpoint || !is_taken(t->s->model)) return DONE;
+    if (trf_file_open(&file, t->checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    stored = trf_file_metadata(file, "training.model");
+    own = format_text("%s", stored ? stored : name_of(t->checkpoint));
+    if (!stored && n > tail && !strcmp(t->checkpoint + n - tail, ".checkpoint")) own[strlen(own) - tail] = 0;
+    else if (!stored) *own = 0;
+    trf_file_close(file);
+    other = *own && strcmp(own, name_of(t->s->model));
+    if (other)
+        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', --resume with --model %s goes "
+            "on with that training", t->s->model, t->checkpoint, own, t->s->model, own);
+    free(own);
+    return other ? FAILED : DONE;
+}
+
+/* Everything that will be read can be. */
+static int check_read(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
+    return check_readable(s->resume ? NULL : s->init_from) || check_readable(s->source_sentencepiece) ||
+           check_readable(s->target_sentencepiece) ? FAILED : DONE;
 }
 
 static int check_files(struct training *t)
@@ -1233,20 +1306,12 @@ static int check_files(struct training *t)
     if (check_own_names(s, s->model, t->checkpoint, s->log)) return USAGE;
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", t->checkpoint) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log, s->resume)) return FAILED;
+    if (!s->overwrite && (s->resume ? check_other_model(t) : check_replaced(s, s->model, t->checkpoint, s->log)))
+        return FAILED;
+    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log, s->resume) || check_read(s)) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
-    if (!s->resume) warn_of_replaced(s->model, t->checkpoint);
     return DONE;
-}
-
-enum { N_DATA = 8 };
-
-static void data_files(const struct settings *s, const char *files[N_DATA])
-{
-    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text,
-                                     s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
-    memcpy(files, all, sizeof all);
 }
 
 static int standard_inputs(const struct settings *s)
@@ -1291,7 +1356,6 @@ static int check_data(const struct settings *s)
         return USAGE;
     }
     if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
-    if (same_file(s->source, s->target)) say("warning: --source and --target are the same file");
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
@@ -1356,8 +1420,9 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_values(s))) return status;
-    return check_files(t);
+    if ((status = check_values(s)) || (status = check_files(t))) return status;
+    if (same_file(s->source, s->target)) say("warning: --source and --target are the same file");
+    return DONE;
 }
 
 /* A run that goes on appends; a line that was cut off by a kill is ended first. */
@@ -1505,7 +1570,10 @@ static int check_seeds(const struct settings *s)
              *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
         status = check_own_names(s, model, checkpoint, log);
         if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
-                        check_written(s, "log", log) || check_saved(s, model, checkpoint))) status = FAILED;
+                        check_written(s, "log", log))) status = FAILED;
+        if (!status && !s->overwrite && !(s->resume && checkpoint && !access(checkpoint, F_OK)))
+            status = check_replaced(s, model, checkpoint, log);
+        if (!status) status = check_saved(s, model, checkpoint);
         free(model);
         free(checkpoint);
         free(log);
@@ -1525,7 +1593,8 @@ static int train_seeds(struct settings *s)
     if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
     if ((status = check_seeds(s))) return status;
-    if (s->resume && !any_checkpoint(s)) return FAILED;
+    if (!s->overwrite && !s->resume && check_replaced(s, s->model, NULL, NULL)) return FAILED;
+    if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {
         int32_t asked = s->metric;
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);

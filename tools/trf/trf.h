@@ -51,6 +51,7 @@ void log_warning(void *user, int level, const char *message);
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 void *zeroed(size_t count, size_t item_bytes);  /* the same for a fixed number, all zero */
 char *folder_of(const char *path);              /* "a/b" -> "a/", "b" -> "."; malloc'd */
+const char *name_of(const char *path);          /* "a/b" -> "b" */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
@@ -124,7 +125,7 @@ struct settings {
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
     double minutes, ema;
     int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
-    int32_t accumulate, resume;
+    int32_t accumulate, resume, overwrite;
     const char *log;
 
     int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
@@ -289,8 +290,14 @@ int check_written(const struct settings *s, const char *option, const char *path
 int check_writable(const char *path);       /* better now than after a night of training */
 int check_not_output(const char *path);     /* what a command reads is not what its standard output goes to */
 int check_replaceable(const char *path);    /* of a file that saving replaces: it may be no symbolic link */
+int check_readable(const char *path);       /* NULL or "-": nothing to check */
+int is_taken(const char *path);             /* whether a file with something in it has this name */
+/* Before a command reads anything: its --output may replace no file, unless --overwrite is given. */
+int check_output_name(const struct settings *s);
 /* Calls each(user, path, tail) for every file whose path begins with prefix; tail is what follows. */
 void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user);
+/* Where the name of a file that is not whole yet ends: at the ".tmp-0123abcd" that saving appends; or NULL. */
+const char *unfinished_tail(const char *name);
 /* Removes what saving path, and its averages and kept models, left behind in processes that were killed. */
 void sweep(const char *path);
 FILE *open_output(const struct settings *s);

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Daily use of the command line: sh tests/test_trf_usage.sh build/trf
+#
+# No file is replaced unasked; files come before words; positional arguments; unknown words; progress; a resumed training.
+
+. "$(dirname "$0")/trf.sh"
+
+# stays FILE NAME: FILE is what it was when it was copied to FILE.before
+stays() { check "$2 stays" same "$1" "$1.before"; }
+# silent NAME: nothing but one line was on standard error
+silent() { check "$1: one line and nothing else" test "$(wc -l <err)" -eq 1; }
+
+# --- nothing that exists is replaced unasked -------------------------------------------------------------------------
+plain="--tsv train.tsv $small"
+expect 0 "a training" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
+for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
+expect 1 "the same name again" "'keep', 'keep.checkpoint', .*: --resume goes on with that training, --overwrite begins a new one" \
+    "$trf" train $plain --updates 5 --model keep
+silent "a refusal"
+expect 1 "a log" "'keep.log' exists: --overwrite replaces it (--resume needs the checkpoint 'new.checkpoint'" \
+    "$trf" train $plain --updates 5 --model new --log keep.log
+for file in keep keep.checkpoint keep.log; do stays $file "a $file"; done
+check "no other file was made" test ! -e new
+mkdir alone
+cp keep alone/keep
+expect 1 "a model without a checkpoint" "'alone/keep' exists: --overwrite replaces it (--resume needs the checkpoint 'alone/keep.checkpoint'" \
+    "$trf" train $plain --updates 5 --model alone/keep
+expect 1 "a model that wants none" "'alone/keep' exists: --overwrite replaces it (--resume needs a checkpoint, and there is none)" \
+    "$trf" train $plain --updates 5 --model alone/keep --checkpoint ''
+check "a lone model stays" same alone/keep keep.before
+cp keep.checkpoint alone/old.checkpoint
+expect 1 "a checkpoint alone" "'alone/old.checkpoint' exists: --resume goes on" "$trf" train $plain --updates 5 --model alone/old
+expect 1 "a named checkpoint" "'alone/old.checkpoint' exists: --resume goes on" \
+    "$trf" train $plain --updates 5 --model alone/fresh --checkpoint alone/old.checkpoint
+cp keep alone/other.checkpoint.average-7
+expect 1 "an average, without its checkpoint" "'alone/other.checkpoint.average-7' exists: --overwrite" "$trf" train $plain --updates 5 --model alone/other
+cp keep alone/kept.update-10
+expect 1 "kept models" "'alone/kept.update-10' exists: --overwrite" "$trf" train $plain --updates 5 --keep 2 --model alone/kept
+expect 0 "which others leave alone" "^done" "$trf" train $plain --updates 1 --model alone/kept
+check "kept models stay" same alone/kept.update-10 keep.before
+: >alone/empty
+expect 0 "an empty file has nothing to lose" "^done" "$trf" train $plain --updates 1 --model alone/empty
+expect 0 "asked for, it is replaced" "^done: 5 updates" "$trf" train $plain --updates 5 --model keep --log keep.log --overwrite
+check "and its log" test "$(grep -c '"event":"start"' keep.log)" -eq 1
+expect 0 "going on needs nothing else" "^done: 5 updates" "$trf" train $plain --updates 10 --model keep --log keep.log --resume
+check "and adds to the log" test "$(grep -c '"event":"start"' keep.log)" -eq 2
+cp keep alone/mine
+expect 1 "a checkpoint of another model" "'alone/mine' exists, but 'keep.checkpoint' belongs to the model 'keep'" \
+    "$trf" train $plain --updates 12 --model alone/mine --checkpoint keep.checkpoint --resume
+expect 0 "a new name for it" "resumed from update 11" \
+    "$trf" train $plain --updates 12 --model alone/yours --checkpoint keep.checkpoint --resume
+expect 0 "which is its name then" "^done" "$trf" train $plain --updates 14 --model alone/yours --checkpoint keep.checkpoint --resume
+expect 1 "several seeds, of which one exists" "'seeds.seed-6' exists: --overwrite" \
+    sh -c "cp keep seeds.seed-6; '$trf' train $short --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds"
+silent "seeds"
+check "none has begun" test ! -e seeds.seed-5
+rm seeds.seed-6
+expect 1 "their best exists" "'seeds' exists: --overwrite replaces it" \
+    sh -c "cp keep seeds; '$trf' train $short --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds"
+check "still none has begun" test ! -e seeds.seed-5
+expect 0 "and is replaced" "2 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds --overwrite
+expect 1 "all of them again" "--resume goes on with that training" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds
+expect 0 "or one more" "3 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 --seeds 3 --updates 5 --model seeds --resume
+
+echo precious >mine
+cp mine mine.before
+expect 1 "a mean over a file" "--output 'mine' exists: --overwrite replaces it" "$trf" average keep seeds --output mine
+expect 1 "answers over a file" "--output 'mine' exists: --overwrite replaces it" "$trf" translate --model keep --input test.digits --output mine
+silent "answers"
+expect 1 "before the model is read" "--output 'mine' exists" "$trf" translate --model mine.before --input test.digits --output mine
+expect 1 "scores over a file" "--output 'mine' exists" "$trf" score --model keep --tsv test.tsv --output mine
+cp mine mine.svg
+expect 1 "a picture over a file" "--output 'mine.svg' exists" "$trf" plot keep.log --output mine.svg
+stays mine "what they would have replaced"
+expect 0 "answers that are wanted" "" "$trf" translate --model keep --input test.digits --output mine --overwrite
+check "are there" lines_are 40 mine
+expect 0 "a mean that is wanted" "" "$trf" average keep keep --output mine --overwrite
+check "is there" same mine keep
+echo begun >added
+expect 0 "standard output may be added to" "" sh -c "'$trf' translate --model keep --input test.digits --output added >>added"
+check "behind what was there" test "$(head -n 1 added)" = begun
+
+# --- files are checked before anything is read or said ---------------------------------------------------------------
+expect 1 "no such validation" "cannot read 'missing'" "$trf" train --tsv train.tsv --valid-tsv missing $small --updates 1 --model m
+silent "a missing file"
+expect 1 "no such beginning" "cannot read 'missing'" "$trf" train --tsv train.tsv --init-from missing --updates 1 --model m
+silent "a missing model"
+expect 1 "a folder" "cannot read 'alone': Is a directory" "$trf" train --source train.digits --target alone $small --updates 1 --model m
+silent "a folder"
+
+finish
