@@ -230,6 +230,7 @@ static const struct tested table[] = {
     OPTION(GENERATE, REAL, "min-p", sampling.min_p),
     OPTION(GENERATE, COUNT, "max-tokens", sampling.max_tokens),
     OPTION(GENERATE, NUMBER, "min-tokens", sampling.min_tokens),
+    OPTION(GENERATE, SWITCH, "allow-unk", sampling.allow_unk),
     OPTION(GENERATE, COUNT, "batch", batch),
     OPTION(CLASSIFY, FLAG, "scores", scores),
     OPTION(CLASSIFY, FLAG, "json", json),

@@ -2,6 +2,8 @@
 # another form, text that must be written as it was.
 . "$(dirname "$0")/trf.sh"
 
+trf=$anew
+
 tiny="--d-model 16 --n-heads 2 --d-ff 32 --threads 1 --warmup 20"
 with_subwords=$("$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 60 --updates 1 --model m 2>&1 |
     grep -c 'subwords learned')
