@@ -553,8 +553,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    checkpoints (as metadata of safetensors, under the same keys), and back; those that other programs have written
    stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
    (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
-   keys and values together may be 1 MiB and 65000 texts (TRF_E_LIMIT; what a file brings may be more). To be called
-   before the model is shared with other threads, but also while it has a trainer and translators. Each call copies
+   keys and values together may be 1 MiB and 65,000 texts, those that a file brings 8 MiB and 120,000 (TRF_E_LIMIT).
+   To be called before the model is shared with other threads, but also while it has a trainer and translators. Each call copies
    all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
                                           trf_error *err);
@@ -719,7 +719,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
 // configuration and texts of your own as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16,
-// and may carry the prefix `transformer.`; the CRC-32 of the data is checked where the file has one. Of a checkpoint
+// and may carry the prefix `transformer.`, and all of them `module.` or `_orig_mod.` before it; the CRC-32 of the data is checked where the file has one. Of a checkpoint
 // trf_model_load takes the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
@@ -766,9 +766,11 @@ TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const cha
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
 /* Writes a file of `n` named tensors of rank 0 to 4 (F32; F64 in a TRF_DOUBLE build), from any device, as they are,
    infinite numbers and NaN included; as trf_model_save does, the whole file or nothing. Names are 1 to 255 bytes,
-   without control characters and all different. metadata: NULL, or key, value, key, value, ..., NULL: texts under
-   keys that differ and do not begin with "trf.". All is UTF-8. Else TRF_E_FORMAT, TRF_E_LIMIT, TRF_E_SHAPE (sizes
-   below 0, or too many numbers), or TRF_E_INVALID_ARG with the tensor's or text's number in `where`. */
+   without control characters, all different, and none is "__metadata__". metadata: NULL, or key, value, key, value,
+   ..., NULL: texts under keys that differ and do not begin with "trf.". All is UTF-8. At most 65,536 tensors, 65,000
+   texts, and 16 MiB of names and texts. Else TRF_E_LIMIT, TRF_E_FORMAT (of two with one name `where` is the number
+   of the second), TRF_E_SHAPE (sizes below 0, or too many numbers), or TRF_E_INVALID_ARG with the tensor's or text's
+   number in `where`. */
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
                                  const char *const *metadata, const trf_hooks *hooks, trf_error *err);
 
@@ -7746,14 +7748,17 @@ TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ..
     trf__put(text, s);
 }
 
-/* A string of JSON, in its quotes. */
+/* A string of JSON, in its quotes; in no other way is it shorter. */
 TRF__FN void trf__put_string(trf__text *text, const char *s)
 {
+    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
     trf__put(text, "\"");
     for (; *s; s++) {
-        if (*s == '"' || *s == '\\') trf__put(text, "\\");
-        if ((unsigned char)*s >= 32) trf__put_bytes(text, s, 1);
-        else trf__putf(text, "\\u%04x", (unsigned)(unsigned char)*s);
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') trf__put(text, "\\");
+        if (c >= 32) trf__put_bytes(text, s, 1);
+        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
+        else trf__putf(text, "\\%c", letters[c - 8]);
     }
     trf__put(text, "\"");
 }
@@ -9386,7 +9391,9 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 
 typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
 
-enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000 };     /* limits of the program's own */
+/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be saved beside them. */
+enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000,
+       TRF__META_LOADED_BYTES = 8 << 20, TRF__META_LOADED = 120000 };
 
 struct trf_model {
     trf_config config;
@@ -15046,7 +15053,7 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 enum {
     TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
     TRF__FILE_TENSORS = 65536,
-    TRF__FILE_TEXTS = 131072,           /* a program's 65,000 and ours: one for each frozen parameter, too */
+    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter, too */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
     TRF__JSON_DEPTH = 64,
@@ -15075,6 +15082,7 @@ struct trf_file {
     size_t allocated;           /* bytes of this block: struct, tables, header */
     int fd, allow_nonfinite;
     char path[104];             /* its end, for messages */
+    char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
     uint64_t size, data_begin;
     uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
     trf__crc crc;
@@ -15453,17 +15461,20 @@ TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const ch
     return NULL;
 }
 
-/* Sorts a list by name; no two may be the same. file NULL: they are not in one yet. */
+/* Sorts a list by name; no two may be the same. The place of the second one: its byte in the file, or, where there is
+   none yet, its number in the caller's array of items of `bytes`. */
 TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n, const char *what,
-                                    trf_error *err)
+                                    const void *array, size_t bytes, trf_error *err)
 {
     int32_t i;
     trf__sort(items, (size_t)n, trf__by_name, NULL);
     for (i = 1; i < n; i++) {
-        const char *name = trf__name_of(items[i]);
-        if (!strcmp(trf__name_of(items[i - 1]), name))
-            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, name) : -1, name,
-                             "duplicate %s \"%.100s\"", what, name);
+        const char *name = trf__name_of(items[i]), *other = trf__name_of(items[i - 1]);
+        const char *later = (const char *)(items[i] > items[i - 1] ? items[i] : items[i - 1]);
+        if (!strcmp(other, name))
+            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, other > name ? other : name)
+                                                     : (int64_t)((size_t)(later - (const char *)array) / bytes),
+                             name, "duplicate %s \"%.100s\"", what, name);
     }
     return TRF_OK;
 }
@@ -15612,8 +15623,8 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     TRF__TRY(trf__file_parse(&s, file));
     for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
     for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
-    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", err));
-    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", err));
+    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
+    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
     return trf__file_cover(file, err);
 }
 
@@ -15956,18 +15967,14 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 
 /* ---- public ---- */
 
-TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
-                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                     const char *const *metadata, const trf_hooks *hooks, trf_error *err)
 {
-    trf_hooks none;
     trf__out *out;
     const void **items;
     size_t bytes, room;
     int32_t i, n_texts;
     trf_status status = TRF_OK;
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    TRF__TRY(trf__begin(path, "path", err));
     if (!tensors && n != 0) return trf__fail_null(err, "tensors");
     TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
     TRF__TRY(trf__hooks_check(hooks, err));
@@ -15978,16 +15985,25 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
     items = (const void **)trf__alloc(hooks, room);
     if (!out || !items) status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
     for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
-    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err);
+    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
     for (i = 0; !status && i < n; i++) {
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
         items[i] = &tensors[i];
     }
-    if (!status) status = trf__file_unique(NULL, items, n, "tensor", err);
+    if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
     if (!status) status = trf__file_write(hooks, path, out, n, trf__note_texts, metadata, err);
     trf__free(hooks, (void *)items, room);
     trf__free(hooks, out, bytes);
-    return trf__name_file(status, path, err);
+    return status;
+}
+
+TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(path, "path", err));
+    return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err), path, err);
 }
 
 TRF_API trf_load_options trf_load_defaults(void)
@@ -16097,7 +16113,8 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 // and the checksum covers them. load_state_dict(strict=False) passes over them.
 //
 // Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the prefix
-// `transformer.` that a wrapping nn.Module adds, and refuses every tensor that it has no use for. Nothing is
+// `transformer.` that a wrapping nn.Module adds, behind `module.` and `_orig_mod.` (DistributedDataParallel, compile)
+// where all names begin so, and refuses every tensor that it has no use for. Nothing is
 // allocated for weights before the whole header has been proven to fit the configuration.
 // -----------------------------------------------------------------------------------------------
 
@@ -16194,16 +16211,56 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 //
 // Two questions: has every parameter its tensor, and every tensor its parameter? Only then are numbers read.
 
+/* Notes what PyTorch's DataParallel, DistributedDataParallel and compile have put in front of every name. */
+TRF__FN void trf__find_wrapper(trf_file *file)
+{
+    static const char *const known[2] = {"module.", "_orig_mod."};
+    size_t at = 0, length;
+    int32_t i, k = 0;
+    while (k < 2 && file->count > 0) {
+        length = strlen(known[k]);
+        for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++) { }
+        if (i < file->count || at + length >= sizeof file->wrapper) { k++; continue; }
+        at += length;
+        k = 0;
+    }
+    if (at) memcpy(file->wrapper, file->entries[0].name, at);
+    file->wrapper[at] = 0;
+}
+
 /* The tensor called prefix + name, with or without `transformer.` in front; -1 if there is none. */
 TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
 {
-    char whole[128];
+    char whole[192];
     int32_t index;
-    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    snprintf(whole, sizeof whole, "%s%s%s", file->wrapper, prefix, name);
     index = trf__file_find(file, whole);
     if (index >= 0) return index;
-    snprintf(whole, sizeof whole, "transformer.%s%s", prefix, name);
+    snprintf(whole, sizeof whole, "%stransformer.%s%s", file->wrapper, prefix, name);
     return trf__file_find(file, whole);
+}
+
+/* A tensor of the file with something else in front of the name, or NULL. */
+TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
+{
+    size_t length = strlen(name), whole;
+    int32_t i;
+    for (i = 0; i < file->count; i++) {
+        const char *other = file->entries[i].name;
+        whole = strlen(other);
+        if (whole > length && other[whole - length - 1] == '.' && !strcmp(other + whole - length, name)) return other;
+    }
+    return NULL;
+}
+
+TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, const trf__param *p, trf_error *err)
+{
+    const char *other = trf__find_prefixed(file, p->name);
+    if (other)
+        return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" and has \"%.60s\"; prefixes "
+                         "that are known: transformer., module., _orig_mod.", prefix, p->name, other);
+    return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
+                     p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
 /* Other names under which files of other programs keep a tied matrix; NULL if none. */
@@ -16245,9 +16302,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
             known[index] = 1;
             found = 1;
         }
-        if (!found)
-            return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)",
-                             prefix, p->name, (long long)p->shape[0], (long long)p->shape[1]);
+        if (!found) return trf__fail_lacking(file, prefix, p, err);
     }
     return TRF_OK;
 }
@@ -16395,12 +16450,21 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
 {
     size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
     trf__meta *list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
+    size_t texts = 0;
     trf_status status;
     int32_t i, n = 0;
     if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)file->n_meta);
-    for (i = 0; i < file->n_meta; i++)
-        if (!trf__our_key(trf__name_of(file->by_key[i]))) list[n++] = *(const trf__meta *)file->by_key[i];
-    status = trf__metadata_keep(model, list, n, err);
+    for (i = 0; i < file->n_meta; i++) {
+        const trf__meta *text = (const trf__meta *)file->by_key[i];
+        if (trf__our_key(text->key)) continue;
+        texts += strlen(text->key) + strlen(text->value);
+        list[n++] = *text;
+    }
+    if (n > TRF__META_LOADED || texts > TRF__META_LOADED_BYTES)
+        status = trf__fail(err, TRF_E_LIMIT, n, "metadata", "%d texts of other programs, %llu bytes; the limits are "
+                           "%d and %d", (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
+                           (int)TRF__META_LOADED_BYTES);
+    else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
     return status;
 }
@@ -16419,6 +16483,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_frame(&model, &config, err));
+    trf__find_wrapper(file);
     status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_weights(file, model, err);
@@ -16469,9 +16534,6 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
     trf__out *out;
     trf_status status;
-    if (model->n_metadata > TRF__META_MOST)     /* no reader would take them and ours */
-        return trf__name_file(trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts, the limit is %d",
-                                        (int)model->n_metadata, (int)TRF__META_MOST), path, err);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
@@ -17300,7 +17362,9 @@ TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, 
     count = g->count;
     for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++) n += g->stories[i].n;
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
-    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    if (!words)
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session"),
+                              path, err);
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
     if (g->n_source > 0) memcpy(ids, g->sources, (size_t)g->n_source * sizeof *ids);

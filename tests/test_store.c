@@ -544,6 +544,40 @@ static void other_writers(void **state)
     forget(&d);
 }
 
+/* In front of all names stands what PyTorch's wrappers put there; other prefixes are named. */
+static void wrapped_names(void **state)
+{
+    static const char *const wrappers[] = {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.",
+                                           "_orig_mod.transformer.", "module.module.module.module.", "model.",
+                                           "transformer.module.", "module._orig_mod.module._orig_mod.module."};
+    trf_config config = small_config();
+    trf_load_options options = watched();
+    size_t k;
+    draft d;
+    uint64_t hash;
+    int i;
+    (void)state;
+    options.config = &config;
+    for (k = 0; k < sizeof wrappers / sizeof *wrappers; k++) {
+        draft_of_small(&d);
+        while (d.n_notes) free(d.notes[--d.n_notes].value);     /* as a state_dict has none */
+        hash = draft_loaded(&d, &config);
+        for (i = 0; i < d.n; i++) {
+            char name[160];
+            snprintf(name, sizeof name, "%s%.100s", wrappers[k], d.pieces[i].name);
+            memcpy(d.pieces[i].name, name, sizeof name);
+        }
+        put_together(&d, in_folder("draft"), 0);
+        if (k < 6) {
+            assert_true(draft_loaded(&d, &config) == hash);
+            memmove(d.pieces[1].name, d.pieces[1].name + 2, strlen(d.pieces[1].name) - 1);    /* all or none */
+            put_together(&d, in_folder("draft"), 0);
+        }
+        refused_with(&options, in_folder("draft"), TRF_E_SHAPE, NULL, "prefixes that are known: transformer., module., _orig_mod.");
+        forget(&d);
+    }
+}
+
 static void vocabularies(void **state)
 {
     static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
@@ -2640,36 +2674,74 @@ static void many_notes(trf__text *notes, const void *of)
     }
 }
 
-/* A header that holds all texts that a reader takes is read; ours would not fit beside them any more. */
+static void long_note(trf__text *notes, const void *of) { trf__note(notes, "long", (const char *)of); }
+
+static void many_refused(const char *path, const trf_load_options *options, const char *says)
+{
+    trf_model *model = NULL;
+    trf_error err;
+    assert_int_equal(trf_model_load(&model, path, options, &err), TRF_E_LIMIT);
+    assert_string_equal(err.what, "metadata");
+    assert_true(names(&err, path) && strstr(err.message, says));
+    assert_null(model);
+}
+
+/* As many texts of others as can be saved beside ours are loaded, and can be saved, with a checkpoint too; more are
+   refused. In number, and in bytes: what is written of a text is never longer than what was read. */
 static void more_metadata_than_readers_take(void **state)
 {
+    static char value[9 << 20];
     trf_config config = small_config();
     trf_load_options options = watched();
     trf_model *model = model_of(&config), *again = NULL;
+    trf_trainer *trainer = NULL;
     trf_error err;
     trf__out out[64];
+    draft d;
     int n;
     (void)state;
     options.config = &config;
     assert_true(model->layout.n_params <= 64);
-    for (n = TRF__META_MOST; n <= TRF__META_MOST + 1; n++) {
+    for (n = TRF__META_LOADED; n <= TRF__META_LOADED + 1; n++) {
         trf__put_arena(out, model, "", model->weights);
         OK(trf__file_write(&config.hooks, in_folder("many"), out, model->layout.n_params, many_notes, &n, &err));
+        if (n > TRF__META_LOADED) { many_refused(in_folder("many"), &options, "120001 texts"); break; }
         OK(trf_model_load(&again, in_folder("many"), &options, &err));
         assert_int_equal(trf_model_metadata_count(again), n);
         assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);
-        assert_int_equal(trf_model_save(again, in_folder("more"), &err), n > TRF__META_MOST ? TRF_E_LIMIT : TRF_OK);
-        if (n > TRF__META_MOST) {
-            assert_true(names(&err, in_folder("more")));
-            set_text(again, "0", NULL);
-            save(again, in_folder("more"));
-        }
+        OK(trf_trainer_create(&trainer, again, NULL, &err));
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("more"), &err));
+        trf_trainer_destroy(trainer);
         trf_model_destroy(again);
         OK(trf_model_load(&again, in_folder("more"), &options, &err));
-        assert_int_equal(trf_model_metadata_count(again), TRF__META_MOST);
+        assert_int_equal(trf_model_metadata_count(again), n);
         trf_model_destroy(again);
     }
     trf_model_destroy(model);
+    draft_of_small(&d);
+    memset(value, 'v', sizeof value);
+    value[(8 << 20) - 4] = 0;               /* with its key, all that there may be */
+    free(set_note(&d, "long", value));
+    put_together(&d, in_folder("draft"), 0);
+    OK(trf_model_load(&again, in_folder("draft"), &options, &err));
+    save(again, in_folder("more"));
+    trf_model_destroy(again);
+    OK(trf_model_load(&again, in_folder("more"), &options, &err));
+    assert_int_equal(strlen(trf_model_metadata(again, "long")), (8 << 20) - 4);
+    value[(8 << 20) - 4] = 'v';
+    value[(8 << 20) - 3] = 0;
+    free(set_note(&d, "long", value));
+    put_together(&d, in_folder("draft"), 0);
+    many_refused(in_folder("draft"), NULL, "8388609 bytes");
+    forget(&d);
+    memset(value, '\n', sizeof value);      /* nearly 16 MiB in a file, where each is an escape */
+    value[(8 << 20) - (1 << 16)] = 0;
+    trf__put_arena(out, again, "", again->weights);
+    OK(trf__file_write(&config.hooks, in_folder("draft"), out, again->layout.n_params, long_note, value, &err));
+    trf_model_destroy(again);
+    OK(trf_model_load(&again, in_folder("draft"), &options, &err));
+    save(again, in_folder("more"));
+    trf_model_destroy(again);
     assert_int_equal(memory.live, 0);
 }
 
@@ -2718,7 +2790,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_complete),
         cmocka_unit_test(every_configuration),
-        cmocka_unit_test(other_writers),
+        cmocka_unit_test(other_writers), cmocka_unit_test(wrapped_names),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(large_vocabularies),
         cmocka_unit_test(no_vocabularies),

@@ -510,7 +510,7 @@ static void files_refused(void **state)
     list[1].name = "";
     REFUSED(TRF_E_FORMAT, "header", 1);
     list[1].name = "x";
-    REFUSED(TRF_E_FORMAT, "x", -1);                             /* twice */
+    REFUSED(TRF_E_FORMAT, "x", 1);                              /* twice */
     assert_true(strstr(err.message, path) == err.message);
     list[1].name = "__metadata__";
     REFUSED(TRF_E_INVALID_ARG, "__metadata__", 1);
@@ -553,9 +553,13 @@ static void files_refused(void **state)
     FAILS(trf_file_save("", list, 2, NULL, NULL, &err), TRF_E_INVALID_ARG, "path", -1);
     FAILS(trf_file_save(path, NULL, 2, NULL, NULL, &err), TRF_E_INVALID_ARG, "tensors", -1);
     FAILS(trf_file_save(path, list, -1, NULL, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
-    FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_FORMAT, "a", -1);     /* a key twice */
+    assert_true(strstr(err.message, path) == err.message);
+    FAILS(trf_file_save(path, list, 65537, NULL, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_FORMAT, "a", 1);      /* a key twice */
+    assert_true(strstr(err.message, path) == err.message);
     texts[2] = "trf.step";
     FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_INVALID_ARG, "metadata", 1);
+    assert_true(strstr(err.message, path) == err.message);
     texts[2] = "d";
     texts[3] = NULL;
     FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_INVALID_ARG, "metadata", 1);
