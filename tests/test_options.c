@@ -73,6 +73,8 @@ static struct settings got, wanted;         /* what an option makes of the setti
 static const struct tested table[] = {
     OF(TRAIN, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE}, {"causal", OBJECTIVE_CAUSAL},
        {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG}, {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+    OPTION(CLASSIFY, FLAG, "truncate", truncate),
+    OPTION(TAG, FLAG, "split", split),
     OPTION(TRAIN, TEXT, "source", source),
     OPTION(TRAIN, TEXT, "target", target),
     OPTION(TRAIN, TEXT, "tsv", tsv),

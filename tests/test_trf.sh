@@ -740,7 +740,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     { cat train.tsv; awk 'BEGIN { for (i = 0; i < 250000; i++) printf "%d%d%d%d", i % 7, i % 11 % 9, i % 13 % 5, i % 17 % 8; print "\tone" }'; } >endless.tsv
     expect 0 "a line of a million characters is not learned from" "left out: endless.tsv:601" timeout 20 \
         "$trf" train --tsv endless.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss --threads 1 --updates 2 --model m
-    expect 0 "BPE" "subwords learned (BPE)" "$trf" train --tsv train.tsv $model --tokens sentencepiece:bpe --vocab-size 60 \
+    expect 0 "BPE" "subwords learned (BPE, --normalise nfc)" "$trf" train --tsv train.tsv $model --tokens sentencepiece:bpe --vocab-size 60 \
         --threads 1 --updates 2 --model bpe
     expect 0 "more than there can be" "both sides: [0-9]* subwords learned" "$trf" train --tsv train.tsv $model \
         --tokens sentencepiece:bpe --vocab-size 5000 --threads 1 --updates 2 --model m

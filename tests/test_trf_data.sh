@@ -22,9 +22,13 @@ cut -f1 blank.tsv >films
 cut -f2 blank.tsv | sed 's/pos/\t pos\t/' >tabs
 expect 0 "a tab before a label in a file of labels" ", 2 labels" "$trf" train --objective classify --source films --target tabs \
     --model m $tiny --encoder-layers 1 --updates 1
+cp blank.tsv films.tsv
 printf 'bad film\t \n' >>blank.tsv
 expect 0 "a label of blanks alone is none" "blank.tsv:241: no label" "$trf" train --objective classify --tsv blank.tsv \
     --model m $tiny --encoder-layers 1 --updates 1 --valid-size 0
+
+expect 0 "a model of short texts" "" "$trf" train --objective classify --tsv films.tsv --model short $tiny --encoder-layers 1 --updates 100 \
+    --max-length 9 --source-eos yes --tokens words --valid-size 0
 
 # ---- files of another form ----
 
@@ -45,6 +49,84 @@ expect 0 "one line, with a CR at its end" "pos" "$trf" classify --model blank --
 printf 'good song\r\r\nbad\rfilm\n' >mac
 expect 0 "a CR within a line that ends in LF is a blank" "" "$trf" classify --model blank --input mac
 check "two answers" same out want
+
+# ---- texts that are too long ----
+
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "good "; print "film"; print "bad film" }' >long
+expect 1 "a text that is too long has no label" "answered with an empty line: 41 tokens, at most" "$trf" classify --model short \
+    --input long
+expect 0 "but by its beginning" "1 of 2 lines had more tokens than the model takes, 8: labelled by their beginnings" "$trf" classify \
+    --model short --input long --truncate
+printf 'pos\nneg\n' >want
+check "the label of that" same out want
+head -c 20 long >begins
+"$trf" classify --model short --input long --truncate --scores >out 2>err
+printf 'good good good good good good good good\nbad film\n' | "$trf" classify --model short --scores >want 2>err
+check "as if the rest were not there" same out want
+head -1 long >one.long
+expect 0 "one of one" "1 of 1 line had" "$trf" classify --model short --input one.long --truncate
+
+for i in $(seq 60); do printf 'a b c\tA B C\nc a\tC A\nb\tB\n'; done >letters.tag
+expect 0 "letters" "180 texts" "$trf" train --objective tag --tsv letters.tag --tokens words --max-length 5 --source-eos yes --model tags \
+    $tiny --encoder-layers 1 --updates 120 --valid-size 0
+printf 'a b c a b c a b c\nc b\n' >long
+expect 1 "a line that is too long has no labels" "answered with an empty line: 9 tokens, at most 4" "$trf" tag --model tags --input long
+expect 0 "but in parts" "1 of 2 lines had more tokens than the model takes, 4: labelled in parts" "$trf" tag --model tags \
+    --input long --split
+printf 'A B C A B C A B C\nC B\n' >want
+check "each of its words" same out want
+expect 0 "parts in JSON" "" "$trf" tag --model tags --input long --split --json
+printf 'a b c a\nb c a b\nc\nc b\n' | "$trf" tag --model tags --json >parts 2>err
+sed 's/{"word"/\n&/g' out | grep '^{"word"' >together
+sed 's/{"word"/\n&/g' parts | grep '^{"word"' >alone
+check "and each as in a line of its own" sh -c 'sed "s/[],}]*$//" together >a; sed "s/[],}]*$//" alone >b; cmp -s a b'
+
+# ---- what is not data ----
+
+awk 'BEGIN { for (i = 0; i < 1048577; i++) printf "a"; print "\tx" }' >giant
+cat train.tsv giant >with.giant
+small_run="$tiny --encoder-layers 1 --decoder-layers 1 --updates 1 --valid-size 0 --tokens words"
+expect 0 "a word of more than 1 MiB" "left out: with.giant:601: a word of more than 1 MiB" "$trf" train --tsv with.giant $small_run --model m
+check "is left out and counted" says "left out: 1 pair (1 too long)"
+sed 's/\t/ /' giant | cat - train.names >giant.text
+expect 0 "so is a line of a text alone" "left out: 1 line (1 too long)" "$trf" train --objective causal --text giant.text $tiny \
+    --decoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m
+expect 0 "and of a text with a label" "left out: 1 line (1 too long)" sh -c "sed 's/x\$/pos/' giant | cat - films.tsv >giant.tsv
+    '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m"
+expect 2 "nothing is seen so often" "min-count 100000 leaves no token: nothing in train.tsv is seen so often" "$trf" train \
+    --tsv train.tsv $small_run --min-count 100000 --model m
+check "said before the schedule" sh -c '! grep -q schedule err'
+expect 2 "a vocabulary of none" "vocab-size takes 5 or more, four special tokens included, got 4" "$trf" train --tsv train.tsv \
+    $small_run --vocab-size 4 --model m
+expect 2 "or a side's" "target-vocab-size takes 5 or more" "$trf" train --tsv train.tsv $small_run --target-vocab-size 1 --model m
+expect 0 "a side's that is enough" "" "$trf" train --tsv train.tsv $small_run --target-vocab-size 5 --model m
+
+# ---- data that are twice there ----
+
+ln train.tsv hard.tsv
+cp train.tsv copy.tsv
+run="$tiny --encoder-layers 1 --decoder-layers 1 --updates 1 --tokens words --metric loss --model m"
+expect 0 "validation by what is trained on" "warning: --tsv and --valid-tsv are the same file" "$trf" train --tsv train.tsv \
+    --valid-tsv hard.tsv $run
+check "how many" says "warning: 600 of 600 pairs to validate on are trained on too"
+expect 0 "by a copy of it" "warning: 600 of 600 pairs to validate on are trained on too" "$trf" train --tsv train.tsv --valid-tsv copy.tsv $run
+expect 0 "in files of their own" "warning: --source and --valid-source are the same file" "$trf" train --source train.digits \
+    --target train.names --valid-source train.digits --valid-target train.names $run
+expect 0 "by other pairs" "" "$trf" train --tsv train.tsv --valid-tsv test.tsv $run
+check "not a word" sh -c '! grep -q "same file\|trained on too" err'
+expect 0 "a text by itself" "warning: --text and --valid-text are the same file" "$trf" train --objective causal --text train.names \
+    --valid-text train.names $tiny --decoder-layers 1 --updates 1 --tokens words --model m
+check "of lines" says "600 of 600 lines to validate on are trained on too"
+
+# ---- a file as one document ----
+
+printf 'def f(x):\n    if x:\n\treturn  1\n\nend \n' >program
+for i in $(seq 40); do cat program; done >programs
+document="--objective causal --text programs --documents file $tiny --decoder-layers 1 --updates 1"
+expect 0 "words have no line ends" "warning: no token of the vocabulary is a line end: those of programs are lost" "$trf" train \
+    $document --tokens words --model m
+expect 0 "characters have" "" "$trf" train $document --tokens characters --model m
+check "and no warning" sh -c '! grep -q "line end" err'
 
 # ---- subwords: what is written comes as it was, what is read is composed ----
 
@@ -99,6 +181,20 @@ expect 0 "texts of special tokens" "subwords learned" "$trf" train --tsv special
 "$trf" translate --model special --input special.source --prefixes special.prefixes --max-length-a 0 --max-length-b 40 >out 2>err
 check "are written" sh -c 'head -1 out | grep -q "^x <unk> y" && tail -1 out | grep -q "^z </s>"'
 check "and known" sh -c '! grep -q unknown err'
+
+# a file as one document: line ends, tabs and blanks are tokens
+expect 0 "subwords have line ends" "target: .* subwords learned (unigram, --normalise identity)" "$trf" train $document \
+    --tokens sentencepiece --model program.m
+check "and no warning is needed" sh -c '! grep -q "line end" err'
+expect 0 "a program" "" "$trf" generate --model program.m --prompt "$(cat program)" --max-tokens 1 --seed 1 --json
+check "is written as it was" grep -qF '{"text":"def f(x):\u000a    if x:\u000a\u0009return  1\u000a\u000aend ' out
+check "all of it is known" sh -c '! grep -q unknown err'
+expect 0 "in auto too" "target: .* subwords learned" "$trf" train $document --model program.m
+printf 'a b\n' >ab.txt
+for i in $(seq 40); do cat ab.txt; done >abs
+expect 0 "lines of their own have none" "" "$trf" train --objective causal --text abs $tiny --decoder-layers 1 --updates 1 \
+    --tokens sentencepiece --model m
+check "blanks at their ends are not looked at" sh -c '! grep -q "line end" err'
 
 # where subwords are not learned here
 expect 2 "words are not normalised" "normalise is for subwords that are learned" "$trf" train --tsv odd.tsv ${once%sentencepiece}words \

@@ -21,25 +21,49 @@ struct labelling {
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
     int32_t limit;                  /* tokens of the longest text */
-    int64_t unusable;
+    int64_t unusable, cut;          /* lines that have no answer; that were cut (--truncate) or split */
     int broken;                     /* 1: the input could not be read to its end */
 };
+
+/* Where a part of at most t->limit tokens ends that begins with token `at`: between words, if it can. */
+static int32_t part_end(const struct labelling *t, const struct word_tokens *words, int32_t at)
+{
+    int32_t most = at + t->limit, i;
+    if (words->n - at <= t->limit) return words->n;
+    for (i = words->n_words; i > 0; i--)
+        if (words->first[i - 1] > at && words->first[i - 1] <= most) return words->first[i - 1];
+    return most;
+}
 
 /* Appends the line that was read, unless it is empty; words: its own, of trf tag. Returns why not, or NULL. */
 static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n, char why[300])
 {
+    int32_t at, end;
     *why = 0;
     *n = 0;
     if (t->in.fault) return t->in.fault;
     if (!t->tags) {
-        if (add_text(&t->side, t->vocab, t->in.line, t->limit, n, why)) return why;
-        if (*n == 0) drop_last(&t->side);
-        return NULL;
+        int fails = add_text(&t->side, t->vocab, t->in.line, t->limit, n, why);
+        if (fails && t->s->truncate && *n > t->limit) {         /* its first tokens are there */
+            t->side.lengths[t->side.count++] = *n = t->limit;
+            t->side.used += (size_t)t->limit;
+            t->cut++;
+            fails = 0;
+        }
+        if (!fails && *n == 0) drop_last(&t->side);
+        return fails ? why : NULL;
     }
     if (encode_words(t->vocab, t->in.line, words)) snprintf(why, 300, "%s", words->why);
-    else if (words->n > t->limit) snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);
-    else if ((*n = words->n) > 0) add_ids(&t->side, words->ids, words->n);
-    return *why ? why : NULL;
+    else if (words->n > t->limit && !t->s->split)
+        snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);
+    if (*why) return why;
+    *n = words->n;
+    t->cut += words->n > t->limit;
+    for (at = 0; at < words->n; at = end) {
+        end = part_end(t, words, at);
+        add_ids(&t->side, words->ids + at, end - at);
+    }
+    return NULL;
 }
 
 static int32_t read_batch(struct labelling *t)
@@ -143,7 +167,7 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
         if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
         else if (t->tags) write_tags(t, p, first + i, t->line[i].text, &t->line[i].words);
         else write_label(t, p, first + i, t->line[i].text);
-        if (sequence >= 0) p += (t->tags ? t->side.lengths[sequence] : 1) * (int64_t)t->labels.n;
+        if (sequence >= 0) p += (t->tags ? t->line[i].words.n : 1) * (int64_t)t->labels.n;
     }
     return DONE;
 }
@@ -168,7 +192,13 @@ static int label_lines(struct labelling *t)
         forget_lines(t, lines);
         if (!status && (flush || ferror(t->out))) status = check_output(t->out, t->s->output);
     }
-    if (t->unusable) say("%lld of %lld lines could not be labelled", (long long)t->unusable, (long long)t->in.number);
+    if (t->cut)
+        say("%lld of %lld line%s had more tokens than the model takes, %d: %s", (long long)t->cut,
+            (long long)t->in.number, plural(t->in.number), (int)t->limit,
+            t->tags ? "labelled in parts (--split)" : "labelled by their beginnings (--truncate)");
+    if (t->unusable)
+        say("%lld of %lld line%s could not be labelled", (long long)t->unusable, (long long)t->in.number,
+            plural(t->in.number));
     return status || t->broken || t->unusable ? FAILED : DONE;
 }
 

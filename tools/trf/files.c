@@ -162,6 +162,8 @@ const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 char *format_text(const char *format, ...)
 {
     va_list arguments;
@@ -374,8 +376,8 @@ int next_pair(struct pair_reader *p)
     while (got_a > 0) got_a = next_line(a);
     while (got_b > 0) got_b = next_line(b);
     if (got_a == 0 && got_b == 0)
-        say("%s has %lld lines, but %s has %lld: line n of one must belong to line n of the other",
-            a->name, (long long)a->number, b->name, (long long)b->number);
+        say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
+            a->name, (long long)a->number, plural(a->number), b->name, (long long)b->number);
     return -1;
 }
 

@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#define BLANKS " \t\r\n"         /* what stands between words, as in the library */
+
 enum { UNKNOWN = 3, MOST_LABELS = 65536, MOST_LABEL_BYTES = 1000, SENTINELS = 100 };
 
 int learns_from_text(const struct settings *s)
@@ -200,8 +202,8 @@ int32_t best_of(const trf_real *numbers, int32_t n)
 static int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user)
 {
     int32_t n = 0;
-    for (line += strspn(line, " \t\r\n"); *line; line += strspn(line, " \t\r\n"), n++) {
-        size_t bytes = strcspn(line, " \t\r\n");
+    for (line += strspn(line, BLANKS); *line; line += strspn(line, BLANKS), n++) {
+        size_t bytes = strcspn(line, BLANKS);
         if (each) each(user, line, bytes);
         line += bytes;
     }
@@ -216,9 +218,9 @@ static void append_word(void *user, const char *word, size_t bytes)
 /* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
 static const char *trim_label(const char *line, size_t *bytes)
 {
-    line += strspn(line, " \t\r\n");
+    line += strspn(line, BLANKS);
     *bytes = strlen(line);
-    while (*bytes && strchr(" \t\r\n", line[*bytes - 1])) --*bytes;
+    while (*bytes && strchr(BLANKS, line[*bytes - 1])) --*bytes;
     return line;
 }
 
@@ -342,7 +344,7 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
         text += bytes + (text[bytes] == '\n');
     }
     if (labels->n == wanted) return DONE;
-    say("%s: %d labels, but the texts of %d", path, (int)wanted, (int)labels->n);
+    say("%s: a head for %d label%s, but the texts of %d", path, (int)wanted, plural(wanted), (int)labels->n);
     return FAILED;
 }
 
@@ -440,7 +442,8 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
         *kind = SKIP_UNREADABLE;
         snprintf(why, 300, "%s", words.why);
     } else if (words.n_words != n_tags)
-        snprintf(why, 300, "%d words, but %d labels", (int)words.n_words, (int)n_tags);
+        snprintf(why, 300, "%d word%s, but %d label%s", (int)words.n_words, plural(words.n_words), (int)n_tags,
+                 plural(n_tags));
     else if (words.n > t->s->corpus.max_length) {
         *kind = SKIP_LONG;
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)t->s->corpus.max_length);
@@ -449,8 +452,8 @@ static const char *add_tagged(struct training *t, const trf_vocab *vocab, const 
         for (i = 0; i < words.n; i++) labelling.targets[i] = -1;
         for_words(tags, label_word, &labelling);
         if (labelling.unknown)
-            snprintf(why, 300, "%d labels that the training data do not have, or of more than %d bytes",
-                     labelling.unknown, (int)MOST_LABEL_BYTES);
+            snprintf(why, 300, "%d label%s that the training data do not have, or of more than %d bytes",
+                     labelling.unknown, plural(labelling.unknown), (int)MOST_LABEL_BYTES);
     }
     if (!*why) {
         add_ids(&ids[0], words.ids, words.n);
@@ -487,9 +490,24 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
     return NULL;
 }
 
+const char *unlearnable(const trf_vocab *vocab, const char *line)
+{
+    enum { MOST_WORD = 1 << 20 };
+    if (trf_vocab_kind(vocab) != TRF_WORDS) return NULL;
+    for (line += strspn(line, BLANKS); *line; line += strspn(line, BLANKS)) {
+        size_t bytes = strcspn(line, BLANKS);
+        if (bytes > MOST_WORD) return "a word of more than 1 MiB, which no vocabulary takes";
+        line += bytes;
+    }
+    return NULL;
+}
+
 const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
                          struct side ids[2], enum skip *kind, char why[300])
 {
+    const char *fault = unlearnable(vocab, line);
+    *kind = SKIP_LONG;
+    if (fault) return fault;
     return t->s->objective == OBJECTIVE_TAG ? add_tagged(t, vocab, line, labels, ids, kind, why)
                                             : add_classified(t, vocab, line, labels, ids, kind, why);
 }
@@ -523,6 +541,20 @@ static void end_document(struct training *t, struct stream *stream)
     stream->ids[stream->n++] = t->s->config.eos;
 }
 
+/* A text that is one document has line ends, which words and most SentencePiece models do not have. */
+void warn_of_line_ends(const struct training *t, const trf_vocab *vocab)
+{
+    int32_t ids[16], n;
+    char text[64] = "";
+    trf_error err;
+    if (t->s->documents != DOCUMENTS_FILE) return;
+    if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
+        (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
+    if (!strchr(text, '\n'))
+        say("warning: no token of the vocabulary is a line end: those of %s are lost, and no text that the model "
+            "writes will have one; --tokens characters and sentencepiece keep them", t->s->text);
+}
+
 int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
                   struct side ids[2])
 {
@@ -533,8 +565,10 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
     int status = DONE;
     for (i = 0; i < text->count && !status; i++) {
         const char *line = line_of(text, i);
-        int32_t n;
-        if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
+        int32_t n = 0;
+        const char *fault = unlearnable(vocab, line);
+        if (fault) status = skip(t, SKIP_LONG, file, text->numbers[i], fault);
+        else if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
             status = skip(t, SKIP_UNREADABLE, file, text->numbers[i], err.message);
         else stream.n += (size_t)n;
         if (s->documents == DOCUMENTS_FILE || n == 0) continue;

@@ -422,6 +422,12 @@ const struct row rows[] = {
     {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES, "<unk> may be drawn", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
     {CLASSIFY | TAG, HEADING, "Answers", 0, NULL, NULL, NULL},
+    {CLASSIFY, FLAG, "truncate", AT(truncate), NULL,
+     "label a line that is too long by its beginning, as many tokens as the model takes; without it the answer is an "
+     "empty line", NULL},
+    {TAG, FLAG, "split", AT(split), NULL,
+     "label a line that is too long in parts, cut between words, each as if it were a line; without it the answer is "
+     "an empty line", NULL},
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
      "an object a line: all labels with their probabilities, the most probable first", NULL},

@@ -88,6 +88,9 @@ static void decide_kinds(struct training *t, const struct words w[2])
         if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
         if (decided[side] && *kinds[side] == TOKENS_CHARACTERS && s->objective == OBJECTIVE_SPAN)
             *kinds[side] = TOKENS_UNIGRAM;                  /* a missing span's mark is no character */
+        if (decided[side] && *kinds[side] == TOKENS_WORDS && learns_from_text(s) && s->documents == DOCUMENTS_FILE &&
+            subwords_can_be_learned())
+            *kinds[side] = TOKENS_UNIGRAM;                  /* words would lose the line ends */
     }
     for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
         if (decided[side] && reads_side(s, !side) &&

@@ -73,8 +73,8 @@ static void say_skips(const struct training *t)
                                   (long long)t->skips[i], names[i]);
     }
     if (!all) return;
-    fprintf(stderr, "left out: %lld %s (%s)\n", (long long)all,
-            t->s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines", list);
+    fprintf(stderr, "left out: %lld %s%s (%s)\n", (long long)all,
+            t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
     if (all > trf_corpus_size(t->corpus) / 9)
         say("warning: that is more than a tenth of the data; are they what the options say, and in UTF-8?");
 }
@@ -246,7 +246,8 @@ static int hold_out(struct training *t)
     if (!was_given(s, "valid-size")) size = n / 20 < 1000 ? n / 20 : 1000;
     if (size == 0) return DONE;
     if (size >= n) {
-        say("--valid-size %lld leaves none of %lld pairs to train on", (long long)size, (long long)n);
+        say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size, (long long)n,
+            plural(n));
         return FAILED;
     }
     held = zeroed((size_t)n, 1);
@@ -256,7 +257,7 @@ static int hold_out(struct training *t)
     } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, t->state.combed, held);
     if (learns_labels(s)) count -= keep_labels(t, held);
     if (count == n) {
-        say("holding out %lld pairs leaves none to train on; give --valid-size 0", (long long)size);
+        say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size, plural(size));
         free(held);
         return FAILED;
     }
@@ -305,7 +306,7 @@ static int read_text(struct training *t)
 // >>vocabularies   learned from the training text, or read
 // -----------------------------------------------------------------------------------------------
 
-/* Counts the tokens of one side. One that is too large for a vocabulary stays unknown. */
+/* Counts the tokens of one side. A line with one that is too large for a vocabulary is left out later. */
 static int learn_side(struct training *t, trf_vocab *vocab, int side)
 {
     trf_error err;
@@ -328,7 +329,12 @@ static int learn_tokens(struct training *t, int first_side, int last_side, trf_t
     if (!status)
         status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count,
                                   &err);
-    return status ? refused("vocabulary", &err) : DONE;
+    if (status) return refused("vocabulary", &err);
+    if (trf_vocab_size(*vocab) > 4) return DONE;
+    say(s->min_count > 1 ? "--min-count %lld leaves no token: nothing in %s is seen so often"
+                         : "--min-count %lld finds no token in %s", (long long)s->min_count,
+        training_file(s, first_side));
+    return was_given(s, "min-count") ? USAGE : FAILED;
 }
 
 static int make_vocabulary(struct training *t, int first_side, int last_side)
@@ -650,6 +656,9 @@ static int add_pair(struct training *t, const trf_vocab *const vocab[2], const s
     if (learns_labels(t->s)) return add_example(t, vocab[0], text, i, ids, files[0], taken);
     *taken = 0;
     for (side = 0; side < 2; side++) {
+        const char *fault = unlearnable(vocab[side], line_of(&text[side], i));
+        if (fault && side) drop_last(&ids[0]);
+        if (fault) return skip(t, SKIP_LONG, files[side], line, fault);
         if (!add_text(&ids[side], vocab[side], line_of(&text[side], i), limit, &n[side], why)) continue;
         if (side) drop_last(&ids[0]);
         return skip(t, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
@@ -883,6 +892,7 @@ static int start_training(struct training *t)
     vocab[0] = t->vocab[0]; vocab[1] = t->vocab[1];
     if (s->subword_samples > 1 && check_samples(t, vocab)) return USAGE;
     if (encode_all(t, vocab)) return FAILED;
+    if (learns_from_text(s)) warn_of_line_ends(t, vocab[leading_side(s)]);
     warn_of_unknown(t);
     decide_model(t);
     set_kind(s);
@@ -1360,6 +1370,44 @@ static int check_data(const struct settings *s)
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
+/* What is compared with itself says nothing. */
+static void warn_of_same_files(const struct settings *s)
+{
+    const struct { const char *path[2], *option[2]; } twice[] = {
+        {{s->source, s->target}, {"source", "target"}},
+        {{s->valid_source, s->valid_target}, {"valid-source", "valid-target"}},
+        {{s->tsv, s->valid_tsv}, {"tsv", "valid-tsv"}}, {{s->text, s->valid_text}, {"text", "valid-text"}},
+        {{s->source, s->valid_source}, {"source", "valid-source"}},
+        {{s->target, s->valid_target}, {"target", "valid-target"}}
+    };
+    size_t i;
+    for (i = 0; i < sizeof twice / sizeof *twice; i++)
+        if (same_file(twice[i].path[0], twice[i].path[1]))
+            say("warning: --%s and --%s are the same file", twice[i].option[0], twice[i].option[1]);
+}
+
+static uint64_t hash_pair(const struct text text[2], size_t i)
+{
+    return hash_line(line_of(&text[0], i)) * 1099511628211u ^ hash_line(line_of(&text[1], i));
+}
+
+/* Pairs that are validated on and trained on show what is known by heart, not what is learned. */
+static void warn_of_overlap(const struct training *t)
+{
+    size_t n = t->text[0].count, held = t->held[0].count, i, both = 0;
+    uint64_t *hashes = zeroed(n, sizeof *hashes);
+    for (i = 0; i < n; i++) hashes[i] = hash_pair(t->text, i);
+    qsort(hashes, n, sizeof *hashes, by_hash);
+    for (i = 0; i < held; i++) {
+        uint64_t hash = hash_pair(t->held, i);
+        both += bsearch(&hash, hashes, n, sizeof hash, by_hash) != NULL;
+    }
+    free(hashes);
+    if (2 * both > held)
+        say("warning: %zu of %zu %s%s to validate on are trained on too: the figures will tell what is known by heart",
+            both, held, t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held));
+}
+
 /* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked
    of the smallest model. Widths and layers count as far as they are given and do not follow from the data. */
 static int check_values(const struct settings *s)
@@ -1398,6 +1446,21 @@ static int check_values(const struct settings *s)
     return status;
 }
 
+/* Of words and characters, which is not known yet: the least that a vocabulary may have. */
+static int check_vocabulary_sizes(const struct settings *s)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        int32_t size = side ? s->target_vocab_size : s->source_vocab_size;
+        const char *own = side ? "target-vocab-size" : "source-vocab-size";
+        if (size == 0 || size >= 5) continue;
+        say("--%s takes 5 or more, four special tokens included, got %d", was_given(s, own) ? own : "vocab-size",
+            (int)size);
+        return USAGE;
+    }
+    return DONE;
+}
+
 static int check_training(struct training *t)
 {
     struct settings *s = t->s;
@@ -1420,8 +1483,8 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_values(s)) || (status = check_files(t))) return status;
-    if (same_file(s->source, s->target)) say("warning: --source and --target are the same file");
+    if ((status = check_vocabulary_sizes(s)) || (status = check_values(s)) || (status = check_files(t))) return status;
+    warn_of_same_files(s);
     return DONE;
 }
 
@@ -1445,6 +1508,7 @@ static void describe(const struct training *t)
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all"};
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
+    int64_t n = trf_corpus_size(t->corpus);
     say_skips(t);
     fprintf(stderr, "model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s, tying %s, %s; "
             "dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
@@ -1452,15 +1516,13 @@ static void describe(const struct training *t)
             config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
             config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
             o->attention_dropout, o->activation_dropout, t->s->ema);
-    fprintf(stderr, "%lld ", (long long)trf_corpus_size(t->corpus));
+    fprintf(stderr, "%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
+            : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
-        fprintf(stderr, "pairs; %d source and %d target tokens; ", (int)config->source_vocab,
-                (int)config->target_vocab);
+        fprintf(stderr, "%d source and %d target tokens; ", (int)config->source_vocab, (int)config->target_vocab);
     else if (learns_labels(t->s))
-        fprintf(stderr, "texts; %d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
-    else
-        fprintf(stderr, "chunks; %d tokens; ",
-                (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+        fprintf(stderr, "%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
+    else fprintf(stderr, "%d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     fprintf(stderr, "%lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
@@ -1477,6 +1539,7 @@ static int train_once(struct settings *s, double *score)
     status = check_training(&t);
     busy_with("reading the data ...\n");
     if (!status) status = read_text(&t);
+    if (!status && (s->valid_tsv || s->valid_source || s->valid_text)) warn_of_overlap(&t);
     if (!status) status = s->resume ? load_training(&t) : start_training(&t);
     busy_with(NULL);
     if (!status) status = open_log(&t);

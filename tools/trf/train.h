@@ -129,6 +129,9 @@ int store_labels(struct training *t);                   /* in the model */
    an empty line appends nothing. */
 const char *add_labelled(struct training *t, const trf_vocab *vocab, const char *line, const char *labels,
                          struct side ids[2], enum skip *kind, char why[300]);
+/* Why a line cannot be learned from, whatever its length in tokens, or NULL. */
+const char *unlearnable(const trf_vocab *vocab, const char *line);
+void warn_of_line_ends(const struct training *t, const trf_vocab *vocab);
 int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,
                   struct side ids[2]);
 int add_sentinels(struct training *t);

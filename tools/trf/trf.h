@@ -52,6 +52,7 @@ void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 void *zeroed(size_t count, size_t item_bytes);  /* the same for a fixed number, all zero */
 char *folder_of(const char *path);              /* "a/b" -> "a/", "b" -> "."; malloc'd */
 const char *name_of(const char *path);          /* "a/b" -> "b" */
+const char *plural(int64_t n);                  /* "s" behind a noun, or "" where n is one */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
@@ -132,6 +133,7 @@ struct settings {
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
     int64_t labels_told;                                        /* classifying */
+    int32_t truncate, split;
 
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives;
