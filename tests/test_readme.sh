@@ -1,0 +1,103 @@
+#!/bin/sh
+# README.md, run as it stands: sh tests/test_readme.sh build/trf
+#
+# The page's blocks are executed in order, in a copy of the checkout that has what was built. A ```sh block is commands; a
+# ```c block with a main is a program, saved as app.c; a ```text block is output, each line of which the commands must print,
+# in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is what the demo's reader types.
+#
+# Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data that
+# the page takes for granted (train.en and so on) are made up below and have nothing to learn.
+
+. "$(dirname "$0")/trf.sh"
+page=$source/README.md
+built=$(dirname "$trf")
+
+# --- the page as a page ----------------------------------------------------------------------------------------------
+words=$(sed '/^# Reference$/,$d' "$page" | wc -w)
+check "at most 1,000 words before the reference, not $words" [ "$words" -le 1000 ]
+check "the reference is there" grep -q '^# Reference$' "$page"
+
+# Files that a page names, but not those that its reader makes.
+cat "$page" "$source"/tools/*.md "$source"/tests/README.md | grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
+while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
+check "pages name files" [ -s named ]
+grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
+while read -r file; do check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]; done <named
+
+# Options that the page names, and targets of make.
+for command in train translate generate classify tag score eval inspect average plot; do "$trf" $command --help; done >help
+grep -v 'pkg-config' "$page" | grep -o -e '--[a-z][a-z-]*[a-z]' | sort -u >named
+while read -r option; do check "trf has $option, which the page names" grep -q -e "^  $option" help; done <named
+check "the page names options" [ -s named ]
+grep -o -e '\bmake [a-z][a-z-]*' "$page" | grep -v -e 'make the' -e 'make that' | sort -u | while read -r _ target; do
+    grep -q "^$target:" "$source/Makefile" || echo "make $target"
+done >missing
+check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
+
+# --- its blocks ---------------------------------------------------------------------------------------------------------
+mkdir copy blocks || exit 1
+(cd "$source" && tar -cf - --exclude=./build --exclude=./.git .) | (cd copy && tar -xf -)
+ln -s copy/transformer.h . && mkdir copy/build
+for file in trf translate flags subwords.o; do [ ! -e "$built/$file" ] || cp -p "$built/$file" copy/build; done
+awk '
+    /^```[a-z]/ { kind = substr($0, 4); file = sprintf("blocks/%02d.%s", ++n, kind); next }
+    /^```$/ { file = ""; next }
+    file { print >file }' "$page"
+check "blocks of every kind" eval '[ -n "$(ls blocks/*.sh)" ] && [ -n "$(ls blocks/*.c)" ] && [ -n "$(ls blocks/*.text)" ]'
+
+for side in digits names; do
+    name=en
+    [ $side = digits ] || name=de
+    cp train.$side copy/train.$name
+    cp test.$side copy/test.$name
+done
+cut -f 1 more.tsv >copy/much.txt
+awk '{ print $0 "\t" (NF > 2 ? "long" : "short") }' train.digits >copy/labelled.tsv
+cp test.digits copy/new.txt
+
+blas=
+echo 'int main(void) { return 0; }' >empty.c
+cc empty.c -o empty -lopenblas 2>/dev/null || { blas='s/ -lopenblas//g'; echo "left out: -lopenblas"; }
+HOME=$here/home
+export HOME
+cat blocks/*.text | sed -n 's/^english> //p' >typed
+
+# What is run of a block: see the top.
+commands()
+{
+    sed -e '/^apt-get/d' -e '/^make test/d' -e "$blas" -e '/trf train /s/$/ --updates 30 --batch-tokens 256/' "$1"
+}
+: >printed
+for block in blocks/*; do
+    case $block in
+    *.c)    ! grep -q '^int main' "$block" || cp "$block" copy/app.c ;;
+    *.sh)   case $(cat "$block") in
+            *pkg-config*) command -v pkg-config >/dev/null || { echo "left out: pkg-config"; continue; } ;;
+            esac
+            commands "$block" >run.sh
+            (cd copy && sh -e -x ../run.sh <"$here/typed") >output 2>errors
+            status=$?
+            cat output errors >>printed
+            check "$(head -n 1 "$block") ...: exit status $status" [ $status -eq 0 ]
+            [ $status -eq 0 ] || { tail -n 20 output errors | sed 's/^/    /'; } ;;
+    esac
+done
+
+# Every line of ```text is printed, in this order.
+plain() { sed -e 's/[0-9][0-9.]*\(e[-+][0-9]*\)\{0,1\}/N/g' -e 's/  */ /g' -e 's/^ //' -e '/^$/d' "$@"; }
+cat blocks/*.text | grep -v '^english> ' | plain >shown
+plain printed >all
+check "output that the page shows" [ -s shown ]
+check "the commands print what the page shows" awk '
+    NR == FNR { shown[++n] = $0; next }
+    $0 == shown[at + 1] { at++ }
+    END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
+
+# The program that the page calls small is as small as it says.
+kb=$(sed -n 's/.*in \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
+case $(uname -m) in
+x86_64) check "raw has about $kb KB, not $(wc -c <copy/raw) bytes" [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
+*) echo "left out: the size of a program" ;;
+esac
+check "the page's program translates as trf does" eval '(cd copy && ./raw en-de.safetensors <test.en) | cmp - copy/test.out'
+finish
