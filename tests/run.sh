@@ -2,8 +2,8 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, columns.sh, compile.sh and every
-# case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
+# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, README's commands, columns.sh,
+# compile.sh and every case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
 # The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
@@ -20,11 +20,7 @@ stop='kill $job $second 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
 OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
 export OMP_WAIT_POLICY OMP_NUM_THREADS
-quick=--quick
-if [ -n "$builds" ]; then
-    quick=
-    export TRF_TEST_ALL=1           # loops over every case, where make test takes a part of them
-fi
+[ -z "$builds" ] || export TRF_TEST_ALL=1      # loops over every case, where make test takes a part of them
 
 limit=
 if command -v timeout >/dev/null; then limit="timeout -k 10 1800"; fi
@@ -93,7 +89,9 @@ mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
 mkdir "$work/translate"
-job "example translate" status "cd '$work/translate' && '$build/translate' $quick --no-prompt"
+# What README runs: make demo, whole, among others. Without it a part of that.
+if [ -n "$builds" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
+else job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"; fi
 job "example ranks" status "exec '$build/ranks' 3"
 job "example classify" status "exec '$build/classify'"
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"

@@ -18,7 +18,7 @@ check "at most 1,000 words before the reference, not $words" [ "$words" -le 1000
 check "the reference is there" grep -q '^# Reference$' "$page"
 
 # Files that a page names, but not those that its reader makes.
-cat "$page" "$source"/tools/*.md "$source"/tests/README.md | grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
+cat "$page" "$source"/tools/*.md "$source"/tests/README.md | sed 's/https:[^)]*//g' | grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
 check "pages name files" [ -s named ]
 grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
@@ -26,10 +26,10 @@ while read -r file; do check "tests/$file, which tests/README.md names, is there
 
 # Options that the page names, and targets of make.
 for command in train translate generate classify tag score eval inspect average plot; do "$trf" $command --help; done >help
-grep -v 'pkg-config' "$page" | grep -o -e '--[a-z][a-z-]*[a-z]' | sort -u >named
+grep -v 'pkg-config' "$page" | grep -o -e '--[a-z][a-z-]*[a-z]' | grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which the page names" grep -q -e "^  $option" help; done <named
 check "the page names options" [ -s named ]
-grep -o -e '\bmake [a-z][a-z-]*' "$page" | grep -v -e 'make the' -e 'make that' | sort -u | while read -r _ target; do
+grep -o -e '^make [a-z-]*' -e '`make [a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u | while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
 check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
@@ -94,7 +94,7 @@ check "the commands print what the page shows" awk '
     END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
 
 # The program that the page calls small is as small as it says.
-kb=$(sed -n 's/.*in \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
+kb=$(sed -n 's/.* has \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
 case $(uname -m) in
 x86_64) check "raw has about $kb KB, not $(wc -c <copy/raw) bytes" [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
 *) echo "left out: the size of a program" ;;
