@@ -3,8 +3,8 @@
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
 # apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, README's commands, columns.sh,
-# compile.sh and every case of each test. Two jobs run at a time; each shows one line when it is done, and all it has said if it failed.
-# The last line counts test cases.
+# compile.sh and every case of each test. Two jobs run at a time; each shows one line when it is done, and its output if
+# it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
