@@ -96,6 +96,8 @@ expect 0 "and of a text with a label" "left out: 1 line (1 too long)" sh -c "sed
 expect 2 "nothing is seen so often" "min-count 100000 leaves no token: nothing in train.tsv is seen so often" "$trf" train \
     --tsv train.tsv $small_run --min-count 100000 --model m
 check "said before the schedule" sh -c '! grep -q schedule err'
+printf '<unk>\t<pad>\n' >specials.tsv
+expect 1 "special tokens alone" "there is no token to learn in specials.tsv" "$trf" train --tsv specials.tsv $small_run --model m
 expect 2 "a vocabulary of none" "vocab-size takes 5 or more, four special tokens included, got 4" "$trf" train --tsv train.tsv \
     $small_run --vocab-size 4 --model m
 expect 2 "or a side's" "target-vocab-size takes 5 or more" "$trf" train --tsv train.tsv $small_run --target-vocab-size 1 --model m

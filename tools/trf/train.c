@@ -330,11 +330,14 @@ static int learn_tokens(struct training *t, int first_side, int last_side, trf_t
         status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count,
                                   &err);
     if (status) return refused("vocabulary", &err);
-    if (trf_vocab_size(*vocab) > 4) return DONE;
-    say(s->min_count > 1 ? "--min-count %lld leaves no token: nothing in %s is seen so often"
-                         : "--min-count %lld finds no token in %s", (long long)s->min_count,
+    if (trf_vocab_size(*vocab) > 4 || t->text[0].count == 0) return DONE;
+    if (s->min_count == 1) {
+        say("there is no token to learn in %s", training_file(s, first_side));
+        return FAILED;
+    }
+    say("--min-count %lld leaves no token: nothing in %s is seen so often", (long long)s->min_count,
         training_file(s, first_side));
-    return was_given(s, "min-count") ? USAGE : FAILED;
+    return USAGE;
 }
 
 static int make_vocabulary(struct training *t, int first_side, int last_side)
