@@ -106,8 +106,7 @@ static void decide_kinds(struct training *t, const struct words w[2])
         double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);
         if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
         if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
-            say("%.1f %% of the %s's words are new in a tenth of the lines: subwords would do better, but this trf was "
-                "built without libsentencepiece", unknown, name);
+            t->new_words = fmax(t->new_words, unknown);
             *kinds[side] = TOKENS_WORDS;
         }
         if (w[side].tokens == 0) fprintf(stderr, "%s: %s (too few lines to see how many words are new)\n", name,

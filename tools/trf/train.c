@@ -1457,7 +1457,7 @@ static int check_vocabulary_sizes(const struct settings *s)
         int32_t size = side ? s->target_vocab_size : s->source_vocab_size;
         const char *own = side ? "target-vocab-size" : "source-vocab-size";
         if (size == 0 || size >= 5) continue;
-        say("--%s takes 5 or more, four special tokens included, got %d", was_given(s, own) ? own : "vocab-size",
+        say("--%s must be 5 or more, four special tokens included, got %d", was_given(s, own) ? own : "vocab-size",
             (int)size);
         return USAGE;
     }
@@ -1529,6 +1529,10 @@ static void describe(const struct training *t)
     fprintf(stderr, "%lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
+    if (t->new_words > 0)
+        say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: this trf was built "
+            "without libsentencepiece and takes words; install libsentencepiece-dev and make again, or give subwords "
+            "with --sentencepiece FILE", t->new_words);
 }
 
 static int train_once(struct settings *s, double *score)
