@@ -6,7 +6,6 @@ CC       = cc
 CFLAGS   = -O2 -march=native
 CPPFLAGS =
 LDFLAGS  =
-OPENMP   = -fopenmp
 BLAS     = -lopenblas
 LDLIBS   = $(BLAS) -lm
 PREFIX   = /usr/local
@@ -21,7 +20,7 @@ BUILD    = build
 ifeq ($(MAKELEVEL)$(filter clean uninstall,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 endif
-COMPILE  = $(CC) $(CFLAGS) $(OPENMP) -I. $(CPPFLAGS)
+COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
@@ -46,9 +45,8 @@ $(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >$(@D)/column.c
 	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -c $(@D)/column.c -o $@
 
-# Threads of gcc's OpenMP that spin take the processors from whatever else runs (README, "Limitations").
 demo: $(BUILD)/translate
-	GOMP_SPINCOUNT=1000 $(BUILD)/translate
+	$(BUILD)/translate
 
 # Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
 # not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
@@ -58,7 +56,7 @@ $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
 # What everything is built with; a new file when it has changed.
-FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(OPENMP) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(LIGHT) $(SOME)
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(LIGHT) $(SOME)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
@@ -95,7 +93,7 @@ help:
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf, and files for pkg-config and CMake under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
-	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS OPENMP BLAS PREFIX BUILD CUDA ARCH;'
+	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
 	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE='
 
@@ -171,7 +169,7 @@ install: $(BUILD)/trf
 	install -m 644 transformer.h "$(TO)/include"
 	install -m 755 $(BUILD)/trf "$(TO)/bin"
 	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: transformers (translators, language models, classifiers) in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
-	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' >$(BUILD)/transformer.pc
+	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
 	{ printf '# find_package(transformer): transformer.h %s and what make install was given\nset(transformer_options [==[%s]==])\nset(transformer_libraries [==[%s]==])\nset(transformer_vectors [==[%s]==])\n' \
 	  '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' '$(filter -m%,$(CFLAGS))' && cat tools/cmake/installed.cmake; } >$(BUILD)/transformerConfig.cmake

@@ -13,17 +13,19 @@
 //                                   #include "transformer.h"
 //   In every other one only:        #include "transformer.h"
 //
-//   With OpenBLAS and OpenMP        cc -O2 -march=native -fopenmp app.c -lopenblas -lm
+//   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
 //   On a bare machine               cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
-//   As C++                          c++ -O2 -march=native -fopenmp app.cc -lopenblas -lm
+//   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
 //   To ship: runs on any x86-64 and uses what it finds. column.c is two lines, `#define TRF_COLUMN avx2` and
-//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -fopenmp -c column.c
-//                                   cc -O2 -fopenmp -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
+//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -c column.c
+//                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
 //   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`:
 //      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
-//      cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
+//      cc -O2 -march=native -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file:
-//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -fopenmp,-march=native app.c -lopenblas -lcublasLt -lgomp -lm
+//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
+//   All of them compute on several threads. A glibc before 2.34 keeps threads in a library of their
+//   own: add -pthread.
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
@@ -94,6 +96,7 @@
 //   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
+//   TRF_NO_THREADS        every object computes on the thread that calls, and no thread is ever started
 //   TRF_STATIC            every function is static
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
@@ -130,7 +133,8 @@
 //                     >>cuda-top  >>cuda-advance  >>cuda-state
 //   >>column           this file's ops as a table
 //   >>basics           names and tensors
-//   >>backend          which table computes; threads and OpenBLAS
+//   >>threads          the threads of an object that computes
+//   >>backend          which table computes; OpenBLAS
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //   >>pieces           SentencePiece models: raw text to subwords and back
@@ -289,22 +293,30 @@ typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_P
 
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
-   on the same card and libraries. Each object's device is its own: one program may use both. threads: 1..4096;
-   without OpenMP one thread does all the work, whatever is asked. Results do not depend on the number of threads, to
-   the last bit. The thread that makes an object starts its OpenMP threads there, or gets TRF_E_NOMEM; a call from
-   another thread starts them again, and OpenMP ends the process if it cannot. gcc's OpenMP spins for milliseconds:
-   beside other busy programs GOMP_SPINCOUNT=1000 in the environment is up to nine times as fast. Where products go to
-   OpenBLAS it is its pthread build alone, in at most 64 threads at a time, each of which needs 128 MB of address
-   space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it was. */
+   on the same card and libraries. Each object's device is its own: one program may use both.
+
+   Threads. Each object that computes (trainer, translator, generator, context, updater) has threads
+   of its own: the thread that calls, whichever that is, and `threads` - 1 more. Those start when the
+   object is created, or creation is TRF_E_NOMEM, and have ended when destroying it returns. While
+   nothing is computed they sleep. They never call a hook, block all signals and have a stack of
+   256 KiB each. Results are the same bits for every number of threads. In a child of fork() the
+   objects of the parent compute on the calling thread alone; objects created there have threads. On
+   Windows no object may be destroyed inside DllMain. One thread does everything, whatever `threads`
+   says, with TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
+   Windows, and where the compiler is neither GCC nor Clang.
+
+   OpenBLAS. Where products go to it, it is its pthread build alone, in at most 64 threads at a time, each of which
+   needs 128 MB of address space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it
+   was. A child of fork() may use it if no thread of the parent was in a call then. */
 typedef struct trf_device {
     trf_device_kind kind;
-    int32_t threads;                /* not a model's: what computes with one has `threads` of its own */
+    int32_t threads;                /* 1..4096; not a model's: what computes with one has `threads` of its own */
     int32_t index;                  /* which of several GPUs, from 0 */
     trf_precision precision;
     trf_products products;
 } trf_device;
 
-TRF_API trf_device trf_device_default(void);   /* CPU, all processors OpenMP offers */
+TRF_API trf_device trf_device_default(void);   /* the CPU, a thread for each processor this process may use */
 
 /* A named, shaped view on memory that somebody else owns; row-major, the last index runs fastest. On a device with
    memory of its own the parameters and gradients of a model have no `data`: trf_tensor_read and _write reach them on
@@ -1358,9 +1370,6 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 #if defined(__linux__)
 #include <sys/mman.h>
 #if !defined(MADV_HUGEPAGE)             /* strict C hides both */
@@ -2459,7 +2468,7 @@ typedef struct trf__backend {
     trf_status (*open)(trf__run *run, trf_error *err);
     trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err);
     void (*close)(trf__run *run);
-    size_t (*state_bytes)(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight);
+    size_t (*state_bytes)(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight);
     /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers. */
     void *(*alloc)(const trf__run *run, size_t bytes);
     void (*release)(const trf__run *run, void *memory, size_t bytes);
@@ -2961,65 +2970,67 @@ TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
 // behind the contract's pointers.
 // -----------------------------------------------------------------------------------------------
 
-// >>tiles          the one place with threads
+// >>tiles          the one place where ops meet threads (>>threads has them)
 //
 // An op is cut into numbered tiles that write disjoint outputs; where bits depend on the cut, as in CBLAS,
 // the cut depends on shapes alone. So which worker runs which tile in which order changes no bit.
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
 #if !defined(TRF__TILE_HOOK)
-#define TRF__TILE_HOOK(worker) ((void)0)
+#define TRF__TILE_HOOK(tiling, worker) ((void)0)
 #endif
+
+typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
+
+/* An op that is being computed. Worker 0 is the thread that called. */
+typedef struct trf__tiling {
+    trf__tile_function *function;
+    const trf__run *run;
+    const void *job;
+    int64_t n_tiles;
+} trf__tiling;
+
+/* The threads of one object. */
+typedef struct trf__team trf__team;
 
 /* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all
    there are if that is fewer, and returns how many it took; leave gives them back. */
 typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
 
-/* What there is once in a process, outside all columns: starts threads, and finds out whether and through which gate
-   CBLAS may be called. */
-typedef struct trf__process {
-    trf_status (*open)(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate, trf_error *err);
-    void (*close)(int threads, const trf__gate **gate);
-} trf__process;
-
 /* The CPU's state. */
 typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this; NULL: as they come */
+    trf__team *team;            /* NULL: one thread */
     trf_real *room;             /* where all threads pack a weight, or a part of it; behind it, in the same memory, */
     char *scratch;              /* threads * scratch_each bytes */
     size_t scratch_each, room_bytes;
 } trf__cpu;
 
+/* What there is once in a process, outside all columns. open starts threads, and finds out whether and through which
+   gate CBLAS may be called; close ends them. share runs all tiles on at most `workers` threads, or on none (0), where
+   they do not exist. bytes: of the team. */
+typedef struct trf__process {
+    trf_status (*open)(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err);
+    void (*close)(trf__cpu *cpu, const trf_hooks *hooks);
+    int (*share)(trf__team *team, int workers, const trf__tiling *work);
+    size_t (*bytes)(int threads);
+} trf__process;
+
 TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
 
-typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
-
-/* On the first `workers` threads of the team; the others wait, because OpenMP ends and starts threads where teams of
-   different sizes take turns. */
+/* On at most `workers` threads. */
 TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, trf__tile_function *function,
                            const void *job)
 {
-    int64_t next = 0;
-#if defined(_OPENMP)
-    int threads = trf__cpu_of(run)->threads;
-    if (workers > 1 && n_tiles > 1) {
-        _Pragma("omp parallel num_threads(threads)")
-        while (omp_get_thread_num() < workers) {
-            int64_t tile;
-            _Pragma("omp atomic capture")
-            tile = next++;
-            if (tile >= n_tiles) break;
-            TRF__TILE_HOOK(omp_get_thread_num());
-            function(run, job, tile, omp_get_thread_num());
-        }
-        return;
-    }
-#endif
-    (void)workers;
-    for (; next < n_tiles; next++) {
-        TRF__TILE_HOOK(0);
-        function(run, job, next, 0);
+    trf__team *team = trf__cpu_of(run)->team;
+    trf__tiling work;
+    int64_t tile;
+    work.function = function; work.run = run; work.job = job; work.n_tiles = n_tiles;
+    if (team && workers > 1 && n_tiles > 1 && run->process->share(team, workers, &work)) return;
+    for (tile = 0; tile < n_tiles; tile++) {
+        TRF__TILE_HOOK(&work, 0);
+        function(run, job, tile, 0);
     }
 }
 
@@ -3439,16 +3450,6 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
 }
 
 // >>verbs          memory: the device's is the host's, and everything has happened when a call returns
-
-TRF__FN int trf__cpu_threads(const trf_device *device)
-{
-#if defined(_OPENMP)
-    return device->threads;
-#else
-    (void)device;
-    return 1;
-#endif
-}
 
 TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes) { return trf__alloc(&run->hooks, bytes); }
 TRF__FN void trf__cpu_free(const trf__run *run, void *memory, size_t bytes) { trf__free(&run->hooks, memory, bytes); }
@@ -4784,9 +4785,9 @@ TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, 
     j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);
     j->rows = trf__min64(rows, TRF__TOP_ROWS);
     j->columns = trf__min64(trf__round_up(vocab, 16), TRF__TOP_COLUMNS);
-    j->z = trf__take_reals(&cursor, trf__cpu_threads(device) * j->rows, j->columns);
+    j->z = trf__take_reals(&cursor, device->threads * j->rows, j->columns);
     j->sums = trf__take_reals(&cursor, rows, 2 * j->slices);
-    j->floor = trf__take_reals(&cursor, trf__cpu_threads(device), rows);
+    j->floor = trf__take_reals(&cursor, device->threads, rows);
     j->best = trf__take_reals(&cursor, rows, j->slices * n);
     j->ids = (int32_t *)trf__take(&cursor, rows, trf__bytes(j->slices, trf__bytes(n, sizeof(int32_t))));
     return cursor.used;
@@ -4905,7 +4906,7 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     int64_t i;
     trf__top_cut(t->room, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
-    for (i = 0; i < trf__cpu_threads(&run->device) * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
+    for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows) && !(t->w.copy && t->rows <= TRF__PACKED_ROWS);
     if (t->rows == 0) return;
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices, trf__top_slice_tile, &job);
@@ -4983,10 +4984,12 @@ TRF__FN size_t trf__room_bytes(int64_t weight)
     return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
 }
 
-TRF__FN size_t trf__cpu_state_bytes(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight)
+TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight)
 {
-    size_t scratch = trf__bytes(trf__cpu_threads(device), trf__scratch_bytes(longest, d_head));
-    return trf__add_size(sizeof(trf__cpu), trf__add_size(trf__room_bytes(weight), scratch));
+    int threads = run->device.threads;
+    size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
+    return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
+                         trf__add_size(trf__room_bytes(weight), scratch));
 }
 
 /* Of the room and the scratch together. */
@@ -4999,7 +5002,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
 {
     trf__cpu *cpu = trf__cpu_of(run);
     if (!cpu) return;
-    run->process->close(cpu->threads, &cpu->gate);
+    run->process->close(cpu, &run->hooks);
     trf__free(&run->hooks, cpu->room, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->room_bytes));
     trf__free(&run->hooks, cpu, sizeof *cpu);
     run->state = NULL;
@@ -5031,9 +5034,9 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     trf_status status;
     if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
-    cpu->threads = trf__cpu_threads(&run->device);
+    cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
-    status = run->process->open(cpu->threads, &run->hooks, &cpu->blas, &cpu->gate, err);
+    status = run->process->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
 }
@@ -7024,7 +7027,7 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN size_t trf__cuda_state_bytes(const trf_device *, int64_t, int64_t, int64_t)
+TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t)
 {
     return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
 }
@@ -7104,7 +7107,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 /* Builds that do not fit together have tables of different names, so they do not link: trf_column_v8_avx2. The
    version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 8
+#define TRF__COLUMN_VERSION 9
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -7242,20 +7245,444 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
     return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>threads        the threads of an object that computes
+//
+// A team belongs to one object. It computes the tiles of an op together with the thread that calls,
+// which is worker 0. Workers 1 and up start when the object is created and have ended when it is
+// destroyed, so nothing of them is left in a program that then unloads this code.
+//
+//   caller   (share) publishes the work, opens `entry` for some workers, raises `round`, wakes who
+//            sleeps; takes tiles until none is left, closes `entry`, waits until nobody is inside
+//   worker   waits for another round, enters if a place is free, takes tiles until none is left,
+//            leaves
+//
+// The caller never waits for a worker that has not entered: beside busy programs it computes itself
+// what its workers do not get to. Who waits looks again and again for some microseconds, because the
+// next op of a step comes soon, and then sleeps. Workers block all signals: these are for the threads
+// of the program. They take over the floating-point environment of the caller, so that rounding and
+// denormal numbers do not depend on who computes a tile. A forked child has no workers: an object of
+// its parent computes on the calling thread alone there.
+// -----------------------------------------------------------------------------------------------
+
+#if TRF__GNU && (defined(__unix__) || defined(__APPLE__) || defined(__HAIKU__))
+#define TRF__PTHREADS 1
+#include <pthread.h>
+#else
+#define TRF__PTHREADS 0
+#endif
+#if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
+#define TRF__THREADS 0
+#elif TRF__GNU && defined(_WIN32)
+#define TRF__THREADS 1
+#else
+#define TRF__THREADS TRF__PTHREADS
+#endif
+
+enum { TRF__MAX_THREADS = 4096 };
+
+/* How many threads an object has that shall have n. */
+TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
+
+#if !TRF__THREADS
+
+TRF__FN int trf__processors(void) { return 1; }
+TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
+
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team, trf_error *err)
+{
+    (void)threads; (void)hooks; (void)err;
+    *team = NULL;
+    return TRF_OK;
+}
+
+TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
+
+TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
+{
+    (void)team; (void)workers; (void)work;
+    return 0;
+}
+
+#else
+#include <fenv.h>
+
+enum {
+    TRF__STACK = 256 << 10,     /* bytes of a worker's stack; a tile needs less than a tenth of it */
+    TRF__SPINS = 1000,          /* 10 to 60 microseconds: processors differ in how long a pause is */
+    TRF__PLACE = 1 << 16        /* see trf__team */
+};
+
+typedef struct trf__worker trf__worker;
+TRF__FN void trf__worker_run(trf__worker *worker);
+
+/* Locks, conditions and threads of the two kinds of systems. */
+#if defined(_WIN32)
+#include <process.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+struct _RTL_SRWLOCK;
+struct _RTL_CONDITION_VARIABLE;
+__declspec(dllimport) void __stdcall AcquireSRWLockExclusive(struct _RTL_SRWLOCK *);
+__declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(struct _RTL_SRWLOCK *);
+__declspec(dllimport) int __stdcall SleepConditionVariableSRW(
+    struct _RTL_CONDITION_VARIABLE *, struct _RTL_SRWLOCK *, unsigned long, unsigned long);
+__declspec(dllimport) void __stdcall WakeConditionVariable(struct _RTL_CONDITION_VARIABLE *);
+__declspec(dllimport) void __stdcall WakeAllConditionVariable(struct _RTL_CONDITION_VARIABLE *);
+__declspec(dllimport) unsigned long __stdcall WaitForSingleObject(void *, unsigned long);
+__declspec(dllimport) int __stdcall CloseHandle(void *);
+__declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned short);
+#if defined(__cplusplus)
+}
+#endif
+
+typedef uintptr_t trf__thread;
+typedef void *trf__lock;            /* SRWLOCK and CONDITION_VARIABLE: a pointer each, NULL at first */
+typedef void *trf__condition;
+#define TRF__SRW(lock) ((struct _RTL_SRWLOCK *)(void *)(lock))
+#define TRF__CONDITION(condition) ((struct _RTL_CONDITION_VARIABLE *)(void *)(condition))
+
+TRF__FN int trf__lock_make(trf__lock *lock) { *lock = NULL; return 1; }
+TRF__FN void trf__lock_end(trf__lock *lock) { (void)lock; }
+TRF__FN void trf__lock_take(trf__lock *lock) { AcquireSRWLockExclusive(TRF__SRW(lock)); }
+TRF__FN void trf__lock_give(trf__lock *lock) { ReleaseSRWLockExclusive(TRF__SRW(lock)); }
+TRF__FN int trf__condition_make(trf__condition *c) { *c = NULL; return 1; }
+TRF__FN void trf__condition_end(trf__condition *c) { (void)c; }
+TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock)
+{
+    SleepConditionVariableSRW(TRF__CONDITION(c), TRF__SRW(lock), 0xFFFFFFFFu /* INFINITE */, 0);
+}
+TRF__FN void trf__condition_wake(trf__condition *c) { WakeConditionVariable(TRF__CONDITION(c)); }
+TRF__FN void trf__condition_wake_all(trf__condition *c) { WakeAllConditionVariable(TRF__CONDITION(c)); }
+
+static unsigned __stdcall trf__thread_main(void *worker)
+{
+    trf__worker_run((trf__worker *)worker);
+    return 0;
+}
+
+TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+{
+    *thread = _beginthreadex(NULL, TRF__STACK, trf__thread_main, worker, 0x10000 /* reserve */, NULL);
+    return *thread != 0;
+}
+
+TRF__FN void trf__thread_end(trf__thread thread)
+{
+    WaitForSingleObject((void *)thread, 0xFFFFFFFFu /* INFINITE */);
+    CloseHandle((void *)thread);
+}
+
+TRF__FN long trf__process_id(void) { return 0; }        /* nothing forks */
+
+TRF__FN int trf__processors(void)
+{
+    unsigned long n = GetActiveProcessorCount(0);       /* the process's group, of up to 64 */
+    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+}
+#else
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* Strict C hides these from who includes their headers; the layouts are those of Linux. */
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#if defined(SIG_SETMASK)
+typedef sigset_t trf__signals;
+#define TRF__SETMASK SIG_SETMASK
+#else
+typedef struct trf__signals { unsigned long bits[128 / sizeof(long)]; } trf__signals;
+int sigfillset(trf__signals *);
+#if defined(__mips__) || defined(__alpha__)
+#define TRF__SETMASK 3
+#elif defined(__sparc__)
+#define TRF__SETMASK 4
+#else
+#define TRF__SETMASK 2
+#endif
+#endif
+#if !defined(SIG_SETMASK) || (defined(__GLIBC__) && !defined(__USE_POSIX199506))
+int pthread_sigmask(int, const trf__signals *, trf__signals *);
+#endif
+#if defined(CPU_SETSIZE)
+typedef cpu_set_t trf__processor_set;
+#elif defined(__linux__)
+typedef unsigned long trf__processor_set;
+int sched_getaffinity(int, size_t, trf__processor_set *);
+#endif
+#if defined(__cplusplus)
+}
+#endif
+
+typedef pthread_t trf__thread;
+typedef pthread_mutex_t trf__lock;
+typedef pthread_cond_t trf__condition;
+
+TRF__FN int trf__lock_make(trf__lock *lock) { return !pthread_mutex_init(lock, NULL); }
+TRF__FN void trf__lock_end(trf__lock *lock) { pthread_mutex_destroy(lock); }
+TRF__FN void trf__lock_take(trf__lock *lock) { pthread_mutex_lock(lock); }
+TRF__FN void trf__lock_give(trf__lock *lock) { pthread_mutex_unlock(lock); }
+TRF__FN int trf__condition_make(trf__condition *c) { return !pthread_cond_init(c, NULL); }
+TRF__FN void trf__condition_end(trf__condition *c) { pthread_cond_destroy(c); }
+TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock) { pthread_cond_wait(c, lock); }
+TRF__FN void trf__condition_wake(trf__condition *c) { pthread_cond_signal(c); }
+TRF__FN void trf__condition_wake_all(trf__condition *c) { pthread_cond_broadcast(c); }
+
+TRF__FN void *trf__thread_main(void *worker)
+{
+    trf__worker_run((trf__worker *)worker);
+    return NULL;
+}
+
+/* Signals are blocked from its first instruction on, as a thread begins with the mask of who starts
+   it. A stack of the usual size is the second choice: thread-local data of the program lie on it. */
+TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+{
+    pthread_attr_t attributes;
+    trf__signals all, before;
+    int started = 0;
+    sigfillset(&all);
+    pthread_sigmask(TRF__SETMASK, &all, &before);
+    if (!pthread_attr_init(&attributes)) {
+        pthread_attr_setstacksize(&attributes, TRF__STACK);
+        started = !pthread_create(thread, &attributes, trf__thread_main, worker) ||
+                  !pthread_create(thread, NULL, trf__thread_main, worker);
+        pthread_attr_destroy(&attributes);
+    }
+    pthread_sigmask(TRF__SETMASK, &before, NULL);
+    return started;
+}
+
+TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
+
+TRF__FN long trf__process_id(void) { return (long)getpid(); }
+
+/* Those that this process may run on. */
+TRF__FN int trf__processors(void)
+{
+    long n = 0;
+#if defined(CPU_SETSIZE) || defined(__linux__)
+    unsigned long set[TRF__MAX_THREADS / (8 * sizeof(long))];
+    size_t i;
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
+        for (i = 0; i < sizeof set / sizeof *set; i++) n += __builtin_popcountl(set[i]);
+#endif
+    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+}
+#endif
+
+struct trf__worker { trf__team *team; int number; trf__thread thread; };
+
+/* What is written while others look at it has a line of the cache of its own. */
+struct trf__team {
+    intptr_t next;                      /* the next tile */
+    char apart1[TRF__ALIGN - sizeof(intptr_t)];
+    uint32_t entry;                     /* workers inside + TRF__PLACE * workers that may enter */
+    char apart2[TRF__ALIGN - sizeof(uint32_t)];
+    uint32_t round;                     /* counts works; the caller alone writes what follows */
+    int spins, threads, caller_sleeps, ending;
+    long process;
+    const trf__tiling *work;
+    fenv_t environment;
+    trf__lock lock;                     /* for going to sleep, and what is written by who does: */
+    trf__condition wake, left;          /* there is another round; nobody is inside any more */
+    int sleeping;                       /* workers */
+    trf__worker workers[1];             /* threads - 1 */
+};
+
+TRF__FN size_t trf__team_bytes(int threads)
+{
+    size_t first = offsetof(trf__team, workers);
+    return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads - 1, sizeof(trf__worker)));
+}
+
+TRF__INLINE void trf__pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");            /* "yield" takes no time on most */
+#endif
+}
+
+TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
+{
+    int64_t tile;
+    while ((tile = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED)) < work->n_tiles) {
+        TRF__TILE_HOOK(work, worker);
+        work->function(work->run, work->job, tile, worker);
+    }
+}
+
+/* The number of a round that is not `seen`. */
+TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
+{
+    uint32_t round;
+    int i;
+    for (i = 0; i < team->spins; i++) {
+        if ((round = __atomic_load_n(&team->round, __ATOMIC_ACQUIRE)) != seen) return round;
+        trf__pause();
+    }
+    trf__lock_take(&team->lock);
+    __atomic_add_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
+    while ((round = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST)) == seen)
+        trf__condition_wait(&team->wake, &team->lock);
+    __atomic_sub_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
+    trf__lock_give(&team->lock);
+    return round;
+}
+
+TRF__FN int trf__enter(trf__team *team)
+{
+    uint32_t entry = __atomic_load_n(&team->entry, __ATOMIC_RELAXED);
+    while (entry >= TRF__PLACE)
+        if (__atomic_compare_exchange_n(&team->entry, &entry, entry - TRF__PLACE + 1, 0,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 1;
+    return 0;
+}
+
+TRF__FN void trf__leave(trf__team *team)
+{
+    if (__atomic_sub_fetch(&team->entry, 1, __ATOMIC_SEQ_CST) > 0) return;
+    if (!__atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST)) return;
+    trf__lock_take(&team->lock);
+    trf__lock_give(&team->lock);
+    trf__condition_wake(&team->left);
+}
+
+TRF__FN void trf__worker_run(trf__worker *worker)
+{
+    trf__team *team = worker->team;
+    uint32_t seen = 0;
+    for (;;) {
+        seen = trf__await_round(team, seen);
+        if (__atomic_load_n(&team->ending, __ATOMIC_RELAXED)) return;
+        if (!trf__enter(team)) continue;
+        fesetenv(&team->environment);
+        trf__take_tiles(team, team->work, worker->number);
+        trf__leave(team);
+    }
+}
+
+/* There is another round, for so many workers. */
+TRF__FN void trf__wake_workers(trf__team *team, int wanted)
+{
+    int sleeping;
+    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
+    sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
+    if (sleeping == 0) return;
+    trf__lock_take(&team->lock);        /* who is about to sleep either sleeps now or has seen the round */
+    trf__lock_give(&team->lock);
+    if (wanted >= sleeping) trf__condition_wake_all(&team->wake);
+    else while (wanted-- > 0) trf__condition_wake(&team->wake);
+}
+
+TRF__FN void trf__await_workers(trf__team *team)
+{
+    int i;
+    for (i = 0; i < team->spins; i++) {
+        if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE) == 0) return;
+        trf__pause();
+    }
+    trf__lock_take(&team->lock);
+    __atomic_store_n(&team->caller_sleeps, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->entry, __ATOMIC_SEQ_CST) > 0)
+        trf__condition_wait(&team->left, &team->lock);
+    __atomic_store_n(&team->caller_sleeps, 0, __ATOMIC_SEQ_CST);
+    trf__lock_give(&team->lock);
+}
+
+TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
+{
+    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) - 1;
+    if (team->process != trf__process_id()) return 0;
+    fegetenv(&team->environment);
+    team->work = work;
+    team->next = 0;
+    __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
+    trf__wake_workers(team, places);
+    trf__take_tiles(team, work, 0);
+    if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL)) trf__await_workers(team);
+    return 1;
+}
+
+/* Ends the first n workers, and the team. A forked child has none to wait for. */
+TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)
+{
+    if (team->process == trf__process_id()) {
+        __atomic_store_n(&team->ending, 1, __ATOMIC_RELAXED);
+        trf__wake_workers(team, n);
+        while (n-- > 0) trf__thread_end(team->workers[n].thread);
+        trf__condition_end(&team->left);
+        trf__condition_end(&team->wake);
+        trf__lock_end(&team->lock);
+    }
+    trf__free(hooks, team, trf__team_bytes(team->threads));
+}
+
+TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks)
+{
+    if (team) trf__team_end(team, team->threads - 1, hooks);
+}
+
+TRF__FN int trf__team_make(trf__team *team)
+{
+    if (!trf__lock_make(&team->lock)) return 0;
+    if (trf__condition_make(&team->wake)) {
+        if (trf__condition_make(&team->left)) return 1;
+        trf__condition_end(&team->wake);
+    }
+    trf__lock_end(&team->lock);
+    return 0;
+}
+
+/* Starts a team, or with one thread none. */
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to, trf_error *err)
+{
+    trf__team *team;
+    int n;
+    *to = NULL;
+    if (threads < 2) return TRF_OK;
+    team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
+    if (!team) return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
+    team->threads = threads;
+    team->process = trf__process_id();
+    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;     /* who looks keeps others waiting */
+    if (!trf__team_make(team)) {
+        trf__free(hooks, team, trf__team_bytes(threads));
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
+    }
+    for (n = 0; n < threads - 1; n++) {
+        trf__worker *worker = &team->workers[n];
+        worker->team = team;
+        worker->number = n + 1;
+        if (!trf__thread_start(&worker->thread, worker)) break;
+    }
+    if (n < threads - 1) {
+        trf__team_end(team, n, hooks);
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads",
+                         threads - 1 - n, threads);
+    }
+    *to = team;
+    return TRF_OK;
+}
+#endif
+
 TRF_API trf_device trf_device_default(void)
 {
     trf_device device;
     TRF__ZERO(device);
-#if defined(_OPENMP)
-    device.threads = omp_get_max_threads();
-#else
-    device.threads = 1;
-#endif
+    device.threads = trf__processors();
     return device;
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>backend        which table computes; threads and OpenBLAS
+// >>backend        which table computes; OpenBLAS
 //
 // Whoever computes (trainer, translator, generator, context, updater) opens a trf__run and calls ops through it; a
 // model has one that only knows where memory is. For the CPU the widest column is chosen that was compiled in and
@@ -7263,12 +7690,6 @@ TRF_API trf_device trf_device_default(void)
 // OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
-#if TRF__GNU && !defined(_WIN32)
-#define TRF__PTHREADS 1
-#include <pthread.h>
-#else
-#define TRF__PTHREADS 0
-#endif
 #if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
 #define TRF__ASK_OPENBLAS 1
 #else
@@ -7329,36 +7750,6 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
     return TRF__BACKEND(&trf__cpu_backend);
 }
 
-#if defined(_OPENMP)
-#if TRF__PTHREADS
-/* Starts a thread that does the same and waits for it, until `missing` of them are there at once. */
-TRF__FN void *trf__thread_chain(void *missing)
-{
-    pthread_t next;
-    if (--*(int *)missing > 0 && !pthread_create(&next, NULL, trf__thread_chain, missing)) pthread_join(next, NULL);
-    return NULL;
-}
-#endif
-
-/* Starts the calling thread's team. OpenMP ends the process if it cannot, so other threads try it first, with stacks
-   of the usual size: one that OMP_STACKSIZE asks for is not known here. */
-TRF__FN trf_status trf__threads_start(int threads, const trf_hooks *hooks, trf_error *err)
-{
-    int started = 0;
-#if TRF__PTHREADS
-    int missing = threads < omp_get_thread_limit() ? threads : omp_get_thread_limit();
-    trf__thread_chain(&missing);
-    if (missing > 0)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads", missing,
-                         threads);
-#endif
-    _Pragma("omp parallel num_threads(threads) reduction(+:started)")
-    started += 1;
-    if (started < threads) trf__log(hooks, TRF_LOG_INFO, "OpenMP starts fewer threads than asked for");
-    return TRF_OK;
-}
-#endif
-
 #if TRF__ASK_OPENBLAS
 enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
 
@@ -7368,7 +7759,7 @@ enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
    it back, unless the program has changed it meanwhile. More callers at a time than there are buffers, twice
    MAX_THREADS, would crash: ours take half of them, and are let in in the order in which they came, so that no team
    starves. What a program must not do: change the number while an op runs (the bits may change), cancel a thread
-   inside a call, compute in a forked child, or compute with two copies of the implementation at once (each has a
+   inside a call, compute in a child that was forked while an op ran, or compute with two copies of the implementation at once (each has a
    guard of its own). Who waits has a condition of its own: one for all would wake all. */
 typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
 
@@ -7493,22 +7884,20 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 }
 #endif
 
-/* Makes CBLAS ready for `threads` callers if large products shall go there (*blas), or says that they cannot. */
-TRF__FN trf_status trf__products_open(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate,
-                                      trf_error *err)
+/* Makes CBLAS ready if large products shall go there (blas), or says that they cannot. */
+TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
-    (void)threads; (void)hooks; (void)err;
-    *gate = NULL;
-    if (!*blas) return TRF_OK;
+    (void)hooks; (void)err;
+    if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
-    *blas = 0;
+    cpu->blas = 0;
 #else
 #if TRF__ASK_OPENBLAS
     if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;      /* another library: used as it is */
-    *blas = trf__openblas_fits();
-    if (*blas) {
-        TRF__TRY(trf__openblas_open(threads, err));
-        *gate = &trf__openblas_gate;
+    cpu->blas = trf__openblas_fits();
+    if (cpu->blas) {
+        TRF__TRY(trf__openblas_open(cpu->threads, err));
+        cpu->gate = &trf__openblas_gate;
     } else trf__log(hooks, TRF_LOG_WARNING,
                     "this build of OpenBLAS is not for several threads: the built-in product is used");
 #endif
@@ -7517,25 +7906,29 @@ TRF__FN trf_status trf__products_open(int threads, const trf_hooks *hooks, int *
 }
 
 /* Gives back what trf__products_open counted; OpenBLAS keeps its buffers. */
-TRF__FN void trf__products_close(int threads, const trf__gate **gate)
+TRF__FN void trf__products_close(trf__cpu *cpu)
 {
-    (void)threads;
 #if TRF__ASK_OPENBLAS
-    if (*gate) trf__openblas_count(-threads);
+    if (cpu->gate) trf__openblas_count(-cpu->threads);
 #endif
-    *gate = NULL;
+    cpu->gate = NULL;
 }
 
-TRF__FN trf_status trf__process_open(int threads, const trf_hooks *hooks, int *blas, const trf__gate **gate,
-                                     trf_error *err)
+TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
-#if defined(_OPENMP)
-    if (threads > 1) TRF__TRY(trf__threads_start(threads, hooks, err));
-#endif
-    return trf__products_open(threads, hooks, blas, gate, err);
+    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
+    return trf__products_open(cpu, hooks, err);
 }
 
-static const trf__process trf__this_process = { trf__process_open, trf__products_close };
+TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
+{
+    trf__products_close(cpu);
+    trf__team_close(cpu->team, hooks);
+}
+
+static const trf__process trf__this_process = {
+    trf__process_open, trf__process_close, trf__team_share, trf__team_bytes
+};
 
 /* Knows where memory is; run.backend->open makes it compute. The device has been checked. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
@@ -7544,6 +7937,7 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     TRF__ZERO(run);
     run.backend = trf__backend_of(device->kind);
     run.device = *device;
+    run.device.threads = trf__threads(device->threads);
     run.hooks = *hooks;
     run.element = run.backend->element(device);
     run.process = &trf__this_process;
@@ -7588,8 +7982,8 @@ TRF_API const char *trf_build_info(void)
 #else
         ", CBLAS"
 #endif
-#if defined(_OPENMP)
-        ", OpenMP"
+#if TRF__THREADS
+        ", threads"
 #else
         ", one thread"
 #endif
@@ -9073,7 +9467,6 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
                      high, value);
 }
 
-enum { TRF__MAX_THREADS = 4096 };
 
 /* A field of an object. */
 #define TRF__RANGE(object, field, low, high) \
@@ -10319,7 +10712,7 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
     size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(2, trf__block_most(&pass)));
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
-    return trf__add_size(bytes, run.backend->state_bytes(device, limits->longest, c->d_model / c->n_heads,
+    return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, c->d_model / c->n_heads,
                                                          trf__pass_widest(&pass, limits)));
 }
 
@@ -12786,9 +13179,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only if it grows */
-        state = run.backend->state_bytes(&device, have.longest, config->d_model / config->n_heads, 0);
+        state = run.backend->state_bytes(&run, have.longest, config->d_model / config->n_heads, 0);
         growing = trf__pass_memory(config, &have, NULL, &device);
-        if (state == run.backend->state_bytes(&device, grown.longest, config->d_model / config->n_heads, 0))
+        if (state == run.backend->state_bytes(&run, grown.longest, config->d_model / config->n_heads, 0))
             growing -= state;
     }
     TRF__ZERO(h);

@@ -1,6 +1,6 @@
 /* copy.c - train a transformer to copy what it reads, save it, translate with it.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/copy.c -o copy -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy
    prints  the loss as it falls to about 0.8 (label smoothing allows no less than 0.62), and
            "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it, and so does trf_model_load. */

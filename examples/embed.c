@@ -1,6 +1,6 @@
 /* embed.c - the library inside a program that has its own memory, threads, log and errors.
 
-   build   cc -O2 -march=native -fopenmp -pthread -I. examples/embed.c -o embed -lopenblas -lm
+   build   cc -O2 -march=native -pthread -I. examples/embed.c -o embed -lopenblas -lm
    run     ./embed                              trains a very small model first (a few seconds), into embed.safetensors
            ./embed translate.safetensors        takes any encoder-decoder's file
    prints  [host] lines: what was loaded, four threads that translate with one model at the same time, one of them

@@ -1,6 +1,6 @@
 /* generate.c - a language model of characters: learns a text, then goes on with what it is given, letter by letter.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/generate.c -o generate -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/generate.c -o generate -lopenblas -lm
    run     ./generate [FILE [BEGINNING [STEPS]]]       without a file: sums that it makes itself
    prints  the loss as it falls, then 60 characters as they are drawn: sums, nearly all of them right */
 #define TRF_IMPLEMENTATION

@@ -1,9 +1,9 @@
 /* ranks.c - one model trained by several processors at once: each rank has the whole model and a share of every batch,
    and an all-reduce sums their gradients before each update, so that all ranks stay the same model.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/ranks.c -o ranks -pthread -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/ranks.c -o ranks -pthread -lopenblas -lm
            on GPUs, with the column cuda.o of transformer.h's first page:
-           cc -O2 -march=native -fopenmp -DTRF_WITH_CUDA -DRANKS_NCCL -I. -I/usr/local/cuda/include examples/ranks.c
+           cc -O2 -march=native -DTRF_WITH_CUDA -DRANKS_NCCL -I. -I/usr/local/cuda/include examples/ranks.c
               cuda.o -o ranks -pthread -lopenblas -lnccl -lcublasLt -lcudart -lstdc++ -lm
    run     ./ranks                two ranks: threads of the CPU, or GPUs 0 and 1
            ./ranks 4              four

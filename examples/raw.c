@@ -1,6 +1,6 @@
 /* raw.c - lines of raw text through a model that trf has trained: vocabularies and subwords are in its file.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/raw.c -o raw -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/raw.c -o raw -lopenblas -lm
    run     ./raw en-de.safetensors <test.en
    prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model, or
            not UTF-8 where its tokens are words or characters), an empty one, and why on standard error. An empty

@@ -1,6 +1,6 @@
 /* reverse.c - learns to write sequences backwards, and shows where it looks while doing so.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/reverse.c -o reverse -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/reverse.c -o reverse -lopenblas -lm
    run     ./reverse              seeds 1, 2 and 3
            ./reverse 17           seed 17
    prints  for each seed the loss as it falls, then "seed 1: 500 of 500 exact"; after the last seed

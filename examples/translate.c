@@ -1,7 +1,7 @@
 /* translate.c - learns English to German from a small grammar, proves that it learned the grammar and not the
    sentences, then translates what you type.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/translate.c -o translate -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/translate.c -o translate -lopenblas -lm
    run     ./translate                          train (about a minute on two idle cores), test, prompt
            ./translate --no-prompt              without the prompt
            ./translate --quick                  a twentieth of the training: to see it work, not to be good at it
@@ -297,9 +297,6 @@ static int count_right_by_neighbour(const trf_vocab *english, const sentence_num
     word_table known = make_table(english, chosen->training, chosen->n_training);
     word_table asked = make_table(english, chosen->tests, chosen->n_tests);
     int i, right = 0;
-#if defined(_OPENMP)
-#pragma omp parallel for schedule(dynamic, 8) reduction(+ : right)
-#endif
     for (i = 0; i < asked.count; i++) {
         grammar_sentence answer, wanted;
         int best = MAX_WORDS, nearest = 0, j;

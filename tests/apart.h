@@ -368,9 +368,9 @@ static trf_status apart_reserve(trf__run *run, int64_t longest, int64_t d_head, 
     return apart.cpu->reserve(run, longest, d_head, weight, err);
 }
 static void apart_close(trf__run *run) { apart.cpu->close(run); }
-static size_t apart_state_bytes(const trf_device *device, int64_t longest, int64_t d_head, int64_t weight)
+static size_t apart_state_bytes(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight)
 {
-    return apart.cpu->state_bytes(device, longest, d_head, weight);
+    return apart.cpu->state_bytes(run, longest, d_head, weight);
 }
 static void *apart_stream(const trf__run *run) { return apart.cpu->stream(run); }
 static int64_t apart_fill(const trf__run *run, int64_t n)

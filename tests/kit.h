@@ -346,13 +346,4 @@ static const trf__backend *cuda_backend(const trf__backend *cpu)
 #define KIT_HAS_STREAM 0
 #endif
 
-/* Tests ask for more threads than there may be processors: those that wait should sleep, not spin. OpenMP reads this
-   only once, so the program starts itself again. */
-static KIT_UNUSED void kit_sleep_while_waiting(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY")) return;
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-    execv(argv[0], argv);           /* if that fails, all is only slower */
-}
-
 #endif

@@ -12,8 +12,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
 
 cat >"$work/table" <<'END'
 bias forgotten @@ ops blocks model @@ *first = add ? c + r * ldc : bias; @@ *first = add ? c + r * ldc : NULL;
@@ -33,8 +31,16 @@ products past the gate @@ host @@ gated = blas && cpu->gate && n_tiles > 0; @@ g
 OpenBLAS makes its buffers in a step @@ host @@ if (wanted <= made) return TRF_OK; @@ return TRF_OK;
 address space of buffers not asked for first @@ host @@ int fits = probe != NULL; @@ int fits = 1;
 the serial OpenBLAS is called @@ host @@ (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && @@ 1 &&
-OpenMP's threads not tried first @@ host @@ trf__thread_chain(&missing); @@ missing = 0;
-a closed run still counts as callers @@ host @@ if (*gate) trf__openblas_count(-threads); @@ (void)0;
+a closed run still counts as callers @@ host @@ if (cpu->gate) trf__openblas_count(-cpu->threads); @@ (void)0;
+threads that could not be started are not missed @@ host threads @@     if (n < threads - 1) { @@     if (0) {
+workers take the signals of the program @@ threads @@     pthread_sigmask(TRF__SETMASK, &all, &before); @@     pthread_sigmask(TRF__SETMASK, NULL, &before);
+who starts a thread keeps its mask @@ threads @@     pthread_sigmask(TRF__SETMASK, &before, NULL); @@     (void)0;
+workers round as they were made @@ threads @@         fesetenv(&team->environment); @@         (void)0;
+a forked child waits for workers @@ threads @@     if (team->process != trf__process_id()) return 0; @@     (void)0;
+a forked child ends its parent's workers @@ threads @@     if (team->process == trf__process_id()) { @@     if (1) {
+a team that is destroyed goes on @@ threads @@         while (n-- > 0) trf__thread_end(team->workers[n].thread); @@         (void)0;
+the caller waits for workers that do not come @@ threads @@ if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL)) trf__await_workers(team); @@ if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE)) trf__await_workers(team);
+more workers enter than there are places @@ threads @@     while (entry >= TRF__PLACE) @@     for (;;)
 product loses its last column @@ ops blocks model @@ panel[16 * t + j] = j < columns ? from @@ panel[16 * t + j] = j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ return trf__fma(h, density, trf__normal_distribution(h)); @@ return trf__normal_distribution(h);
 silu's slope with the wrong sign @@ ops blocks model @@ trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)) @@ trf__fma(h, trf__add(trf__set(1), s), trf__set(1))

@@ -18,8 +18,6 @@ job=
 second=
 stop='kill $job $second 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
-OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1       # two jobs, two cores; tests that want more threads ask for them
-export OMP_WAIT_POLICY OMP_NUM_THREADS
 [ -z "$builds" ] || export TRF_TEST_ALL=1      # loops over every case, where make test takes a part of them
 
 limit=

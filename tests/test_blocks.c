@@ -1532,7 +1532,7 @@ static void test_same_bits_for_any_threads(void **state)
         trf_context *context = context_of(threads, NULL);
         uint64_t hash;
         layer l;
-#if defined(_OPENMP) && !defined(KIT_ON_CUDA)
+#if TRF__THREADS && !defined(KIT_ON_CUDA)
         assert_int_equal(trf__cpu_of(&context->run)->threads, threads);
 #endif
         plain_seed = 5;

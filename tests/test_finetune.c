@@ -860,7 +860,7 @@ static void weights_refused(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recomputing_is_the_same),
@@ -884,8 +884,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(weights_refused),
     };
     int failed;
-    (void)argc;
-    kit_sleep_while_waiting(argv);
     snprintf(path, sizeof path, "/tmp/trf_test_finetune_%d", (int)getpid());
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

@@ -5,7 +5,7 @@
    tile: so it is certain that the work was shared, however busy the machine is. */
 static int sharing, tiles_begun, workers_seen, tired;
 static void tile_begins(int worker);
-#define TRF__TILE_HOOK(worker) tile_begins(worker)
+#define TRF__TILE_HOOK(tiling, worker) tile_begins(worker)
 
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -2544,7 +2544,7 @@ static void test_state_verbs(void **state)
     memory.fail_at = 0;
     assert_int_equal(run.backend->open(&run, &err), TRF_OK);
     assert_int_equal(run.backend->reserve(&run, 10, 8, 0, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&device, 10, 8, 0));
+    assert_int_equal(memory.live, run.backend->state_bytes(&run, 10, 8, 0));
     before = *trf__cpu_of(&run);
     memory.fail_at = memory.calls + 1;
     assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_E_NOMEM);
@@ -2554,7 +2554,7 @@ static void test_state_verbs(void **state)
     assert_memory_equal(run.state, &before, sizeof before);
     assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_OK);
     assert_int_equal(run.backend->reserve(&run, 1, 1, 5000, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&device, 2000, 64, 5000));
+    assert_int_equal(memory.live, run.backend->state_bytes(&run, 2000, 64, 5000));
     assert_true(trf__cpu_of(&run)->threads == before.threads && trf__cpu_of(&run)->gate == before.gate);
     end_run(&run);
     assert_int_equal(memory.live, 0);
@@ -2642,7 +2642,7 @@ static KIT_UNUSED void same_bits(int blas)
 static void test_same_bits_for_any_threads(void **state)
 {
     (void)state;
-#if defined(_OPENMP)
+#if TRF__THREADS
     same_bits(0);
 #else
     skip();
@@ -2652,7 +2652,7 @@ static void test_same_bits_for_any_threads(void **state)
 static void test_same_bits_for_any_threads_with_blas(void **state)
 {
     (void)state;
-#if defined(_OPENMP) && !defined(TRF_NO_CBLAS)
+#if TRF__THREADS && !defined(TRF_NO_CBLAS)
     {
         trf__run run = run_of(2, 1);
         int ready = trf__cpu_of(&run)->blas;
@@ -2666,7 +2666,7 @@ static void test_same_bits_for_any_threads_with_blas(void **state)
 static void test_workers_have_their_own_scratch(void **state)
 {
     (void)state;
-#if defined(_OPENMP)
+#if TRF__THREADS
     {
         trf__run run = run_of(3, 0);
         size_t room = trf__cpu_of(&run)->room_bytes;

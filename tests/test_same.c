@@ -3,7 +3,7 @@
 #define TRF_IMPLEMENTATION
 
 /* Called inside trf__tiles: how many tiles each tile function was cut into. */
-#define TRF__TILE_HOOK(worker) tile_seen((void *)(uintptr_t)function, n_tiles, (worker))
+#define TRF__TILE_HOOK(tiling, worker) tile_seen((void *)(uintptr_t)(tiling)->function, (tiling)->n_tiles, (worker))
 #include <stdint.h>
 static void tile_seen(void *function, int64_t n_tiles, int worker);
 #include "transformer.h"
@@ -143,7 +143,7 @@ static void same_for_threads(trf_products products)
         if (got != want) print_error("%d threads: hash %016llx, one thread %016llx\n", threads[i],
                                      (unsigned long long)got, (unsigned long long)want);
         assert_true(got == want);
-#if defined(_OPENMP)
+#if TRF__THREADS
         assert_true(widest_worker > 0);     /* or nothing would have been shown */
 #endif
     }
@@ -493,7 +493,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong_data),
     };
     self = argv[0];
-    kit_sleep_while_waiting(argv);
     if (argc == 3 && !strcmp(argv[1], "hash")) {
         if (!kernels_as_asked()) return 3;
         printf("%016llx\n", (unsigned long long)hash_of_training(TRF_PRODUCTS_CBLAS, atoi(argv[2]), 3));

@@ -325,20 +325,6 @@ right=$(paste answers test.names | awk -F '\t' '$1 == $2' | wc -l)
 check "most answers are right ($right of 40)" test "$right" -ge 34
 "$trf" translate --model good --batch 7 --threads 2 <test.digits >piped
 check "standard input and output, other batches" same answers piped
-# what "$trf" has of VARIABLE in its environment, once it runs
-environment_has()
-{
-    sleep 2 | "$trf" translate --model good >/dev/null &
-    sleep 1
-    tr '\0' '\n' <"/proc/$!/environ" | grep -q "^$1"
-}
-if [ -r /proc/self/environ ] && "$trf" --version | grep -q OpenMP; then
-    unset OMP_WAIT_POLICY
-    check "threads do not spin for long" environment_has GOMP_SPINCOUNT=1000
-    export OMP_WAIT_POLICY=passive
-    environment_has GOMP_SPINCOUNT && whose=ours || whose=theirs
-    check "unless their user has said how they wait" test $whose = theirs
-fi
 "$trf" translate --model good --interactive <test.digits >single
 mkfifo asked
 "$trf" translate --model good --interactive <asked >answered 2>/dev/null &
@@ -1377,8 +1363,6 @@ check "mean and deviation of seeds" awk '{ sum += $1; squares += $1 * $1; n++ } 
     for (i in w) { if (w[i] == "mean") m = w[i + 1]; if (w[i] == "deviation") d = w[i + 1] }
     e = m - sum / n; f = d * d - (squares - sum * sum / n) / (n - 1)
     exit !(n == 3 && d > 0 && e < 2e-4 && e > -2e-4 && f < 1e-4 && f > -1e-4) }' losses
-loader=$(ls /lib64/ld-linux-x86-64.so.2 2>/dev/null)
-if [ -n "$loader" ]; then expect 0 "through the loader" "" env -u OMP_WAIT_POLICY "$loader" "$real" translate --model one --input test.digits; fi
 
 # names that training gives to its own files; what is told of what is there already
 for wrong in "--tsv own.update-7 --keep 1" "--tsv own.checkpoint.average-7" "--tsv own.tmp-0badf00d" "--tsv own.checkpoint.average-7.tmp-0badf00d" \

@@ -582,7 +582,7 @@ static void files_refused(void **state)
     unlink(path);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_trainers_bits),
@@ -595,8 +595,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(files_refused),
     };
     int failed;
-    (void)argc;
-    kit_sleep_while_waiting(argv);
     snprintf(path, sizeof path, "/tmp/trf_test_updater_%d", (int)getpid());
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

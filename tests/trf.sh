@@ -86,8 +86,6 @@ model="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1"
 brief="--batch-tokens 256 --log-every 10 --metric loss"
 short="$model $brief --warmup 20"
 small="$short --seed 5 --threads 1"
-OMP_WAIT_POLICY=passive
-export OMP_WAIT_POLICY
 
 # The last line of a suite, and its status.
 finish()

@@ -617,32 +617,44 @@ static void bench_loading(const char *path)
            1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS), 1.024e-3 * (double)used.ru_maxrss);
 }
 
-/* How fast `threads` threads read n numbers again and again, as weights are read, bytes a second: the best of some passes. */
-static double reading_speed(int threads, int64_t n)
+/* One of READERS parts. */
+enum { READERS = 64 };
+typedef struct reading { const float *numbers; int64_t n; float sums[READERS]; } reading;
+static void read_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    reading *r = (reading *)(uintptr_t)job;
+    int64_t i, each = r->n / 256 / READERS;
+    float sum = 0;
+    (void)run; (void)worker;
+    for (i = tile * each; i < (tile + 1) * each; i++) {
+        trf__v16 part = trf__load(r->numbers + 256 * i);
+        int k;
+        for (k = 1; k < 16; k++) part = trf__add(part, trf__load(r->numbers + 256 * i + 16 * k));
+        sum += trf__sum(part);
+    }
+    r->sums[tile] = sum;
+}
+
+/* How fast a generator's threads read n numbers again and again, as weights are read, bytes a second: the best of some passes. */
+static double reading_speed(const trf__run *run, int64_t n)
 {
     trf_hooks plain = {0};
-    float *numbers = (float *)trf__alloc(&plain, (size_t)n * sizeof *numbers), sum = 0;
+    float *numbers = (float *)trf__alloc(&plain, (size_t)n * sizeof *numbers);
     double best = 1e9;
+    reading r;
     int64_t i, pass;
     if (!numbers) die("no memory to read");
     for (i = 0; i < n; i++) numbers[i] = (float)(i % 7);
+    r.numbers = numbers;
+    r.n = n;
     for (pass = 0; pass < 40; pass++) {
         double start = seconds();
-#if defined(_OPENMP)
-#pragma omp parallel for num_threads(threads) reduction(+ : sum)
-#endif
-        for (i = 0; i < n / 256; i++) {
-            trf__v16 part = trf__load(numbers + 256 * i);
-            int k;
-            for (k = 1; k < 16; k++) part = trf__add(part, trf__load(numbers + 256 * i + 16 * k));
-            sum += trf__sum(part);
-        }
+        trf__tiles(run, READERS, read_tile, &r);
         start = seconds() - start;
         if (start < best) best = start;
     }
-    if (sum == 0) die("nothing was read");
+    for (i = 0; i < READERS; i++) if (!(r.sums[i] > 0)) die("nothing was read");
     trf__free(&plain, numbers, (size_t)n * sizeof *numbers);
-    (void)threads;
     return (double)n * sizeof *numbers / best;
 }
 
@@ -668,7 +680,7 @@ static void bench_generating(int threads, int tokens)
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
     if (trf_model_create(&model, &config, &err) || trf_generator_create(&generator, model, &sampling, &err)) die(err.message);
-    bare = reading_speed(threads, trf_parameter_total(model));
+    bare = reading_speed(&generator->pass.run, trf_parameter_total(model));
     for (round = 0; round < 3; round++) {
         double start = seconds();
         timed.n_shapes = 0;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
-//     cc -O2 -march=native -fopenmp -I. tools/trf/*.c -o build/trf -lopenblas -lm
+//     cc -O2 -march=native -I. tools/trf/*.c -o build/trf -lopenblas -lm
 //     c++ -O2 -c tools/trf/subwords.cc -o build/subwords.o
-//     cc -O2 -march=native -fopenmp -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf
+//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf
 //         -lopenblas -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
 // Run:
 //     build/trf --help
@@ -168,25 +168,6 @@ static void open_standard_streams(void)
     if (fd >= 0) close(fd);
 }
 
-/* libgomp's threads spin for milliseconds before they sleep: beside one other busy program the thread that they wait
-   for then hardly ever gets a core, and training has a tenth of the speed. A short spin costs nothing where nobody
-   else computes. libgomp reads the number before main, so the program starts itself again if it can. */
-static void spin_shortly(char **argv)
-{
-#if defined(__linux__) && defined(_OPENMP)
-    char path[4096];
-    ssize_t n;
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0) return;
-    path[n] = 0;
-    if (strstr(path, "/ld-")) return;           /* a loader that was told to start us */
-    if (!setenv("GOMP_SPINCOUNT", "1000", 1)) execv(path, argv);
-#else
-    (void)argv;
-#endif
-}
-
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
@@ -197,7 +178,6 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
     for (i = 0; i < N_COMMANDS; i++) {
         if (strcmp(word, commands[i].name)) continue;
-        if (!(commands[i].bit & READ_FILES)) spin_shortly(argv);
         return run_command(&commands[i], argc - 1, argv + 1);
     }
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
