@@ -198,6 +198,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, LONG_NUMBER, "checkpoint-every", checkpoint_every),
     OPTION(TRAIN, FLAG, "resume", resume),
     OPTION(TRAIN, FLAG, "overwrite", overwrite),
+    OPTION(TRAIN, FLAG, "quiet", quiet),
     OPTION(TRANSLATE, FLAG, "overwrite", overwrite),
     OPTION(AVERAGE, FLAG, "overwrite", overwrite),
     OPTION(PLOT, FLAG, "overwrite", overwrite),

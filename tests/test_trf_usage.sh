@@ -88,4 +88,55 @@ silent "a missing model"
 expect 1 "a folder" "cannot read 'alone': Is a directory" "$trf" train --source train.digits --target alone $small --updates 1 --model m
 silent "a folder"
 
+# --- a training file that is not what --tsv reads --------------------------------------------------------------------
+cp train.digits lines
+expect 1 "pairs without tabs" "lines: no line has a tab; --tsv takes a source, a tab and a target in each line. Two files .* --source and --target; text alone is --text" \
+    "$trf" train --tsv lines $small --updates 1 --model m
+silent "no tabs"
+expect 1 "labels without tabs" "lines: no line has a tab; --tsv takes a text, a tab and its label" "$trf" train --objective classify --tsv lines --updates 1 --model m
+expect 1 "columns without tabs" "lines: no line has a tab" "$trf" train --tsv lines --columns 1,3 $small --updates 1 --model m
+expect 1 "to validate on" "lines: no line has a tab" "$trf" train --tsv train.tsv --valid-tsv lines $small --updates 1 --model m
+expect 1 "strictly" "lines:1: no tab between source and target (--strict)" "$trf" train --tsv lines --strict $small --updates 1 --model m
+{ head -n 7 lines; cat train.tsv; } >late.tsv
+expect 0 "tabs that come late" "left out: late.tsv:5: no tab between source and target" "$trf" train --tsv late.tsv $small --updates 1 --model late
+check "five of seven lines are named, all counted" eval 'test "$(grep -c "late.tsv:" err)" -eq 5 && grep -q "^left out: 7 pairs (7 unreadable)" err'
+
+# --- unknown words of what validates; whether targets had any --------------------------------------------------------
+awk 'BEGIN { for (i = 0; i < 40; i++) print "1 2 3\tone strange words here" }' >strange.tsv
+expect 0 "unknown words held out" "warning: 75.0 % of the target's tokens in the pairs held out are unknown" \
+    "$trf" train --tsv train.tsv --valid-tsv strange.tsv $small --updates 1 --model m --overwrite
+expect 0 "none" "" "$trf" train --tsv train.tsv --valid-tsv test.tsv $small --updates 1 --model m --overwrite
+check "is not told" eval '! grep -q "unknown to" err'
+check "no unknown target is a fact of the model" eval '"$trf" inspect m | grep -q "target.unknown: 0$"'
+expect 0 "rare words" "" "$trf" train --tsv train.tsv --min-count 170 $small --updates 1 --model m --overwrite
+check "are counted" eval '"$trf" inspect m | grep -q "target.unknown: [1-9]"'
+check "an unknown target of the beginning counts too" eval '"$trf" train --tsv train.tsv --init-from m --valid-size 0 --updates 1 --model n 2>/dev/null &&
+    "$trf" inspect n | grep -q "target.unknown: [1-9]"'
+
+# --- what a resumed training is asked for ----------------------------------------------------------------------------
+ice="$plain --valid-size 0 --model ice"
+expect 0 "patterns that overlap" "^frozen: 32 of 36 parameters$" "$trf" train $ice --updates 10 --freeze 'encoder.*' --freeze '*.layers.0.*'
+expect 0 "what is frozen stays" "^frozen: 32 of 36 parameters, as in the checkpoint (--freeze '' freezes none)$" "$trf" train $ice --updates 20 --resume
+expect 0 "other patterns take its place" "^frozen: 20 of 36 parameters$" "$trf" train $ice --updates 30 --resume --freeze 'decoder.*'
+expect 0 "or none" "^frozen: 0 of 36 parameters$" "$trf" train $ice --updates 40 --resume --freeze ''
+check "which the next one is not told of" eval '"$trf" train $ice --updates 41 --resume 2>err; ! grep -q frozen err'
+expect 2 "a pattern that fits nothing" "no parameter of the model is called" "$trf" train $ice --updates 50 --resume --freeze 'nothing*'
+expect 0 "a beginning, when going on" "^--init-from has no effect with --resume: the weights are those of ice.checkpoint$" \
+    "$trf" train $ice --updates 42 --resume --init-from keep
+expect 1 "other batches" "began with: --batch-sentences was 1024, now it is 33; --shuffle was yes, now it is no$" \
+    "$trf" train $ice --updates 50 --resume --batch-sentences 33 --shuffle no --learning-rate 0.01
+check "another rate too, which does no harm" grep -q -x -e '--learning-rate was [0-9.]*, now it is 0.01' err
+check "and the end" grep -q -x -e '--updates was 42, now it is 50' err
+check "what is the same is not named" eval '! grep -q -e "--warmup was" err'
+expect 1 "another seed" "began with: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv $short --threads 1 --seed 9 --valid-size 0 --model ice --updates 50 --resume
+expect 1 "other data" "so the data are others" "$trf" train --tsv test.tsv $small --valid-size 0 --model ice --updates 50 --resume
+
+# --- quiet -----------------------------------------------------------------------------------------------------------
+expect 0 "a quiet training" "" "$trf" train --tsv train.tsv $model --batch-tokens 256 --warmup 5 --threads 1 --updates 30 --quiet --model hush
+check "has nothing to say" test ! -s err
+expect 0 "but its warnings" "warning: the rate rises" "$trf" train --tsv train.tsv $small --updates 10 --quiet --model hush --overwrite
+silent "a warning"
+expect 0 "quiet scores" "" "$trf" score --model hush --tsv test.tsv --quiet
+check "are alone" test ! -s err
+
 finish

@@ -17,7 +17,7 @@
 // -----------------------------------------------------------------------------------------------
 
 const char *program = "trf";
-int unfinished_line;
+int unfinished_line, quiet;
 
 /* Bytes of the UTF-8 character at text, or 0 if there is none: overlong forms and surrogates are none. */
 static size_t character_bytes(const unsigned char *text, size_t left)
@@ -103,11 +103,19 @@ void say(const char *format, ...)
     va_end(arguments);
 }
 
+void inform(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!quiet) vfprintf(stderr, format, arguments);
+    va_end(arguments);
+}
+
 void tell(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    tell_line("", format, arguments);
+    if (!quiet) tell_line("", format, arguments);
     va_end(arguments);
 }
 
@@ -334,6 +342,7 @@ static int next_tsv_pair(struct pair_reader *p)
     char *at, *tab;
     p->source = p->target = NULL;
     p->fault = NULL;
+    p->lacks_tab = 0;
     if (got < 1) { p->source = p->target = ""; return got; }
     for (at = r->line; at; at = tab, column++) {
         if ((tab = strchr(at, '\t'))) *tab++ = 0;
@@ -342,6 +351,7 @@ static int next_tsv_pair(struct pair_reader *p)
     }
     if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) && is_utf8(p->target))
         r->fault = NULL;            /* it stands in a column that nobody asks for */
+    p->lacks_tab = !r->fault && column == 2;
     if (r->fault) p->fault = r->fault;
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
     else if (p->exactly_two && column > 3) p->fault = "more than one tab; --columns chooses two columns";
@@ -766,6 +776,12 @@ int32_t longest_trained(const trf_model *model)
     const char *text = trf_model_metadata(model, "trained.longest");
     long n = text ? strtol(text, NULL, 10) : 0;
     return n > 0 && n < INT32_MAX ? (int32_t)n : INT32_MAX;
+}
+
+int never_writes_unk(const trf_model *model)
+{
+    const char *unknown = trf_model_metadata(model, "target.unknown");
+    return unknown && !strcmp(unknown, "0");
 }
 
 int check_decoder(const struct settings *s, const trf_model *model)

@@ -201,6 +201,7 @@ static int is_stored(const struct training *t, int i)
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
            row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
            row->offset != AT(strict) && row->offset != AT(overwrite) &&
+           row->offset != AT(quiet) &&
            !row_within(row, AT(config), sizeof t->s->config) &&
            !row_within(row, AT(training), sizeof t->s->training) && !row_within(row, AT(device), sizeof t->s->device);
 }
@@ -711,12 +712,12 @@ static int write_mean(struct training *t, int *left)
     end_line();
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
-        fprintf(stderr, "mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
-        if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.4f", metric_name(metric_of(t)), v.score);
-        fprintf(stderr, "; the best one had %.4f%s\n", t->state.best, worse ? ", and stays" : "");
+        inform("mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
+        if (metric_of(t) != METRIC_LOSS) inform("  %s %.4f", metric_name(metric_of(t)), v.score);
+        inform("; the best one had %.4f%s\n", t->state.best, worse ? ", and stays" : "");
         if (worse) return leave_best(t, "the mean is");
         t->score = v.score;
-    } else fprintf(stderr, "the model is the mean of %d\n", count);
+    } else inform("the model is the mean of %d\n", count);
     return save_model(t, t->s->model);
 }
 
@@ -759,14 +760,14 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     if (!p->updates && t->s->resume)
         say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
             "on", why);
-    fprintf(stderr, "done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
+    inform("done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
             i == 3 && is_perfect(t) ? "nothing can be better" : ends[i][1]);
     if (t->state.best_update && t->s->average <= 1)
-        fprintf(stderr, "best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
+        inform("best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
                 t->state.best);
     tell("model in %s", t->s->model);
-    if (p->left_out) fprintf(stderr, "left out: %lld of these updates\n", (long long)p->left_out);
+    if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
 }
 

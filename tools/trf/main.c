@@ -150,6 +150,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
+    quiet = s.quiet;
     if (optind < argc && !(command->bit & READ_FILES)) {
         say("'%s' is not an option; all options: %s --help", argv[optind], name);
         return USAGE;

@@ -356,6 +356,8 @@ const struct row rows[] = {
     {TRAIN, TEXT, "log", AT(log), "FILE",
      "JSON lines: the start with what options set (but texts and flags), progress, validations, the end; trf plot "
      "draws it", NULL},
+    {TRAIN | SCORE, FLAG, "quiet", AT(quiet), NULL,
+     "on standard error nothing but warnings and errors", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
      "a line of progress every N updates, and at least every 30 seconds", NULL},
 

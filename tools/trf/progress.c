@@ -20,7 +20,7 @@ void start_progress(struct progress *p)
 {
     memset(p, 0, sizeof *p);
     p->began = p->drawn = p->told = p->window_began = now();
-    p->terminal = isatty(STDERR_FILENO);
+    p->terminal = !quiet && isatty(STDERR_FILENO);
 }
 
 void count_update(struct progress *p, const trf_step_report *report)
@@ -145,8 +145,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
         fprintf(stderr, "\r%.*s", most, bar);
         if (most > (int)strlen(bar)) fprintf(stderr, "%.*s", most - (int)strlen(bar), line);
         fputs("\033[K", stderr);
-    } else fputs(line, stderr);
-    if (!p->terminal) fputc('\n', stderr);
+    } else inform("%s\n", line);
     unfinished_line = p->terminal;
     p->drawn = time;
     if (!whole) return;
@@ -161,7 +160,7 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
 {
     double time = now(), last = fmax(fmax(since, p->waited), p->terminal ? p->drawn : p->told);
     char spent[32];
-    if (time - last < (p->terminal ? 10 : 30)) return;
+    if (quiet || time - last < (p->terminal ? 10 : 30)) return;
     time_text(time - since, spent);
     fprintf(stderr, p->terminal ? "\r%s update %lld: %s so far\033[K" : "%s update %lld: %s so far\n", doing,
             (long long)update, spent);
@@ -185,6 +184,7 @@ void busy_with(const char *line)
 {
     struct sigaction action;
     const char *before = busy;
+    if (quiet) return;
     busy = line;
     if (before && line) return;         /* the clock runs */
     memset(&action, 0, sizeof action);
@@ -198,11 +198,11 @@ void show_validation(struct training *t, int64_t update, const struct validation
 {
     const char *name = metric_name(metric_of(t));
     end_line();
-    fprintf(stderr, "validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, v->loss,
+    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, v->loss,
             v->nll, exp(v->nll));
-    if (metric_of(t) != METRIC_ACCURACY) fprintf(stderr, "  accuracy %.4f", v->accuracy);
-    if (metric_of(t) != METRIC_LOSS) fprintf(stderr, "  %s %.2f", name, v->score);
-    fprintf(stderr, "%s\n", remark);
+    if (metric_of(t) != METRIC_ACCURACY) inform("  accuracy %.4f", v->accuracy);
+    if (metric_of(t) != METRIC_LOSS) inform("  %s %.2f", name, v->score);
+    inform("%s\n", remark);
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
     print_json_field(t->log, "loss", v->loss);

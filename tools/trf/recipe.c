@@ -109,9 +109,9 @@ static void decide_kinds(struct training *t, const struct words w[2])
             t->new_words = fmax(t->new_words, unknown);
             *kinds[side] = TOKENS_WORDS;
         }
-        if (w[side].tokens == 0) fprintf(stderr, "%s: %s (too few lines to see how many words are new)\n", name,
+        if (w[side].tokens == 0) inform("%s: %s (too few lines to see how many words are new)\n", name,
                                          token_names[*kinds[side]]);
-        else fprintf(stderr, "%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
+        else inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
                      token_names[*kinds[side]], unknown);
     }
 }
@@ -341,11 +341,11 @@ void say_schedule(const struct training *t)
     else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
     else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned != NO_PLAN) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
-    fprintf(stderr, "updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
+    inform("updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
     if (t->valid[0].count)
-        fprintf(stderr, "validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
-    else fprintf(stderr, "not validated\n");
-    fprintf(stderr, "schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
+        inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
+    else inform("not validated\n");
+    inform("schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup,
             (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate);

@@ -118,7 +118,7 @@ static int score_lines(struct scoring *t)
         say("%lld of %lld pairs have more than %d tokens, the longest text of the training: what stands behind them "
             "was not learned", (long long)t->beyond, (long long)t->lines, (int)longest_trained(t->model));
     if (!t->broken && t->tokens)
-        fprintf(stderr, "%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
+        inform("%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
                 (long long)(t->lines - t->unusable), (long long)t->tokens, t->sum, exp(-t->sum / (double)t->tokens));
     return t->broken || t->unusable ? FAILED : DONE;
 }

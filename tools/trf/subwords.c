@@ -132,7 +132,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     keep_model_bytes(t, first_side, last_side, model, bytes);
     status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
-    fprintf(stderr, "%s: %d subwords learned (%s, --normalise %s)\n",
+    inform("%s: %d subwords learned (%s, --normalise %s)\n",
             first_side ? "target" : last_side ? "both sides" : "source", (int)trf_vocab_size(*vocab) - 4,
             o.bpe ? "BPE" : "unigram", rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
     return DONE;

@@ -73,7 +73,7 @@ static void say_skips(const struct training *t)
                                   (long long)t->skips[i], names[i]);
     }
     if (!all) return;
-    fprintf(stderr, "left out: %lld %s%s (%s)\n", (long long)all,
+    inform("left out: %lld %s%s (%s)\n", (long long)all,
             t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
     if (all > trf_corpus_size(t->corpus) / 9)
         say("warning: that is more than a tenth of the data; are they what the options say, and in UTF-8?");
@@ -83,14 +83,43 @@ static void say_skips(const struct training *t)
 // >>reading        pairs for training and for validation
 // -----------------------------------------------------------------------------------------------
 
+/* Lines without a tab in front of all that have one: no line may have any. */
+struct tabless { const char *fault; int64_t number[5], n; };
+
+static int skip_tabless(struct training *t, struct tabless *lines, const char *file)
+{
+    int64_t i, n = lines->n;
+    for (i = lines->n = 0; i < n; i++)
+        if (skip(t, SKIP_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault)) return FAILED;
+    return DONE;
+}
+
+static void say_tabless(const struct training *t, const struct pair_reader *pairs)
+{
+    const char *const want[] = {"a source, a tab and a target", "", "a text, a tab and its label",
+                                "words, a tab and their labels", "", ""};
+    say("%s: no line has a tab; --tsv takes %s in each line%s", pairs->side[0].name, want[t->s->objective],
+        t->s->objective == OBJECTIVE_TRANSLATE ? ". Two files with a line for a line are --source and --target; text "
+        "alone is --text, with --objective causal, mask or span" : "; two files with a line for a line are --source "
+        "and --target");
+}
+
 static int read_pairs(struct training *t, struct text text[2], const char *source, const char *target,
                       const char *tsv)
 {
     const char *what = text == t->held ? "validate" : "train";
+    struct tabless tabless = {NULL, {0}, 0};
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? t->s->columns : NULL);
     if (!status) {
         while ((got = next_pair(&pairs)) > 0) {
+            if (pairs.lacks_tab && tabless.n == pairs.at->number - 1 && !t->s->strict) {
+                if (tabless.n < 5) tabless.number[tabless.n] = pairs.at->number;
+                tabless.n++;
+                tabless.fault = pairs.fault;
+                continue;
+            }
+            if (tabless.n && skip_tabless(t, &tabless, pairs.at->name)) { got = -1; break; }
             if (pairs.fault) {
                 if (!skip(t, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault)) continue;
                 got = -1;
@@ -101,6 +130,10 @@ static int read_pairs(struct training *t, struct text text[2], const char *sourc
         }
         if (got == 0 && pairs.side[0].number == 0) {
             say("%s is empty: nothing to %s on", pairs.side[0].name, what);
+            got = -1;
+        }
+        if (got == 0 && tabless.n) {
+            say_tabless(t, &pairs);
             got = -1;
         }
     }
@@ -270,19 +303,22 @@ static int hold_out(struct training *t)
     }
     free(held);
     s->valid_size = size;
-    fprintf(stderr, "held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n", (long long)count,
+    inform("held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n", (long long)count,
             (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
     return DONE;
 }
 
-/* A training that goes on keeps the pairs that it held out, which a checkpoint without a note drew with a comb. */
-static int read_picks(struct training *t)
+/* A training that goes on keeps the pairs that it held out, which a checkpoint without a note drew with a comb, and
+   what it froze. */
+static int read_notes(struct training *t)
 {
     trf_load_options load = load_options(t->s);
     trf_file *file;
     trf_error err;
+    const char *frozen;
     if (trf_file_open(&file, t->checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
     t->state.combed = trf_file_metadata(file, "training.picks") == NULL;
+    for (frozen = trf_file_metadata(file, "trf.frozen"); frozen && *frozen; frozen++) t->was_frozen += *frozen == '1';
     trf_file_close(file);
     return DONE;
 }
@@ -292,7 +328,7 @@ static int read_text(struct training *t)
     struct settings *s = t->s;
     int status = s->text ? read_documents(t, t->text, s->text)
                          : read_pairs(t, t->text, s->source, s->target, s->tsv);
-    if (!status && s->resume) status = read_picks(t);
+    if (!status && s->resume) status = read_notes(t);
     if (status) return status;
     if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(t);
     if (s->valid_text) return read_documents(t, t->held, s->valid_text);
@@ -399,7 +435,7 @@ static int extend_vocabulary(struct training *t, int first_side, int last_side, 
         }
     trf_vocab_destroy(seen);
     if (status) { say_error("vocabulary", &err); return FAILED; }
-    fprintf(stderr, "%s: %d tokens are new\n", first_side ? "target" : last_side ? "both sides" : "source",
+    inform("%s: %d tokens are new\n", first_side ? "target" : last_side ? "both sides" : "source",
             (int)added);
     return DONE;
 }
@@ -546,18 +582,41 @@ static int take_weights(struct training *t)
     return DONE;
 }
 
+/* Whether a whole name fits a pattern, as trf_trainer_freeze has it. */
+static int fits(const char *pattern, const char *name)
+{
+    const char *star = NULL, *tried = NULL;
+    while (*name)
+        if (*pattern == '*') { star = ++pattern; tried = name; }
+        else if (*pattern == *name) { pattern++; name++; }
+        else if (star) { pattern = star; name = ++tried; }
+        else return 0;
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}
+
+/* The patterns of this command line count, and those of an earlier one no more; '' fits nothing. Without any, what the
+   checkpoint has frozen stays so. */
 static int freeze(struct training *t)
 {
+    const struct texts *patterns = &t->s->freeze;
+    int32_t i, frozen = 0, n = trf_parameter_count(t->model);
     trf_error err;
-    int32_t matched, all = 0;
-    int i;
-    for (i = 0; i < t->s->freeze.n; i++, all += matched) {
-        if (trf_trainer_freeze(t->trainer, t->s->freeze.item[i], 1, &matched, &err)) {
-            say_error("--freeze", &err);
-            return FAILED;
-        }
+    int k;
+    if (!patterns->n && t->was_frozen)
+        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n", (int)t->was_frozen,
+               (int)n);
+    if (!patterns->n) return DONE;
+    if (t->was_frozen && trf_trainer_freeze(t->trainer, "*", 0, NULL, &err)) return refused("--freeze", &err);
+    for (k = 0; k < patterns->n; k++)
+        if (*patterns->item[k] && trf_trainer_freeze(t->trainer, patterns->item[k], 1, NULL, &err))
+            return refused("--freeze", &err);
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < patterns->n && !fits(patterns->item[k], trf_parameter(t->model, i).name); k++) { }
+        frozen += k < patterns->n;
     }
-    if (all) fprintf(stderr, "frozen: %d parameters\n", (int)all);
+    if (frozen == n) say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
+    else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
     return DONE;
 }
 
@@ -814,21 +873,51 @@ failed:
     return FAILED;
 }
 
-/* A vocabulary of another text may know little of this one. */
+static int64_t count_unknown(const struct side *ids)
+{
+    int64_t unknown = 0;
+    size_t i;
+    for (i = 0; i < ids->used; i++) unknown += ids->ids[i] == 3;
+    return unknown;
+}
+
+/* A vocabulary of another text may know little of this one; and that of the training little of the validation. */
 static void warn_of_unknown(const struct training *t)
 {
     int side;
     for (side = 0; side < 2; side++) {
-        int64_t unknown = 0;
-        size_t i;
+        double learned, held;
         if (!reads_side(t->s, side)) continue;
-        for (i = 0; i < t->ids[side].used; i++) unknown += t->ids[side].ids[i] == 3;
-        if ((double)unknown <= 0.05 * (double)t->ids[side].used) continue;
-        say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
-            "written%s", 100 * (double)unknown / (double)t->ids[side].used, side ? "target" : "source",
-            t->s->init_from && !t->s->extend_vocabulary && trf_vocab_kind(t->vocab[side]) != TRF_SENTENCEPIECE
-            ? "; --extend-vocabulary adds them" : "");
+        learned = (double)count_unknown(&t->ids[side]) / fmax(1, (double)t->ids[side].used);
+        held = (double)count_unknown(&t->valid[side]) / fmax(1, (double)t->valid[side].used);
+        if (learned > 0.05)
+            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
+                "written%s", 100 * learned, side ? "target" : "source",
+                t->s->init_from && !t->s->extend_vocabulary && trf_vocab_kind(t->vocab[side]) != TRF_SENTENCEPIECE
+                ? "; --extend-vocabulary adds them" : "");
+        if (held > 0.05)
+            say("warning: %.1f %% of the %s's tokens in the pairs held out are unknown to the vocabulary", 100 * held,
+                side ? "target" : "source");
     }
+}
+
+/* How many unknown tokens the model learns to write. */
+static int64_t count_unknown_targets(const struct training *t)
+{
+    return count_unknown(&t->ids[reads_side(t->s, 1) && t->s->objective != OBJECTIVE_SPAN]);
+}
+
+/* A model that has never seen one among its targets need not write any: see trf translate --ban-unk. */
+static int store_unknown(struct training *t, int64_t unknown)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
+    char text[24];
+    trf_error err;
+    if (!before || learns_labels(t->s) || t->s->objective == OBJECTIVE_MASK) return DONE;
+    snprintf(text, sizeof text, "%lld", (long long)unknown + strtoll(before, NULL, 10));
+    if (!trf_model_set_metadata(t->model, "target.unknown", text, &err)) return DONE;
+    say_error("metadata", &err);
+    return FAILED;
 }
 
 static int check_samples(const struct training *t, const trf_vocab *const vocab[2])
@@ -886,6 +975,7 @@ static int start_training(struct training *t)
 {
     struct settings *s = t->s;
     const trf_vocab *vocab[2];
+    int64_t unknown;
     trf_error err;
     int status = s->init_from ? begin_from(t) : DONE;
     if (!status) status = settle_chunk(s);
@@ -897,6 +987,7 @@ static int start_training(struct training *t)
     if (encode_all(t, vocab)) return FAILED;
     if (learns_from_text(s)) warn_of_line_ends(t, vocab[leading_side(s)]);
     warn_of_unknown(t);
+    unknown = count_unknown_targets(t);
     decide_model(t);
     set_kind(s);
     decide_batches(t);
@@ -908,11 +999,13 @@ static int start_training(struct training *t)
     if (trf_model_create(&t->model, &s->config, &err) ||
         trf_model_set_vocabs(t->model, t->vocab[0], t->vocab[1], &err))
         return refused("model", &err);
-    if (store_labels(t) || store_longest(t) || (s->init_from && take_weights(t))) return FAILED;
+    if (store_labels(t) || store_longest(t) || store_unknown(t, unknown) || (s->init_from && take_weights(t)))
+        return FAILED;
+    s->search.ban_unk = never_writes_unk(t->model);
     if ((status = make_noise(t, trf_model_source_vocab(t->model)))) return status;
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) return refused("trainer", &err);
-    if (freeze(t)) return FAILED;
+    if ((status = freeze(t))) return status;
     t->state.validated = -1;
     t->state.held_out = held_out_hash(t);
     return make_average_room(t);
@@ -1027,6 +1120,65 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     return status;
 }
 
+/* What the options of this command line were in the checkpoint: their texts, or NULL where it does not know. */
+static void note_before(const struct training *t, const trf_train_options *training, char *before[MAX_OPTIONS])
+{
+    struct settings old = *t->s;
+    char key[96], value[64];
+    int i;
+    old.training = *training;
+    old.seed = trf_model_config(t->model)->seed;
+    for (i = 0; i < n_rows; i++) {
+        const char *stored;
+        before[i] = NULL;
+        if (!(rows[i].commands & TRAIN) || !t->s->given[i]) continue;
+        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        stored = trf_model_metadata(t->model, key);
+        value_text(&rows[i], &old, value, sizeof value);
+        if (row_within(&rows[i], AT(training), sizeof old.training) || rows[i].offset == AT(seed)) stored = value;
+        if (stored) before[i] = format_text("%s", stored);
+    }
+}
+
+/* Says which of them are others now. Returns those that are about the data and their order, or ""; malloc'd. */
+static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
+{
+    static const char *const of_data[] = {
+        "batch-tokens", "batch-sentences", "padded-budget", "shuffle", "buckets", "valid-size", "keep-empty",
+        "documents", "pack", "chunk", "subword-samples", "subword-alpha", "seed"};
+    char value[64], *all = format_text("%s", ""), *change, *longer;
+    int i;
+    size_t k, n = sizeof of_data / sizeof *of_data;
+    for (i = 0; i < n_rows; i++) {
+        if (!before[i]) continue;
+        value_text(&rows[i], t->s, value, sizeof value);
+        for (k = 0; k < n && strcmp(rows[i].name, of_data[k]); k++) { }
+        change = format_text("--%s was %s, now it is %s", rows[i].name, before[i], value);
+        if (strcmp(value, before[i])) tell("%s", change);
+        if (strcmp(value, before[i]) && k < n) {
+            longer = format_text("%s%s%s", all, *all ? "; " : "", change);
+            free(all);
+            all = longer;
+        }
+        free(change);
+        free(before[i]);
+    }
+    return all;
+}
+
+/* To where the checkpoint was in the data. changed: the options about these that have changed. */
+static int find_place(struct training *t, const char *changed)
+{
+    trf_error err;
+    if (!trf_corpus_resume(t->corpus, t->trainer, &err)) return DONE;
+    say_error(t->checkpoint, &err);
+    if (err.status != TRF_E_STATE) return FAILED;
+    if (*changed) say("going on needs the options of the data that the training began with: %s", changed);
+    else say("the options about the data are those that the training began with, so the data are others, or "
+             "--columns, or the passes of --epochs are over");
+    return FAILED;
+}
+
 /* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. In this order, as
    each step needs the one before: the stored training options (a trainer gets them when it is loaded), this command
    line on top of them; model and trainer; objective and architecture, which cannot change; our own options and what
@@ -1038,6 +1190,8 @@ static int load_training(struct training *t)
     const trf_vocab *vocab[2];
     trf_error err;
     trf_train_options stored;
+    char *before[MAX_OPTIONS];
+    char *changed;
     int side, status = read_stored(&merged, t->checkpoint, &load);
     if (status) return status;
     stored = merged.training;
@@ -1064,6 +1218,7 @@ static int load_training(struct training *t)
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
     for (side = 0; side < 2; side++)
         if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
+    note_before(t, &stored, before);
     if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t) || check_pieces(t, 0) || check_pieces(t, 1))
         return FAILED;
     if (check_company(t->s)) return USAGE;
@@ -1074,18 +1229,17 @@ static int load_training(struct training *t)
     if ((status = make_noise(t, vocab[0]))) return status;
     settle_validation(t);
     if (check_ends(t) || settle_cosine(t, &stored)) return USAGE;
+    changed = say_changes(t, before);
+    if (t->s->init_from) tell("--init-from has no effect with --resume: the weights are those of %s", t->checkpoint);
     say_schedule(t);
     set_limits(t->s, t->amounts.longest, &t->s->training);
     if (trf_trainer_set_options(t->trainer, &t->s->training, &err)) { say_error("trainer", &err); return FAILED; }
-    if (trf_corpus_resume(t->corpus, t->trainer, &err)) {
-        say_error(t->checkpoint, &err);
-        if (err.status == TRF_E_STATE)
-            say("going on needs the data, --batch-tokens, --batch-sentences, --padded-budget, --shuffle, --buckets, "
-                "--max-length, --valid-size, --columns, --keep-empty, --objective, --documents, --pack, --chunk, "
-                "--subword-samples, --subword-alpha and --seed of the beginning, and --epochs that are not over");
-        return FAILED;
-    }
-    return freeze(t) || make_average_room(t) || restore_average(t) ? FAILED : DONE;
+    status = find_place(t, changed);
+    free(changed);
+    if (status) return FAILED;
+    t->s->search.ban_unk = never_writes_unk(t->model);
+    if ((status = freeze(t))) return status;
+    return make_average_room(t) || restore_average(t) ? FAILED : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -1513,20 +1667,20 @@ static void describe(const struct training *t)
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     int64_t n = trf_corpus_size(t->corpus);
     say_skips(t);
-    fprintf(stderr, "model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s, tying %s, %s; "
+    inform("model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s, tying %s, %s; "
             "dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
             (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff, (int)config->n_heads,
             config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
             config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
             o->attention_dropout, o->activation_dropout, t->s->ema);
-    fprintf(stderr, "%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
+    inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
             : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
-        fprintf(stderr, "%d source and %d target tokens; ", (int)config->source_vocab, (int)config->target_vocab);
+        inform("%d source and %d target tokens; ", (int)config->source_vocab, (int)config->target_vocab);
     else if (learns_labels(t->s))
-        fprintf(stderr, "%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
-    else fprintf(stderr, "%d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
-    fprintf(stderr, "%lld weights; %.0f MB of memory; %s from update %lld\n",
+        inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
+    else inform("%d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+    inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
             (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
     if (t->new_words > 0)
@@ -1600,7 +1754,7 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     give(&one, "seed", seed);
     give(&one, "model", *model);
     if (s->log && !is_device(s->log)) give(&one, "log", log);
-    fprintf(stderr, "seed %s:\n", seed);
+    inform("seed %s:\n", seed);
     status = apply_given(&one);
     one.resume = s->resume && !stat(checkpoint, &there);
     if (!status) status = train_once(&one, score);

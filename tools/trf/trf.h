@@ -37,9 +37,13 @@ enum { DONE = 0, FAILED = 1, USAGE = 2, SIGNALLED = 128 };
 
 extern const char *program;                     /* "trf train" once the command is known */
 extern int unfinished_line;                     /* 1: a line of progress stands on the terminal, without its end */
+extern int quiet;                               /* 1: nothing but warnings and errors goes to standard error */
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));  /* the same without trf's name */
+/* The same without trf's name, and nothing with --quiet: what is no problem. */
+void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A part of such a line, which may hold nothing of the user's but numbers. */
+void inform(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
 void say_error(const char *doing, const trf_error *err);
 /* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
@@ -126,7 +130,7 @@ struct settings {
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
     double minutes, ema;
     int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
-    int32_t accumulate, resume, overwrite;
+    int32_t accumulate, resume, overwrite, quiet;
     const char *log;
 
     int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
@@ -226,6 +230,7 @@ struct pair_reader {
     int tsv;
     int column[2];                  /* of a TSV, from 1 */
     int exactly_two;                /* 1: a TSV has no other columns */
+    int lacks_tab;                  /* 1: this line of a TSV has no tab at all */
     int keep_unpaired;              /* 1: a line without a partner is a pair with a fault, so that each is answered */
     int unpaired;                   /* 1: there was one */
     const struct reader *at;        /* whose name and number tell where the pair stands, or its fault */
@@ -310,6 +315,7 @@ trf_load_options load_options(const struct settings *s);
 int load_refused(const char *path, const trf_error *err);      /* says why a model cannot be loaded; the status */
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
 int32_t longest_trained(const trf_model *model);
+int never_writes_unk(const trf_model *model);    /* whether no target of its training had an unknown token */
 int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
 int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
 int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
