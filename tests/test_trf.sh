@@ -447,10 +447,10 @@ expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --mi
 for wrong in "--d-model 0" "--n-heads 3" "--beta2 1" "--label-smoothing 1" "--vocab-size 2"; do
     expect 2 "$wrong is a wrong command line" "must.*, got" "$trf" train --tsv train.tsv --size tiny --updates 1 --model m $wrong
 done
-for wrong in "--learning-rate -1:learning_rate must be between" "--embedding-dropout 1:dropout must be" "--warmup 0:warmup must be" \
-    "--label-smoothing 1:label_smoothing must be" "--norm-epsilon 0:norm_epsilon must be" "--valid-beam 1025:beam must be" \
-    "--max-length 1:max_length must be" "--d-model 100 --n-heads 7:n_heads must divide" "--encoder-layers 300:encoder_layers must be" \
-    "--schedule cosine --total-steps 7 --warmup 7:total_steps must be"; do
+for wrong in "--learning-rate -1:--learning-rate must be between" "--embedding-dropout 1:--dropout must be" "--warmup 0:--warmup must be" \
+    "--label-smoothing 1:--label-smoothing must be" "--norm-epsilon 0:--norm-epsilon must be" "--valid-beam 1025:--valid-beam must be" \
+    "--max-length 1:--max-length must be" "--d-model 100 --n-heads 7:--n-heads must divide" "--encoder-layers 300:--encoder-layers must be" \
+    "--schedule cosine --total-steps 7 --warmup 7:--total-steps must be"; do
     expect 2 "${wrong%%:*}, before the data are read" "${wrong#*:}" "$trf" train --tsv not-there.tsv ${wrong%%:*} --updates 5 --model m
 done
 expect 0 "a cosine over fewer updates than the usual warm-up" "^done" "$trf" train --tsv train.tsv $model --batch-tokens 256 --metric loss \
@@ -855,8 +855,8 @@ expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: 3 byt
 "$trf" train --tsv train.tsv $model --batch-tokens 2000000 --updates 0 --model vast 2>/dev/null
 expect 0 "inspect a checkpoint of a large trainer in little memory" "^weights: " \
     sh -c "ulimit -v 400000; '$trf' inspect vast.checkpoint"
-expect 2 "a layer too many" "encoder_layers must be between 1 and 256, got 300" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
-expect 2 "a layer too many for the kind" "encoder_layers must be 0 in a decoder-only model" \
+expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" "$trf" train --tsv train.tsv --encoder-layers 300 --updates 1 --model m
+expect 2 "a layer too many for the kind" "--encoder-layers must be 0 in a decoder-only model" \
     "$trf" train --objective causal --text train.tsv --encoder-layers 2 --updates 1 --model m
 
 # --- ending: SIGHUP saves too, a validation is left within a second, it is said at once ---------------------------

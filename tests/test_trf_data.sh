@@ -103,6 +103,18 @@ expect 2 "a vocabulary of none" "vocab-size must be 5 or more, four special toke
 expect 2 "or a side's" "target-vocab-size must be 5 or more" "$trf" train --tsv train.tsv $small_run --target-vocab-size 1 --model m
 expect 0 "a side's that is enough" "" "$trf" train --tsv train.tsv $small_run --target-vocab-size 5 --model m
 
+# ---- what the library refuses is told in options, before the data are read ----
+
+for wrong in "mask --noise-density 2:--noise-density must be between 0 and 1, got 2" "mask --random-share -1:--random-share must be" \
+    "mask --masked-share -1:--masked-share must be" "span --mean-span 0:--mean-span must be" "causal --beta1 2:--beta1 must be" \
+    "causal --d-model 100 --n-heads 7:--n-heads must divide --d-model = 100, got 7"; do
+    expect 2 "${wrong%%:*}" "train: ${wrong#*:}" "$trf" train --objective ${wrong%%:*} --text not-there --model m
+done
+expect 0 "a model" "" "$trf" train --tsv train.tsv $small_run --model digits
+for wrong in "--alpha 20:--alpha must be between 0 and 10, got 20" "--max-length-a -1:--max-length-a must be"; do
+    expect 2 "${wrong%%:*}" "translate: ${wrong#*:}" "$trf" translate --model digits --input train.digits ${wrong%%:*}
+done
+
 # ---- data that are twice there ----
 
 ln train.tsv hard.tsv

@@ -124,9 +124,50 @@ void say_error(const char *doing, const trf_error *err)
     say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
 }
 
+/* The option that sets a field of the library, or NULL. Most have its name, with dashes. */
+static const char *option_of(const char *doing, const char *field)
+{
+    static const struct { const char *doing, *field, *option; } others[] = {
+        {"noise", "density", "noise-density"}, {"noise", "masked", "masked-share"},
+        {"noise", "randomised", "random-share"}, {"validation", "beam", "valid-beam"}
+    };
+    size_t i, at;
+    int row;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(doing, others[i].doing) && !strcmp(field, others[i].field)) return others[i].option;
+    for (row = 0; row < n_rows; row++) {
+        const char *name = rows[row].name;
+        for (at = 0; field[at] && name[at] == (field[at] == '_' ? '-' : field[at]); at++) { }
+        if (rows[row].kind != HEADING && !field[at] && !name[at]) return name;
+    }
+    return NULL;
+}
+
+/* A message of the library that begins with a field, in options: "n_heads must divide d_model" becomes "--n-heads must
+   divide --d-model". Returns whether it is one. */
+static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
+{
+    const char *at = err->message;
+    size_t used = 0;
+    if (!option_of(doing, err->what) || strncmp(at, err->what, strlen(err->what))) return 0;
+    while (*at && used + 1 < size) {
+        char word[64];
+        size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        const char *option;
+        snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), at);
+        option = at == err->message || strchr(word, '_') ? option_of(doing, word) : NULL;
+        if (option) used += (size_t)snprintf(text + used, size - used, "--%s", option);
+        else used += (size_t)snprintf(text + used, size - used, "%.*s", (int)(n ? n : 1), at);
+        at += n ? n : 1;
+    }
+    return 1;
+}
+
 int refused(const char *doing, const trf_error *err)
 {
-    say_error(doing, err);
+    char text[1024];
+    if (err->status == TRF_E_INVALID_ARG && doing && in_options(doing, err, text, sizeof text)) say("%s", text);
+    else say_error(doing, err);
     return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
 }
 

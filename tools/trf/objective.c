@@ -618,6 +618,24 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
     return n;
 }
 
+/* What the library would refuse of the options, before the data are read. */
+int check_noise(const struct settings *s)
+{
+    trf_noise_options o = s->noise;
+    trf_noise *noise = NULL;
+    trf_error err;
+    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return DONE;
+    o.kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    o.vocab = 8;
+    o.words = NULL;
+    o.whole_words = 0;
+    o.first_sentinel = 4;
+    o.n_sentinels = 1;
+    if (trf_noise_create(&noise, &o, &err)) return refused("noise", &err);
+    trf_noise_destroy(noise);
+    return DONE;
+}
+
 int make_noise(struct training *t, const trf_vocab *vocab)
 {
     trf_noise_options o = t->s->noise;

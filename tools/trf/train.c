@@ -1640,7 +1640,8 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_vocabulary_sizes(s)) || (status = check_values(s)) || (status = check_files(t))) return status;
+    if ((status = check_vocabulary_sizes(s)) || (status = check_values(s)) || (status = check_noise(s)) ||
+        (status = check_files(t))) return status;
     warn_of_same_files(s);
     return DONE;
 }

@@ -139,6 +139,7 @@ int add_documents(struct training *t, const trf_vocab *vocab, const struct text 
                   struct side ids[2]);
 int add_sentinels(struct training *t);
 int32_t n_sentinels(const struct settings *s);          /* that are learned with subwords */
+int check_noise(const struct settings *s);
 int make_noise(struct training *t, const trf_vocab *vocab);     /* which must outlive the training */
 
 /* learn.c */
