@@ -877,6 +877,10 @@ typedef struct trf_hypothesis {
     const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
     int32_t n;
     double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens in any case */
+    const double *log_probabilities;    /* of each of the n ids, in nats, and behind them EOS's where it has ended them.
+                                   beginning + the first + the second + ..., added in this order, is log_probability
+                                   to the last bit. NULL in a session that transformer.h 0.2.0 has saved */
+    double beginning;           /* of a decoder-only model's beginning, where a translator has scored it; else 0 */
     double score;               /* after the length rule; what the ranking uses */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
@@ -972,8 +976,12 @@ typedef struct trf_sampling {
                                    0..1, default 0: all */
     double repetition_penalty;  /* logits of ids in the beginning or the answer are divided by it, negative ones
                                    multiplied (Keskar et al. 2019); 1e-6..1e6, default 1: none */
-    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256; beginning and answer have
-                                   config.max_length - 1 ids at most, and memory is taken for as many */
+    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256. Beginning and answer of an
+                                   encoder-decoder have config.max_length - 1 ids at most */
+    int32_t window;             /* decoder-only: so many ids are read at a time, but never more than
+                                   config.max_length - 1 (W); default INT32_MAX. Once there are more, the older half
+                                   goes, and the other (W + 1) / 2 ids are read again as if they were the beginning:
+                                   about one row more for each token. 0: all ends with config.max_length - 1 ids */
     int32_t min_tokens;         /* before EOS may be drawn; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
@@ -996,15 +1004,15 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
 TRF_API void trf_generator_destroy(trf_generator *generator);
 /* Takes up the sequences that beginnings.target begins, possibly with nothing: lengths of 0. Of encoder-decoder
    models it encodes beginnings.source, and without any target each begins with nothing. The beginnings are read in
-   one pass. The i of random numbers counts from beginnings.ordinal. What was there before is forgotten, also on
+   one pass; of one that is longer than the window its end. The i of random numbers counts from beginnings.ordinal. What was there before is forgotten, also on
    failure. */
 TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
    Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
    and the next call goes on from there. TRF_E_STATE before a beginning. */
 TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err);
-/* The answer so far, or NULL if out of range; lives until the next begin, load or destroy, ids and n grow with each
-   step. log_probability is that under the model itself, before all rules; score is the same. */
+/* The answer so far, or NULL if out of range; lives until the next begin, load or destroy; what it says and where its
+   arrays are changes with each step. log_probability is that under the model itself, before all rules; score is the same. */
 TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence);
 /* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
    for a generator of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
@@ -17197,6 +17205,10 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
 // over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
 // whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
 // encoded together: more than 512 rows may go to CBLAS.)
+//
+// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there are W or
+// fewer; then the older half of those that are read leaves at a time, and the rest is read again, since positions
+// count from there. `first` follows from the number of ids alone, so it does not matter where a beginning ended.
 // -----------------------------------------------------------------------------------------------
 
 /* As in >>config; files keep the rules. */
@@ -17209,6 +17221,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
+    X(int32_t,  window,             0, INT32_MAX, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
 
@@ -17218,7 +17231,9 @@ enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
 typedef struct trf__story {
     trf_hypothesis answer;
     int32_t *ids;
+    double *each;                               /* of the answer's ids and EOS: log-probabilities */
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
+    int32_t first;                              /* the first id that is read */
     int32_t read;                               /* rows whose keys and values are in the cache */
     int32_t told;               /* so many ids of the answer have had their text told to the callback */
     int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
@@ -17240,7 +17255,9 @@ struct trf_generator {
     trf__cache cache;                           /* on the device */
     trf__act *scores;                           /* (together, vocab) */
     trf__story *stories;                        /* on the host */
-    int32_t *ids, *sources, *source_lengths;    /* (count, self_area); as they came */
+    int32_t *sources, *source_lengths;          /* as they came */
+    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the arenas: they grow */
+    int64_t room;
     trf_real *logits;                           /* (together, vocab) */
     double *weights; int32_t *order;            /* (vocab) of one draw */
 };
@@ -17259,6 +17276,7 @@ TRF_API trf_sampling trf_sampling_defaults(void)
     TRF__ZERO(s);
     s.temperature = s.top_p = s.repetition_penalty = 1;
     s.max_tokens = 256;
+    s.window = INT32_MAX;
     s.threads = trf_device_default().threads;
     return s;
 }
@@ -17405,6 +17423,52 @@ TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const
     return TRF_OK;
 }
 
+/* How many ids are read at a time, at most; 0: there is no window. */
+TRF__FN int32_t trf__window(const trf_generator *g)
+{
+    const trf_config *c = &g->model->config;
+    if (c->kind != TRF_DECODER_ONLY) return 0;
+    return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
+}
+
+/* The first of n ids that is read in a window. */
+TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
+{
+    int32_t leave = window + 1 - (window + 1) / 2;
+    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
+}
+
+/* Room for `room` ids of each sequence. On failure nothing has changed. */
+TRF__FN trf_status trf__stories_room(trf_generator *g, int64_t room, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
+    size_t n_each = trf__bytes(g->count, trf__bytes(room + 1, sizeof *g->each));
+    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
+    double *each = (double *)trf__alloc(hooks, n_each);
+    if (!ids || !each) {
+        trf__free(hooks, ids, n_ids);
+        trf__free(hooks, each, n_each);
+        return trf__fail(err, TRF_E_NOMEM, -1, "ids", "no memory for %lld ids of each of %d sequences",
+                         (long long)room, (int)g->count);
+    }
+    for (i = 0; i < g->count; i++) {
+        trf__story *s = &g->stories[i];
+        if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
+        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
+        s->ids = ids + i * room;
+        s->each = each + i * (room + 1);
+        s->answer.ids = s->ids + s->n_begin;
+        if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
+    }
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+    g->ids = ids;
+    g->each = each;
+    g->room = room;
+    return TRF_OK;
+}
+
 /* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
 TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
 {
@@ -17413,12 +17477,15 @@ TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, doubl
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
+    if (s->n >= g->room) TRF__TRY(trf__stories_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
     if (!eos) s->ids[s->n++] = id;
     if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
     if (status != TRF_OK) { s->n -= !eos; return status; }
+    s->each[s->answer.n] = log_probability;
     s->answer.n = s->n - s->n_begin;
     s->answer.ended = ended;
     s->answer.score = s->answer.log_probability += log_probability;
+    s->first = trf__window_first(s->n, trf__window(g));
     if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text, bytes);
     return TRF_OK;
 }
@@ -17437,14 +17504,14 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
     for (; *next < g->count && rows < most; ++*next) {
         const trf__story *s = &g->stories[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
-        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n + last - s->read) <= 0) continue;
+        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0) continue;
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
         span->key = (int32_t)(*next * g->cache.self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
-            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[k - 1];
+            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[s->first + k - 1];
             l->position[rows] = (int32_t)k;
             l->slots[rows] = (int32_t)(span->key + k);
         }
@@ -17495,13 +17562,13 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
         for (i = 0; i < n; i++) {
             trf__story *s = &g->stories[g->here.self[i].sentence];
             double log_probability = 0;
-            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
             if (id < 0)
                 return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
                                  "answer: a logit is infinite or not a number, or no token may be drawn",
                                  (long long)(s - g->stories), (int)s->answer.n);
             if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
-            s->read = g->here.self[i].n_key;
+            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have moved */
         }
     }
     return TRF_OK;
@@ -17510,8 +17577,13 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
 TRF__FN void trf__generator_free(trf_generator *g)
 {
     if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
+    trf__free(&g->sampling.hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+    trf__free(&g->sampling.hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
+    g->ids = NULL;
+    g->each = NULL;
+    g->room = 0;
     g->count = 0;
 }
 
@@ -17532,7 +17604,6 @@ TRF__FN void trf__generator_layout(trf_generator *g)
     g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
     g->scores = trf__take_acts(&device, pass, g->together, vocab);
     g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
-    g->ids = (int32_t *)trf__take(&host, g->count * g->cache.self_area, sizeof(int32_t));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->together, vocab);
@@ -17576,35 +17647,60 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
     return TRF_OK;
 }
 
-/* Checks a batch and makes room for it. begins: how many ids of each target are its beginning; NULL: all. */
+/* Ids of a sequence whose beginning has n, at most. */
+TRF__FN int32_t trf__story_limit(const trf_generator *g, int32_t n)
+{
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
+}
+
+/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values. begins: how
+   many ids of each are its beginning; NULL: all. */
+TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *target, const int32_t *begins, int32_t n,
+                                      trf__limits *need, int64_t *room, trf_error *err)
+{
+    trf_config c = g->model->config;
+    int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
+    int32_t i;
+    if (window) c.max_length = INT32_MAX;
+    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
+    if (target->count != n && target->count > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
+                         (int)target->count);
+    for (i = 0; i < n; i++)
+        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
+    *room = trf__max64(trf__min64(most, window + 1), longest);
+    if (!window) *room = most;
+    if (window && most > window) {                      /* what is read again */
+        rows = trf__max64(rows, n * ((window + 1) / 2));
+        most = window + 1;
+    }
+    g->cache.self_area = trf__round_up(most, 16);
+    need->target_rows = trf__min64(rows, trf__rows_together(&c));
+    need->longest = trf__max64(need->longest, most);
+    return TRF_OK;
+}
+
+/* Checks a batch and makes room for it. */
 TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t own = 1, most, together = trf__rows_together(c);
-    int32_t i, n = source ? source->count : target->count;
+    int64_t most, room, together = trf__rows_together(c);
+    int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
     if (source)
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__check_side(c, target, c->target_vocab, !c->target_eos, 1, "target", &need.target_rows,
-                             &need.longest, err));
-    if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
-                         (int)target->count);
-    for (i = 0; i < n; i++)
-        own = trf__max64(own, (int64_t)(begins ? begins[i] : trf__length_of(target, i)) + g->sampling.max_tokens);
-    own = trf__min64(own, (int64_t)c->max_length - 1);
-    g->cache.self_area = trf__round_up(own, 16);
+    TRF__TRY(trf__stories_check(g, target, begins, n, &need, &room, err));
     most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
     g->together = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
-    need.longest = trf__max64(need.longest, own);
-    need.target_rows = trf__max64(g->together, trf__min64(need.target_rows, together));
+    need.target_rows = trf__max64(g->together, need.target_rows);
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
@@ -17618,7 +17714,8 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
                          "no memory for the %llu bytes that %d sequences of %lld tokens need",
                          (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
     trf__generator_layout(g);
-    return TRF_OK;
+    if (n > 0) memset(g->stories, 0, (size_t)n * sizeof *g->stories);
+    return trf__stories_room(g, room, err);
 }
 
 /* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
@@ -17633,10 +17730,13 @@ TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source
         TRF__ZERO(*s);
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
-        s->limit = (int32_t)trf__min64((int64_t)c->max_length - 1, (int64_t)s->n_begin + g->sampling.max_tokens);
-        s->ids = g->ids + i * g->cache.self_area;
+        s->limit = trf__story_limit(g, s->n_begin);
+        s->first = trf__window_first(s->n, trf__window(g));
+        s->ids = g->ids + i * g->room;
+        s->each = g->each + i * (g->room + 1);
         if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
+        s->answer.log_probabilities = s->each;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
         s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
@@ -17691,6 +17791,7 @@ TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, 
     for (;; budget--) {
         for (i = n = 0; i < generator->count; i++) n += generator->stories[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
+        TRF__TRY(trf__read_stories(generator, 0, err));     /* of those whose window has moved */
         TRF__TRY(trf__read_stories(generator, 1, err));
     }
     if (live) *live = n;
@@ -17706,11 +17807,12 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 //
 //   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
 //                  beginning and answer, how many its beginning alone, 1 if EOS has ended it; then their
-//                  log-probabilities' 64 bits, the lower half first; the ids of all sources; those of all the others
+//                  log-probabilities' 64 bits, the lower half first; the ids of all sources; those of all the others;
+//                  and the log-probabilities of all answers' ids, each answer's EOS behind it
 //   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version; trf.ordinal; trf.weights,
 //                  the CRC-32 of the model's weights; trf.sampling.FIELD
 
-/* Format 1 lacks the rules of format 2 (in the table's last column). */
+/* Format 1 lacks the rules of format 2 (in the table's last column), and the log-probabilities of ids. */
 enum { TRF__SESSION = 2 };
 
 /* Other weights would not go on with the same bits. */
@@ -17724,13 +17826,36 @@ TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_er
     return TRF_OK;
 }
 
-typedef struct trf__session { const trf_generator *g; int64_t sum; } trf__session;
+/* The tokens of an answer whose log-probabilities are known. */
+TRF__FN int64_t trf__scored(const trf_hypothesis *answer)
+{
+    return answer->log_probabilities ? (int64_t)answer->n + (answer->ended == TRF_ENDED_EOS) : 0;
+}
+
+/* The 64 bits of a double as two words, the lower half first. */
+TRF__FN void trf__put_double(int32_t *words, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    words[0] = (int32_t)(uint32_t)bits;
+    words[1] = (int32_t)(uint32_t)(bits >> 32);
+}
+
+TRF__FN double trf__get_double(const int32_t *words)
+{
+    uint64_t bits = (uint32_t)words[0] | (uint64_t)(uint32_t)words[1] << 32;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+typedef struct trf__session { const trf_generator *g; int64_t sum, format; } trf__session;
 
 TRF__FN void trf__note_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
     trf__note(notes, "trf.content", "generator");
-    trf__note_int(notes, "trf.generator", TRF__SESSION);
+    trf__note_int(notes, "trf.generator", session->format);
     trf__note(notes, "trf.version", TRF_VERSION);
     trf__note_int(notes, "trf.ordinal", session->g->ordinal);
     trf__note_int(notes, "trf.weights", session->sum);
@@ -17753,7 +17878,8 @@ TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, 
     TRF__TRY(trf__has_begun(g, err));
     hooks = &g->sampling.hooks;
     count = g->count;
-    for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++) n += g->stories[i].n;
+    for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++)
+        n += g->stories[i].n + 2 * trf__scored(&g->stories[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session"),
@@ -17763,51 +17889,76 @@ TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, 
     if (g->n_source > 0) memcpy(ids, g->sources, (size_t)g->n_source * sizeof *ids);
     for (ids += g->n_source, i = 0; i < count; ids += g->stories[i++].n) {
         const trf__story *s = &g->stories[i];
-        uint64_t bits;
-        memcpy(&bits, &s->answer.log_probability, sizeof bits);
         words[1 + i] = g->source_lengths[i];
         words[1 + count + i] = s->n;
         words[1 + 2 * count + i] = s->n_begin;
         words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS;
-        words[1 + 4 * count + 2 * i] = (int32_t)(uint32_t)bits;
-        words[2 + 4 * count + 2 * i] = (int32_t)(uint32_t)(bits >> 32);
+        trf__put_double(words + 1 + 4 * count + 2 * i, s->answer.log_probability);
         memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
+    }
+    for (i = 0; i < count; i++) {
+        const trf_hypothesis *answer = &g->stories[i].answer;
+        int64_t k, scored = trf__scored(answer);
+        for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = g;
+    session.format = count > 0 && !g->stories[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;  /* as it came */
     status = trf__weights_sum(g->model, &session.sum, err);
     if (status == TRF_OK) status = trf__file_write(hooks, path, &out, 1, trf__note_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
 
-/* The log-probability of sequence i. */
-TRF__FN double trf__session_sum(const int32_t *words, int64_t i)
+/* The log-probabilities of an answer's tokens, `scored` doubles; they add up to the answer's, or it is not true. */
+TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum, double *each)
 {
-    const int32_t *low = words + 1 + 4 * (int64_t)words[0] + 2 * i;
-    uint64_t bits = (uint32_t)low[0] | (uint64_t)(uint32_t)low[1] << 32;
-    double sum;
-    memcpy(&sum, &bits, sizeof sum);
-    return sum;
+    double total = 0;
+    int64_t k;
+    for (k = 0; k < scored; k++) {
+        double x = trf__get_double(words + 2 * k);
+        if (!(x <= 0)) return 0;
+        if (each) each[k] = x;
+        total += x;
+    }
+    return total == sum;
+}
+
+/* What n words say, which may be hostile: *ids[0] and [1], how many ids there are; returns the number of the first
+   sequence that makes no sense, or, if all do, that of the sequences. */
+TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n, int64_t format,
+                                   int64_t ids[2])
+{
+    int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
+    const int32_t *l = words + 1;
+    if (count < 0 || count > (n - 1) / 6) return -1;
+    for (ids[0] = ids[1] = i = 0; i < count; i++, l++) {
+        if (l[0] < 0 || l[2 * count] < 0 || l[count] < l[2 * count] || (l[3 * count] & ~1) ||
+            l[count] - l[2 * count] > rules->max_tokens ||
+            !(trf__get_double(words + 1 + 4 * count + 2 * i) <= 0)) return i;
+        ids[0] += l[0];
+        ids[1] += l[count];
+        scores += (int64_t)l[count] - l[2 * count] + l[3 * count];
+    }
+    at = 1 + 6 * count + ids[0] + ids[1];
+    if (format < 2 || at + 2 * scores != n) return format < 2 && at == n ? count : -1;
+    for (l = words + 1, i = 0; i < count; i++, l++, at += 2 * scored) {
+        scored = (int64_t)l[count] - l[2 * count] + l[3 * count];
+        if (!trf__session_scores(words + at, scored, trf__get_double(words + 1 + 4 * count + 2 * i), NULL)) return i;
+    }
+    return count;
 }
 
 /* Goes on with what n words say, which may be hostile. */
 TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, const int32_t *words, int64_t n,
-                                      int64_t ordinal, trf_error *err)
+                                      int64_t format, int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
-    int64_t count = n > 0 ? words[0] : -1, i, ids[2] = {0, 0};
-    const int32_t *lengths = words + 1;
+    int64_t ids[2], count = n > 0 ? words[0] : -1, i = trf__session_check(rules, words, n, format, ids);
+    const int32_t *lengths = words + 1, *scores;
     trf_batch batch;
     trf_status status;
-    for (i = 0; count >= 0 && count <= (n - 1) / 6 && i < count; i++) {
-        const int32_t *l = lengths + i;
-        if (l[0] < 0 || l[2 * count] < 0 || l[count] < l[2 * count] || (l[3 * count] & ~1) ||
-            l[count] - l[2 * count] > rules->max_tokens || !(trf__session_sum(words, i) <= 0)) break;
-        ids[0] += l[0];
-        ids[1] += l[count];
-    }
-    if (i != count || 1 + 6 * count + ids[0] + ids[1] != n)
+    if (i < 0 || i != count)
         return trf__fail(err, TRF_E_FORMAT, i, "generator", "sequence %lld of the session makes no sense",
                          (long long)i);
     TRF__ZERO(batch);
@@ -17820,10 +17971,13 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
     g->sampling = *rules;
     status = trf__generator_start(g, &batch, lengths + 2 * count, err);
     if (status != TRF_OK) g->sampling = before;
-    for (i = 0; i < g->count; i++) {
-        trf_hypothesis *answer = &g->stories[i].answer;
-        answer->score = answer->log_probability = trf__session_sum(words, i);
-        if (lengths[3 * count + i]) answer->ended = TRF_ENDED_EOS;
+    for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
+        trf__story *s = &g->stories[i];
+        s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 * i);
+        if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
+        if (format < 2) { s->answer.log_probabilities = NULL; continue; }
+        (void)trf__session_scores(scores, trf__scored(&s->answer), 0, s->each);
+        scores += 2 * trf__scored(&s->answer);
     }
     return trf__file_fault(status, err);
 }
@@ -17841,6 +17995,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
         return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
                          "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION, (long long)format);
     rules.allow_unk = 1;        /* what format 1 did */
+    rules.window = 0;
 #define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
@@ -17859,7 +18014,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
-    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], ordinal, err);
+    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
     trf__free(&g->sampling.hooks, words, room);
     return status;
 }

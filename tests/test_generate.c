@@ -75,6 +75,7 @@ static uint64_t hash_stories(uint64_t hash, const trf_generator *g, int32_t firs
         hash = hash_bytes(hash, &h->n, sizeof h->n);
         hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
         hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+        hash = hash_bytes(hash, h->log_probabilities, (size_t)(h->n + (h->ended == TRF_ENDED_EOS)) * sizeof(double));
         hash = hash_bytes(hash, &h->ended, sizeof h->ended);
     }
     return hash;
@@ -128,8 +129,10 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
 /* A story of n ids, of which the first are its beginning. */
 static trf__story story_of(int32_t *ids, int32_t n, int32_t n_begin)
 {
+    static double each[4096];
     trf__story s;
     memset(&s, 0, sizeof s);
+    s.each = each;
     s.ids = ids;
     s.n = n;
     s.n_begin = n_begin;
@@ -406,7 +409,7 @@ static void test_greedy(void **state)
             int32_t i, k;
             search.beam = 1; search.threads = 1; search.max_length_a = 0; search.max_length_b = limit;
             trf_search_set_rule(&search, TRF_SEARCH_RAW);
-            s.temperature = 0; s.max_tokens = limit;
+            s.temperature = 0; s.max_tokens = limit; s.window = 0;
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
             assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
@@ -593,6 +596,7 @@ static void test_limits(void **state)
     for (i = 0; i < 63; i++) ids[i] = 4 + i % 15;
     s.max_tokens = INT32_MAX;
     s.min_tokens = INT32_MAX;
+    s.window = 0;
     g = make(model, &s);
     assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_E_STATE);
     assert_int_equal(live, 0);
@@ -758,6 +762,75 @@ static void test_sessions(void **state)
     }
 }
 
+/* A session as transformer.h 0.2.0 wrote it, from one of ours. */
+static void write_as_format_1(const char *to, const trf_generator *g)
+{
+    size_t n, cut = 0, begin;
+    uint64_t header;
+    int32_t i;
+    char *bytes, *at;
+    long long words;
+    assert_int_equal(trf_generator_save(g, to, NULL), TRF_OK);
+    bytes = kit_read_file(to, &n);
+    for (i = 0; i < g->count; i++) cut += 8 * (size_t)trf__scored(trf_generator_at(g, i));
+    memcpy(&header, bytes, 8);
+    begin = 8 + (size_t)header;
+    words = (long long)((n - cut - begin) / 4);
+    bytes[begin - 1] = 0;
+    at = strstr(bytes + 8, "\"trf.generator\":\"2\"");
+    assert_non_null(at);
+    at[17] = '1';
+    memcpy(strstr(bytes + 8, "trf.sampling.allow_unk"), "own", 3);
+    memcpy(strstr(bytes + 8, "trf.sampling.window"), "own", 3);
+    memcpy(strstr(bytes + 8, "trf.crc32"), "own", 3);
+    at = strstr(bytes + 8, "\"generator\":{");
+    assert_non_null(at);
+    i = snprintf(at, (size_t)(bytes + begin - at), "\"generator\":{\"dtype\":\"I32\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
+                 words, 4 * words);
+    assert_true(at + i < bytes + begin);
+    memset(at + i, ' ', (size_t)(bytes + begin - at - i));
+    assert_true(kit_write_file(to, bytes, n - cut));
+    free(bytes);
+}
+
+/* Which goes on as it would have: unk may be drawn, there is no window, nor are there numbers of its tokens, not even
+   when it is saved once more. */
+static void test_format_1(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick(), plain = trf_sampling_defaults();
+    trf_batch batch = five();
+    trf_generator *g, *other;
+    trf_error err;
+    int32_t i, live = 1;
+    int again;
+    (void)state;
+    s.allow_unk = 1; s.window = 0; s.max_tokens = 200; s.min_tokens = 200;
+    plain.threads = 1;
+    g = make(model, &s);
+    other = make(model, &plain);
+    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_generator_step(g, 7, NULL, NULL), TRF_OK);
+    write_as_format_1(path, g);
+    while (live) assert_int_equal(trf_generator_step(g, 5, &live, NULL), TRF_OK);
+    for (again = 0; again < 2; again++) {
+        if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+        assert_true(other->sampling.allow_unk == 1 && other->sampling.window == 0);
+        for (i = 0; i < 5; i++) assert_null(trf_generator_at(other, i)->log_probabilities);
+        assert_int_equal(trf_generator_save(other, path, NULL), TRF_OK);
+    }
+    for (live = 1; live;) assert_int_equal(trf_generator_step(other, 5, &live, NULL), TRF_OK);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *a = trf_generator_at(g, i), *b = trf_generator_at(other, i);
+        assert_true(a->n == b->n && a->log_probability == b->log_probability && a->ended == b->ended);
+        assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
+        assert_null(b->log_probabilities);
+    }
+    trf_generator_destroy(g);
+    trf_generator_destroy(other);
+    trf_model_destroy(model);
+}
+
 /* Every number of a session replaced by hostile ones, without a checksum that would tell; every byte changed; every
    length: a status, or a session that can go on. */
 static void test_hostile_sessions(void **state)
@@ -768,7 +841,7 @@ static void test_hostile_sessions(void **state)
     trf_batch batch = five();
     trf_generator *g;
     trf_error err;
-    size_t n, at, begin;
+    size_t n, at, begin, scores = 0;
     char *bytes, *changed, *crc;
     int refused = 0, taken = 0, i;
     uint64_t k, before;
@@ -778,6 +851,7 @@ static void test_hostile_sessions(void **state)
     assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
     assert_int_equal(trf_generator_step(g, 3, NULL, NULL), TRF_OK);
     assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
+    for (i = 0; i < 5; i++) scores += (size_t)trf__scored(trf_generator_at(g, i));
     bytes = kit_read_file(path, &n);
     assert_non_null(bytes);
     changed = (char *)malloc(n);
@@ -840,7 +914,7 @@ static void test_hostile_sessions(void **state)
         kept = other->sampling;
         assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
         memcpy(changed, bytes, n);
-        memcpy(changed + n - 4, &stranger, 4);          /* ids that do not fit: no sequences, and its own rules */
+        memcpy(changed + n - 4 - 8 * scores, &stranger, 4);      /* ids that do not fit: no sequences, and its own rules */
         assert_true(kit_write_file(path, changed, n));
         assert_int_equal(trf_generator_load(other, path, &err), TRF_E_FORMAT);
         assert_null(trf_generator_at(other, 0));
@@ -955,6 +1029,201 @@ static void test_memory(void **state)
     trf_model_destroy(model);
 }
 
+/* A plain program of the window: the next token's logits are those of a translator that reads the last ids alone. */
+static void check_window(trf_model *model, int32_t window, int32_t tokens)
+{
+    const int32_t asked = window ? window : INT32_MAX, W = window && window < 63 ? window : 63;
+    const int32_t leave = W + 1 - (W + 1) / 2;
+    trf_sampling s = quick();
+    trf_search search = trf_search_defaults();
+    trf_translator *t = NULL;
+    trf_batch batch = five(), pair;
+    trf_generator *g;
+    trf_real logits[64 * VOCAB];
+    int32_t i, k, moved = 0;
+    s.window = asked; s.max_tokens = s.min_tokens = tokens; s.allow_unk = 1;
+    search.threads = 1;
+    g = make(model, &s);
+    assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
+    run(g, &batch, 7);
+    memset(&pair, 0, sizeof pair);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *h = trf_generator_at(g, i);
+        const int32_t *ids = h->ids - beginning_lengths[i];
+        int32_t first = 0;
+        double sum = 0;
+        assert_int_equal(h->n, tokens);
+        assert_int_equal(h->ended, TRF_ENDED_MAX_LENGTH);
+        for (k = 0; k < h->n; k++) {
+            int32_t n = beginning_lengths[i] + k, seen, v;
+            double all = 0, most = -HUGE_VAL, want;
+            trf_tensor out;
+            while (n - first > W) { first += leave; moved++; }
+            seen = n - first;
+            assert_true(first == 0 || seen >= (W + 1) / 2);
+            pair.target.ids = ids + first; pair.target.lengths = &seen; pair.target.count = 1;
+            out = trf_tensor_of(logits, 2, seen + 1, VOCAB, 0);
+            if (k % 4 && n - first != W && n != first + (W + 1) / 2) continue;      /* at its ends, and now and then */
+            assert_int_equal(trf_logits(t, &pair, &out, NULL), TRF_OK);
+            for (v = 0; v < VOCAB; v++) if ((double)logits[seen * VOCAB + v] > most) most = (double)logits[seen * VOCAB + v];
+            for (v = 0; v < VOCAB; v++) all += exp((double)logits[seen * VOCAB + v] - most);
+            want = (double)logits[seen * VOCAB + h->ids[k]] - most - log(all);
+            if (!(fabs(want - h->log_probabilities[k]) < 1e-4))
+                fail_msg("window %d, sequence %d, token %d: %g, not %g", (int)W, (int)i, (int)k, h->log_probabilities[k], want);
+        }
+        for (k = 0; k < h->n; k++) sum += h->log_probabilities[k];
+        assert_true(sum == h->log_probability && h->beginning == 0);
+    }
+    assert_true(moved > 5);
+    trf_translator_destroy(t);
+    trf_generator_destroy(g);
+}
+
+/* Beyond max_length, and in windows that are smaller: the same bits for any threads, budgets and parts, across saving
+   and loading, and behind any beginning, which may be longer than all that is read. */
+static void test_window(void **state)
+{
+    static const int32_t windows[] = { 0, 1, 2, 3, 8, 17, 62, 63, 64, 1000 };
+    size_t w;
+    (void)state;
+    for (w = 0; w < sizeof windows / sizeof *windows; w++) {
+        trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+        trf_sampling s = quick();
+        trf_batch batch = five(), longer = five();
+        trf_generator *g, *other;
+        trf_error err;
+        int32_t ids[5 * 200], lengths[5], i, used = 0, live = 1;
+        uint64_t want, hash;
+        check_window(model, windows[w], windows[w] > 3 || windows[w] == 0 ? 160 : 20);
+        s.window = windows[w] ? windows[w] : INT32_MAX;
+        s.max_tokens = s.min_tokens = 150;
+        s.repetition_penalty = 1.1;
+        g = make(model, &s);
+        s.threads = 2;
+        other = make(model, &s);
+        want = run(g, &batch, 1000);
+        assert_true(run(other, &batch, 1) == want);
+        for (i = 0; i < 5; i++) {           /* what has been drawn becomes a beginning, shorter or longer than a window */
+            const trf_hypothesis *h = trf_generator_at(g, i);
+            lengths[i] = beginning_lengths[i] + 20 * i + 30;
+            memcpy(ids + used, h->ids - beginning_lengths[i], (size_t)lengths[i] * sizeof *ids);
+            used += lengths[i];
+        }
+        longer.target.ids = ids; longer.target.lengths = lengths;
+        run(other, &longer, 3);
+        for (i = 0; i < 5; i++) {
+            const trf_hypothesis *a = trf_generator_at(g, i), *b = trf_generator_at(other, i);
+            int32_t had = 20 * i + 30;
+            if (!KIT_SAME_ROWS) continue;
+            assert_memory_equal(a->ids + had, b->ids, (size_t)(150 - had) * sizeof *ids);
+            assert_memory_equal(a->log_probabilities + had, b->log_probabilities, (size_t)(150 - had) * sizeof(double));
+        }
+        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_generator_step(g, 40 + (int32_t)w * 7, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_generator_save(g, path, &err), TRF_OK);
+        hash = hash_stories(HASH_START, g, 0, 5);
+        if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+        assert_true(hash_stories(HASH_START, other, 0, 5) == hash);
+        while (live) assert_int_equal(trf_generator_step(other, 11, &live, NULL), TRF_OK);
+        if (KIT_SAME_ROWS) assert_true(hash_stories(HASH_START, other, 0, 5) == want);
+        trf_generator_destroy(g);
+        trf_generator_destroy(other);
+        trf_model_destroy(model);
+    }
+}
+
+/* A beginning longer than max_length is read where there is a window, and refused where there is none; an encoder-decoder
+   ends with its length, whatever the window. */
+static void test_no_window(void **state)
+{
+    static int32_t ids[300];
+    int32_t length = 300, live = 1, i, kind;
+    trf_error err;
+    (void)state;
+    for (i = 0; i < 300; i++) ids[i] = 4 + i % 19;
+    for (kind = 0; kind < 2; kind++) {
+        trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+        trf_sampling s = quick();
+        trf_generator *g;
+        trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
+        int32_t none = 0;
+        if (!kind) { batch.source.count = 1; batch.source.lengths = &none; }
+        s.max_tokens = s.min_tokens = 100;
+        g = make(model, &s);
+        length = 300;
+        assert_int_equal(trf_generator_begin(g, &batch, &err), kind ? TRF_OK : TRF_E_LIMIT);
+        length = 40;
+        run(g, &batch, 9);
+        assert_int_equal(trf_generator_at(g, 0)->n, kind ? 100 : 23);
+        trf_generator_destroy(g);
+        s.window = 0;
+        g = make(model, &s);
+        length = 64;
+        assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
+        length = 40;
+        run(g, &batch, 9);
+        assert_int_equal(trf_generator_at(g, 0)->n, 23);
+        assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_OK);
+        assert_int_equal(live, 0);
+        trf_generator_destroy(g);
+        trf_model_destroy(model);
+    }
+}
+
+/* Cancelled at any moment, while a window is read again too: what has been drawn stays, and the rest is the same. */
+static int cancel_every(void *user) { int *calls = (int *)user; return ++*calls % 7 == 0; }
+static void test_window_cancelled(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    trf_batch batch = five();
+    trf_generator *g, *other;
+    trf_error err;
+    int calls = 0, cancelled = 0;
+    int32_t live = 1;
+    uint64_t want;
+    (void)state;
+    s.window = 9; s.max_tokens = s.min_tokens = 60;
+    g = make(model, &s);
+    want = run(g, &batch, 5);
+    other = make(model, &s);
+    assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
+    other->pass.run.hooks.cancel = cancel_every;
+    other->pass.run.hooks.user = &calls;
+    while (live) {
+        trf_status status = trf_generator_step(other, 4, &live, &err);
+        assert_true(status == TRF_OK || status == TRF_E_CANCELLED);
+        if (status) live = 1;
+        cancelled += status != TRF_OK;
+    }
+    assert_true(cancelled > 20);
+    assert_true(hash_stories(HASH_START, other, 0, 5) == want);
+    other->pass.run.hooks.cancel = NULL;
+    trf_generator_destroy(g);
+    trf_generator_destroy(other);
+    {                                       /* nor is anything lost where ids have no room to grow */
+        kit_memory memory;
+        int64_t k, failures = 0;
+        s.hooks = kit_hooks(&memory);
+        for (k = 1; k < 12; k++) {
+            memory.fail_at = 0;
+            g = make(model, &s);
+            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+            memory.fail_at = memory.calls + k;
+            for (live = 1; live;) {
+                trf_status status = trf_generator_step(g, 4, &live, &err);
+                assert_true(status == TRF_OK || status == TRF_E_NOMEM);
+                if (status) { live = 1; failures++; }
+            }
+            assert_true(hash_stories(HASH_START, g, 0, 5) == want);
+            trf_generator_destroy(g);
+            assert_int_equal(memory.live, 0);
+        }
+        assert_true(failures > 2);
+    }
+    trf_model_destroy(model);
+}
+
 /* As many beginnings as would need more room than 31 bits can count. */
 static void too_many(void)
 {
@@ -1010,6 +1279,7 @@ static void test_options(void **state)
     REFUSED(min_p, -0.1); REFUSED(min_p, 1.01); REFUSED(min_p, (double)NAN);
     REFUSED(repetition_penalty, 0); REFUSED(repetition_penalty, -1); REFUSED(repetition_penalty, (double)NAN);
     REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, 0);
+    REFUSED(window, -1); REFUSED(allow_unk, 2);
     REFUSED(threads, 4097);
     s = good;
     s.hooks.alloc = kit_alloc;
@@ -1115,6 +1385,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
         g->stories = &story;
+        g->room = 1000;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count) : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
@@ -1178,6 +1449,7 @@ static void test_bytes_wait(void **state)
     g = make(model, &s);
     story.limit = 1000;
     g->stories = &story;
+    g->room = 1000;
     for (i = 0; i < 4; i++) {
         assert_string_equal(heard->text, "");
         assert_int_equal(trf__go_on(g, &story, zero + face[i], 0, NULL), TRF_OK);
@@ -1225,6 +1497,7 @@ static void test_bytes_do_not_wait(void **state)
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
         g->stories = &story;
+        g->room = 1000;
         for (i = 0; i < of[k].n; i++) {
             assert_int_equal(trf__go_on(g, &story, zero + (unsigned char)of[k].bytes[i], 0, NULL), TRF_OK);
             assert_int_equal(heard->bytes, of[k].told[i]);
@@ -1405,6 +1678,8 @@ int main(void)
         cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same),
         cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
+        cmocka_unit_test(test_format_1), cmocka_unit_test(test_window), cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_window_cancelled),
         cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory), cmocka_unit_test(test_options),
         cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_bytes_do_not_wait), cmocka_unit_test(test_callback),
         cmocka_unit_test(test_session_of_bytes), cmocka_unit_test(test_text_without_memory),

@@ -68,4 +68,17 @@ check "no <unk> is drawn" test "$(grep -c '<unk>' out)" -eq 0
 "$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 --allow-unk yes >out
 check "but where it is asked for" test "$(grep -c '<unk>' out)" -gt 10
 
+# a language model goes on beyond its max-length
+i=0
+while [ $i -lt 60 ]; do echo 'one two three four five six seven eight nine'; i=$((i + 1)); done >count
+check "a model of 20 words" "$trf" train $language --text count --documents file --tokens words --max-length 20 --chunk 19 --seed 5 --threads 1 \
+    --updates 300 --warmup 20 --learning-rate 0.01 --schedule constant --dropout 0 --valid-size 0 --model pieces 2>err
+"$trf" generate --model pieces --max-tokens 400 --min-tokens 400 --temperature 0 --prompt 'one two' >out 2>err
+check "beyond its max-length" test "$(wc -w <out)" -eq 402
+check "as well as before" test "$(tr '\n' ' ' <out | sed 's/one two three four five six seven eight nine/&\n/g' | grep -c '^ *one two three four five six seven eight nine$')" -ge 40
+"$trf" generate --model pieces --max-tokens 7 --min-tokens 7 --temperature 0 --prompt "$(cat count) one two" >out 2>err
+check "a prompt as long as one likes" grep -q '^one two three four five six seven eight nine$' out
+expect 0 "which is no fault" "" "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)"
+check "nor worth a word" test ! -s err
+
 finish

@@ -25,7 +25,7 @@ struct generating {
     int32_t from;                   /* of the text that grows: its ids are decoded from this one on, */
     size_t told;                    /* and so many bytes of that are written */
     int joined;                     /* 1: something behind the beginning is */
-    int32_t limit;                  /* tokens of a beginning */
+    int32_t limit;                  /* tokens of a beginning; 0: any number */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
     int64_t beyond;                 /* texts of more tokens than training had */
     struct unknown unknown;
@@ -128,9 +128,11 @@ static void write_whole(struct generating *t)
     }
 }
 
+/* Texts beyond what training had, where the model could have read more. */
 static void count_beyond(struct generating *t)
 {
     int32_t longest = longest_trained(t->model), i;
+    if (longest >= trf_model_config(t->model)->max_length - 1) return;
     for (i = 0; i < (int32_t)t->beginnings.count; i++) {
         int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
         t->beyond += begun + trf_generator_at(t->generator, i)->n > longest;
@@ -195,11 +197,12 @@ static int leave_out(struct generating *t, const char *fault)
 static int begin(struct generating *t, const char *text)
 {
     char why[300];
-    int32_t i, n;
+    int32_t i, n, unknown, limit = t->limit;
     int status = DONE;
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
+    if (!limit && !trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL)) limit = n;
     for (i = 0; i < t->s->count && !status; i++) {
-        if (add_text(&t->beginnings, t->source_vocab, text, t->limit, &n, why)) return leave_out(t, why);
+        if (add_text(&t->beginnings, t->source_vocab, text, limit, &n, why)) return leave_out(t, why);
         t->given = grow(t->given, &t->given_capacity, t->beginnings.count, sizeof *t->given);
         t->given[t->beginnings.count - 1] = format_text("%s", text);
         if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
@@ -232,19 +235,22 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) status = check_decoder(s, t.model);
     s->sampling.threads = s->threads;
     s->sampling.seed = s->seed;
+    if (!status) s->sampling.window = longest_trained(t.model);
     if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err))
         status = refused("sampling", &err);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
         const trf_config *config = trf_model_config(t.model);
-        t.limit = config->kind == TRF_DECODER_ONLY ? config->max_length - 1 : source_limit(config);
+        t.limit = config->kind == TRF_DECODER_ONLY ? 0 : source_limit(config);
         if (config->kind == TRF_ENCODER_DECODER && !s->prompt && !s->input) s->input = "-";
         status = s->input ? begin_lines(&t) : begin(&t, s->prompt ? s->prompt : "");
     }
     if (!status) status = draw(&t);
     if (t.beyond)
-        say("%lld of %lld texts are longer than %d tokens, the longest text of the training: what stands behind them "
-            "was not learned", (long long)t.beyond, (long long)t.drawn, (int)longest_trained(t.model));
+        say("%lld of %lld texts are longer than %d tokens, the longest text of the training: %s", (long long)t.beyond,
+            (long long)t.drawn, (int)longest_trained(t.model), s->sampling.window < INT32_MAX &&
+            trf_model_config(t.model)->kind == TRF_DECODER_ONLY ? "no more of them was read at a time"
+                                                                : "what stands behind them was not learned");
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     tell_unknown(&t.unknown, s->input ? "the input" : "--prompt", 0);
     forget_beginnings(&t);

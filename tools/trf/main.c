@@ -66,7 +66,9 @@ static const struct command commands[] = {
      "is written token by token as it comes, several --batch at a time. Tokens are drawn at random;\n"
      "the same --seed gives the same text on any number of threads. A line that nothing can be drawn\n"
      "for (not UTF-8, too long) gives an empty text, a message, and exit status 1 at the end. The\n"
-     "beginning is written as it was given, and a NUL that is drawn (byte fallback) as a blank.\n"
+     "beginning is written as it was given, and a NUL that is drawn (byte fallback) as a blank. A\n"
+     "language model goes on beyond its max-length: of a text that is longer than what it was trained\n"
+     "on it reads the end, in a window that is cut in half whenever it is full.\n"
      "\n"
      "    trf generate --model shakespeare.safetensors --prompt 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",

@@ -419,7 +419,7 @@ const struct row rows[] = {
     {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
      "of those with at least this share (0 to 1) of the largest probability (Nguyen et al. 2024)", NULL},
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
-     "tokens drawn for a text, at most; with its beginning never more than max-length - 1 of the model", NULL},
+     "tokens drawn for a text, at most; an encoder-decoder's text has no more than max-length - 1", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N", "before it may end", NULL},
     {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES, "<unk> may be drawn", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
