@@ -346,7 +346,7 @@ check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 0 "another search" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores \
     --search-rule hugging-face --min-length 2 --renormalise yes
-expect 2 "n best beyond the beam" "n_best" "$trf" translate --model good --input three --beam 4 --n-best 9
+expect 2 "n best beyond the beam" "--n-best must be" "$trf" translate --model good --input three --beam 4 --n-best 9
 expect 0 "the beam follows n best" "^1	9	" "$trf" translate --model good --input three --n-best 9
 expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three
 expect 1 "output is standard input" "standard input reads" sh -c "'$trf' translate --model good --output three <three"

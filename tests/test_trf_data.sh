@@ -93,7 +93,7 @@ expect 0 "so is a line of a text alone" "left out: 1 line (1 too long)" "$trf" t
     --decoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m
 expect 0 "and of a text with a label" "left out: 1 line (1 too long)" sh -c "sed 's/x\$/pos/' giant | cat - films.tsv >giant.tsv
     '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m"
-expect 2 "nothing is seen so often" "min-count 100000 leaves no token: nothing in train.tsv is seen so often" "$trf" train \
+expect 2 "nothing is seen so often" "min-count 100000 leaves no token: none in train.tsv is seen so often" "$trf" train \
     --tsv train.tsv $small_run --min-count 100000 --model m
 check "said before the schedule" sh -c '! grep -q schedule err'
 printf '<unk>\t<pad>\n' >specials.tsv
@@ -122,22 +122,22 @@ cp train.tsv copy.tsv
 run="$tiny --encoder-layers 1 --decoder-layers 1 --updates 1 --tokens words --metric loss --model m"
 expect 0 "validation by what is trained on" "warning: --tsv and --valid-tsv are the same file" "$trf" train --tsv train.tsv \
     --valid-tsv hard.tsv $run
-check "how many" says "warning: 600 of 600 pairs to validate on are trained on too"
-expect 0 "by a copy of it" "warning: 600 of 600 pairs to validate on are trained on too" "$trf" train --tsv train.tsv --valid-tsv copy.tsv $run
+check "how many" says "warning: 600 of 600 validation pairs are among"
+expect 0 "by a copy of it" "warning: 600 of 600 validation pairs are among" "$trf" train --tsv train.tsv --valid-tsv copy.tsv $run
 expect 0 "in files of their own" "warning: --source and --valid-source are the same file" "$trf" train --source train.digits \
     --target train.names --valid-source train.digits --valid-target train.names $run
 expect 0 "by other pairs" "" "$trf" train --tsv train.tsv --valid-tsv test.tsv $run
-check "not a word" sh -c '! grep -q "same file\|trained on too" err'
+check "not a word" sh -c '! grep -q "same file\|are among" err'
 expect 0 "a text by itself" "warning: --text and --valid-text are the same file" "$trf" train --objective causal --text train.names \
     --valid-text train.names $tiny --decoder-layers 1 --updates 1 --tokens words --model m
-check "of lines" says "600 of 600 lines to validate on are trained on too"
+check "of lines" says "600 of 600 validation lines are among"
 
 # ---- a file as one document ----
 
 printf 'def f(x):\n    if x:\n\treturn  1\n\nend \n' >program
 for i in $(seq 40); do cat program; done >programs
 document="--objective causal --text programs --documents file $tiny --decoder-layers 1 --updates 1"
-expect 0 "words have no line ends" "warning: no token of the vocabulary is a line end: those of programs are lost" "$trf" train \
+expect 0 "words have no line ends" "warning: the vocabulary has no token for a line end: the line ends of programs are lost" "$trf" train \
     $document --tokens words --model m
 expect 0 "characters have" "" "$trf" train $document --tokens characters --model m
 check "and no warning" sh -c '! grep -q "line end" err'
@@ -232,7 +232,7 @@ check "it has a label as all have" same out want
 else
 echo "left out: libsentencepiece"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "w" i " x" i " y" i "\tv" i " z" i }' >new.tsv
-expect 0 "subwords would do better" "takes words; install libsentencepiece-dev" "$trf" train --tsv new.tsv $tiny --encoder-layers 1 \
+expect 0 "subwords would do better" "uses words; install libsentencepiece-dev" "$trf" train --tsv new.tsv $tiny --encoder-layers 1 \
     --decoder-layers 1 --updates 1 --valid-size 0 --model m
 check "said last, before training" sh -c 'grep -v "^done\|^update" err | tail -n 1 | grep -q "libsentencepiece-dev"'
 fi

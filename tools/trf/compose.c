@@ -1,19 +1,20 @@
-// trf train: the map that a SentencePiece model composes text with: what is one character in Unicode's NFC is written
-// as one, and what stands between words (tab, line ends) as a blank. Nothing else changes.
+// trf train: the map by which a SentencePiece model composes text. What is one character in Unicode's NFC becomes
+// that character; a tab or a line end becomes a blank. Nothing else changes.
 //
-// The form is SentencePiece's "precompiled_charsmap": a 32-bit number of bytes, a double array of rules as darts-clone
-// has them (Aoe 1989), then the texts that the rules lead to, each with a NUL behind it. A cell of the array is
+// The form is SentencePiece's "precompiled_charsmap": a 32-bit number of bytes, a double array of rules as
+// darts-clone has it (Aoe 1989), then the texts that the rules lead to, each with a NUL behind it. A cell of it is
 //
 //   31 30          10  9  8  7     0
-//    0 |    way    | 0| e|  label  |      the node that byte `label` leads to; its child for byte c is cell
-//                                         (its own place) ^ way ^ c; e: a rule ends here, and its value is child 0
-//    1 |       place of a text     |      a value
+//    0 |   offset  | 0| e|  label  |      the node that byte `label` leads to; its child for byte c is cell
+//                                         (its own number) ^ offset ^ c; e: a rule ends here, its value is child 0
+//    1 |      begin of a text      |      a value
 
 #include "train.h"
 #include "compose.h"
 
 enum { MOST_KEY = 17,                   /* four characters and a NUL */
-       LEADING = 0x1100, VOWEL = 0x1161, TRAILING = 0x11A7, SYLLABLE = 0xAC00,     /* Unicode 3.12, "Conjoining Jamo" */
+       /* Unicode 3.12, "Conjoining Jamo Behavior" */
+       LEADING = 0x1100, VOWEL = 0x1161, TRAILING = 0x11A7, SYLLABLE = 0xAC00,
        LEADINGS = 19, VOWELS = 21, TRAILINGS = 28, SYLLABLES = LEADINGS * VOWELS * TRAILINGS };
 
 struct rule { char key[MOST_KEY]; uint32_t text; };
@@ -24,7 +25,7 @@ struct map {
     char *texts;
     size_t n_texts, texts_capacity;
     uint32_t *cells;
-    char *taken;                        /* of each cell: 1: in use; 2: children of a node are counted from it */
+    char *taken;                        /* of each cell: 1: in use; 2: its number is the base of a node's children */
     size_t n_cells, cells_capacity, taken_capacity, from;
 };
 
@@ -59,7 +60,7 @@ static void add_rule(struct map *m, const uint32_t *key, size_t n_key, const uin
     m->n_texts += write_characters(m->texts + m->n_texts, text, n_text) + 1;
 }
 
-/* Each syllable of two or three letters, and of three the one of two with the third behind it. */
+/* Each syllable from its two or three letters; one of three also from the syllable of the first two and the third. */
 static void add_hangul(struct map *m)
 {
     uint32_t i;
@@ -77,7 +78,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct rule *)a)->key, ((const struct rule *)b)->key);
 }
 
-/* A place to count children from that no other node has, where the cells of all these bytes are free. */
+/* A number that no other node has, which gives free cells when each of these bytes is xored with it. */
 static size_t find_base(struct map *m, const unsigned char *bytes, size_t n)
 {
     size_t base, tries = 0, i;

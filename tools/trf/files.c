@@ -143,8 +143,8 @@ static const char *option_of(const char *doing, const char *field)
     return NULL;
 }
 
-/* A message of the library that begins with a field, in options: "n_heads must divide d_model" becomes "--n-heads must
-   divide --d-model". Returns whether it is one. */
+/* A message of the library that begins with a field, in options: "n_heads must divide d_model" becomes
+   "--n-heads must divide --d-model". Returns whether it is one. */
 static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
 {
     const char *at = err->message;
@@ -274,14 +274,15 @@ static int is_wide(const char *bytes, size_t n, size_t from)
     return n >= 4 && bytes[!from];
 }
 
-/* What a file is that is not lines of UTF-8, by its first line, and what makes such lines of it; or NULL. */
+/* The form of a file that is not lines of UTF-8, by its first line, and the command that converts it; or NULL.
+   `whole`: the line is all of the file. */
 static const char *other_form(const char *line, size_t n, int whole)
 {
     static const struct { size_t n; const char *bytes, *is; } of[] = {
-        {2, "\x1F\x8B", "expected text, got a gzip file (gzip -dc)"},
-        {4, "PK\3\4", "expected text, got a zip file, as .docx and .xlsx are too (unzip -p)"},
-        {6, "\xFD" "7zXZ\0", "expected text, got an xz file (xz -dc)"},
-        {4, "\x28\xB5\x2F\xFD", "expected text, got a zstd file (zstd -dc)"},
+        {2, "\x1F\x8B", "expected text, got a gzip file: gzip -dc unpacks it"},
+        {4, "PK\3\4", "expected text, got a zip file (.docx and .xlsx are such files too): unzip -p unpacks it"},
+        {6, "\xFD" "7zXZ\0", "expected text, got an xz file: xz -dc unpacks it"},
+        {4, "\x28\xB5\x2F\xFD", "expected text, got a zstd file: zstd -dc unpacks it"},
         {4, "\xFF\xFE\0\0", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
         {4, "\0\0\xFE\xFF", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
         {2, "\xFF\xFE", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"},
@@ -292,7 +293,7 @@ static const char *other_form(const char *line, size_t n, int whole)
     for (i = 0; i < sizeof of / sizeof *of; i++)
         if (n >= of[i].n && !memcmp(line, of[i].bytes, of[i].n)) return of[i].is;
     if (n >= 10 && !memcmp(line, "BZh", 3) && !memcmp(line + 4, "1AY&SY", 6))       /* between them is a digit */
-        return "expected text, got a bzip2 file (bzip2 -dc)";
+        return "expected text, got a bzip2 file: bzip2 -dc unpacks it";
     if (is_wide(line, n, 1)) return "expected UTF-8, got UTF-16 (iconv -f utf-16le -t utf-8)";
     if (is_wide(line, n, 0)) return "expected UTF-8, got UTF-16 (iconv -f utf-16be -t utf-8)";
     cr = whole ? memchr(line, '\r', n) : NULL;

@@ -496,7 +496,7 @@ const char *unlearnable(const trf_vocab *vocab, const char *line)
     if (trf_vocab_kind(vocab) != TRF_WORDS) return NULL;
     for (line += strspn(line, BLANKS); *line; line += strspn(line, BLANKS)) {
         size_t bytes = strcspn(line, BLANKS);
-        if (bytes > MOST_WORD) return "a word of more than 1 MiB, which no vocabulary takes";
+        if (bytes > MOST_WORD) return "a word of more than 1 MiB, the most that a vocabulary takes";
         line += bytes;
     }
     return NULL;
@@ -541,7 +541,7 @@ static void end_document(struct training *t, struct stream *stream)
     stream->ids[stream->n++] = t->s->config.eos;
 }
 
-/* A text that is one document has line ends, which words and most SentencePiece models do not have. */
+/* A text that is one document has line ends, for which words and most SentencePiece models have no token. */
 void warn_of_line_ends(const struct training *t, const trf_vocab *vocab)
 {
     int32_t ids[16], n;
@@ -551,8 +551,8 @@ void warn_of_line_ends(const struct training *t, const trf_vocab *vocab)
     if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
-        say("warning: no token of the vocabulary is a line end: those of %s are lost, and no text that the model "
-            "writes will have one; --tokens characters and sentencepiece keep them", t->s->text);
+        say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, and the model cannot "
+            "write any; --tokens characters and --tokens sentencepiece keep them", t->s->text);
 }
 
 int add_documents(struct training *t, const trf_vocab *vocab, const struct text *text, const char *file,

@@ -185,10 +185,10 @@ const struct row rows[] = {
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N",
      "leave out tokens seen less often than this; of words and characters", NULL},
     {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
-     "what subwords that are learned here make of the text before it is cut. identity: nothing; nfc: a letter and its "
-     "mark become one character where Unicode has it, a tab becomes a blank; nfkc: SentencePiece's nmt_nfkc, which "
-     "writes x\xC2\xB2 as x2. auto: nfc for what is read, identity for what is written; for one vocabulary of both sides "
-     "nfc if that changes nothing of the target, else identity", NULL},
+     "how text is normalised before it is cut into the subwords that are learned here. identity: not at all; nfc: a "
+     "letter and its mark become one character (Unicode's NFC), a tab becomes a blank; nfkc: SentencePiece's nmt_nfkc, "
+     "which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for one "
+     "vocabulary of both sides nfc if it leaves every target as it is, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
      "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "
      "cut into "

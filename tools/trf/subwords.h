@@ -23,8 +23,8 @@ struct subwords_options {
     size_t map_bytes;
 };
 
-/* Learns subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0, or 1 with a
-   sentence in why. */
+/* Learns subwords from lines, which next(user) gives one by one until NULL. *model is malloc'd. Returns 0, or 1 with
+   a sentence in why. */
 int subwords_learn(const struct subwords_options *options, const char *(*next)(void *user), void *user, char **model,
                    size_t *bytes, char why[512]);
 

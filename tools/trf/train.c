@@ -371,7 +371,7 @@ static int learn_tokens(struct training *t, int first_side, int last_side, trf_t
         say("there is no token to learn in %s", training_file(s, first_side));
         return FAILED;
     }
-    say("--min-count %lld leaves no token: nothing in %s is seen so often", (long long)s->min_count,
+    say("--min-count %lld leaves no token: none in %s is seen so often", (long long)s->min_count,
         training_file(s, first_side));
     return USAGE;
 }
@@ -1527,7 +1527,7 @@ static int check_data(const struct settings *s)
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
-/* What is compared with itself says nothing. */
+/* A file beside itself is a slip of the command line. */
 static void warn_of_same_files(const struct settings *s)
 {
     const struct { const char *path[2], *option[2]; } twice[] = {
@@ -1548,7 +1548,7 @@ static uint64_t hash_pair(const struct text text[2], size_t i)
     return hash_line(line_of(&text[0], i)) * 1099511628211u ^ hash_line(line_of(&text[1], i));
 }
 
-/* Pairs that are validated on and trained on show what is known by heart, not what is learned. */
+/* Validation is for data that training has not seen. */
 static void warn_of_overlap(const struct training *t)
 {
     size_t n = t->text[0].count, held = t->held[0].count, i, both = 0;
@@ -1561,8 +1561,9 @@ static void warn_of_overlap(const struct training *t)
     }
     free(hashes);
     if (2 * both > held)
-        say("warning: %zu of %zu %s%s to validate on are trained on too: the figures will tell what is known by heart",
-            both, held, t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held));
+        say("warning: %zu of %zu validation %s%s are among the training data: the figures show what the model has "
+            "memorised, not what it does with new data", both, held,
+            t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held));
 }
 
 /* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked
@@ -1686,7 +1687,7 @@ static void describe(const struct training *t)
             (long long)trf_trainer_step(t->trainer) + 1);
     if (t->new_words > 0)
         say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: this trf was built "
-            "without libsentencepiece and takes words; install libsentencepiece-dev and make again, or give subwords "
+            "without libsentencepiece and uses words; install libsentencepiece-dev and make again, or give subwords "
             "with --sentencepiece FILE", t->new_words);
 }
 
