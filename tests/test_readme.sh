@@ -3,7 +3,8 @@
 #
 # The page's blocks are executed in order, in a copy of the checkout that has what was built. A ```sh block is commands; a
 # ```c block with a main is a program, saved as app.c; a ```text block is output, each line of which the commands must print,
-# in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is what the demo's reader types.
+# in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is what the
+# demo's reader types.
 #
 # Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data that
 # the page takes for granted (train.en and so on) are made up below and have nothing to learn.
@@ -18,17 +19,19 @@ check "at most 1,000 words before the reference, not $words" [ "$words" -le 1000
 check "the reference is there" grep -q '^# Reference$' "$page"
 
 # Files that a page names, but not those that its reader makes.
-cat "$page" "$source"/tools/*.md "$source"/tests/README.md | sed 's/https:[^)]*//g' | grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
+cat "$page" "$source"/tools/*.md "$source"/tests/README.md | sed 's/https:[^)]*//g' |
+    grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
 check "pages name files" [ -s named ]
 grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
 while read -r file; do check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]; done <named
 
-# Options that the page names, and targets of make.
+# Options that pages name, and targets of make.
 for command in train translate generate classify tag score eval inspect average plot; do "$trf" $command --help; done >help
-grep -v 'pkg-config' "$page" | grep -o -e '--[a-z][a-z-]*[a-z]' | grep -v -x -e --help | sort -u >named
-while read -r option; do check "trf has $option, which the page names" grep -q -e "^  $option" help; done <named
-check "the page names options" [ -s named ]
+cat "$page" "$source"/tools/*.md | grep -v -e pkg-config -e nvcc | grep -o -e '--[a-z][a-z-]*[a-z]' |
+    grep -v -x -e --help | sort -u >named
+while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
+check "pages name options" [ -s named ]
 grep -o -e '^make [a-z-]*' -e '`make [a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u | while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
@@ -54,6 +57,13 @@ done
 cut -f 1 more.tsv >copy/much.txt
 awk '{ print $0 "\t" (NF > 2 ? "long" : "short") }' train.digits >copy/labelled.tsv
 cp test.digits copy/new.txt
+
+# The part of a program in tools/pytorch.md compiles.
+{ echo '#include "transformer.h"'
+  echo 'int part(void); int part(void) { trf_error err; trf_model *model = NULL;'
+  sed -n '/^```c$/,/^```$/p' "$source/tools/pytorch.md" | sed 1d | sed '$d'
+  echo 'done: trf_model_destroy(model); return 0; }'; } >part.c
+check "the part of a program in tools/pytorch.md compiles" cc -Wall -Wextra -Werror -I"$source" -fsyntax-only part.c
 
 blas=
 echo 'int main(void) { return 0; }' >empty.c
@@ -92,6 +102,15 @@ check "the commands print what the page shows" awk '
     NR == FNR { shown[++n] = $0; next }
     $0 == shown[at + 1] { at++ }
     END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
+
+# The picture is that of the demo's model: the same words, and a square for each two of them.
+(cd copy && echo 'i know that the dog helps the old king .' |
+    build/trf translate --model translate.safetensors --json --attention | sh tools/attention.sh >picture.svg)
+for picture in copy/picture.svg "$source/tools/attention.svg"; do grep -v '<rect' "$picture"; grep -c '<rect' "$picture"; done >words
+half=$(($(wc -l <words) / 2))
+check "tools/attention.svg has the words of the demo's answer" eval '[ $half -gt 20 ] &&
+    head -n $half words >one && tail -n $half words | cmp - one'
+expect 1 "attention.sh: what is no answer" 'no answer of trf translate' sh "$source/tools/attention.sh" "$page"
 
 # The program that the page calls small is as small as it says.
 kb=$(sed -n 's/.* has \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Draws which source tokens each target token attends to: sh tools/attention.sh <ANSWERS >PICTURE.svg
+# Draws which source tokens each target token attends to: sh tools/attention.sh [ANSWERS] >PICTURE.svg
 #
-# ANSWERS is what `trf translate --json --attention` writes; the first answer of its first line is drawn. A row is a target
-# token, a column a source token, "end" the end mark. The darker a square, the larger the attention weight. Rows sum to 1.
+# ANSWERS (or standard input) is what `trf translate --json --attention` writes; the first answer of its first line is drawn.
+# A row is a target token, a column a source token, "end" the end mark. A darker square is a larger attention weight.
+# The weights of a row sum to 1.
+#
 # The picture of README.md, after `make demo` has left translate.safetensors behind:
 #
 #     echo 'i know that the dog helps the old king .' |
@@ -69,4 +71,4 @@ END {
     if (drawn) exit
     print "attention.sh: the first line is no answer of trf translate --json --attention" >"/dev/stderr"
     exit 1
-}'
+}' "$@"
