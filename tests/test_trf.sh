@@ -277,7 +277,7 @@ awk 'BEGIN { for (i = 0; i < 1100000; i++) printf "x"; print "\tone" }' | cat tr
 expect 0 "a word of more than 1 MiB is an unknown one" "^done" "$trf" train --tsv huge.tsv $small --updates 1 --model m
 expect 1 "no such file" "cannot read 'missing'" "$trf" train --tsv missing $small --updates 1 --model m
 expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 --model no/m
-expect 2 "a field that makes no sense" "n_heads" "$trf" train --tsv train.tsv --d-model 16 --n-heads 3 --updates 1 --model m
+expect 2 "a field that makes no sense" "--n-heads must divide" "$trf" train --tsv train.tsv --d-model 16 --n-heads 3 --updates 1 --model m
 
 printf '\357\273\277' | cat - train.digits >marked.digits
 expect 0 "a byte order mark" "" "$trf" train --source marked.digits --target train.names $small --updates 40 --model marked

@@ -186,8 +186,8 @@ const struct row rows[] = {
      "leave out tokens seen less often than this; of words and characters", NULL},
     {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
      "how text is normalised before it is cut into the subwords that are learned here. identity: not at all; nfc: a "
-     "letter and its mark become one character (Unicode's NFC), a tab becomes a blank; nfkc: SentencePiece's nmt_nfkc, "
-     "which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for one "
+     "letter and its mark become one character (Unicode's NFC), a tab becomes a blank; nfkc: SentencePiece's "
+     "nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for one "
      "vocabulary of both sides nfc if it leaves every target as it is, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
      "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "

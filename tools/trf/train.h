@@ -65,8 +65,8 @@ struct training {
     size_t valid_line_capacity;
     int64_t skips[N_SKIPS];
     struct amounts amounts;
-    double new_words;                   /* percent that are new in other lines, so that subwords would do better than the
-                                           words that this trf can take; 0: it takes what is best */
+    double new_words;                   /* percent that are new in other lines: subwords would do better than the words
+                                           that this trf uses; 0: it uses what is best */
     int64_t batches, per_epoch;         /* of a pass: batches, and updates, about */
     trf_model *model;
     trf_trainer *trainer;
