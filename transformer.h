@@ -2546,8 +2546,8 @@ enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* A live row and its next token; a hypothesis that has finished in node (n, row). */
-typedef struct trf__chosen { double sum; int32_t row, id; } trf__chosen;
-typedef struct trf__finished { double sum, score; int32_t n, row; trf_ended ended; } trf__finished;
+typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
+typedef struct trf__finished { double sum, score, own; int32_t n, row; trf_ended ended; } trf__finished;    /* own: EOS's */
 
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
@@ -2562,12 +2562,12 @@ typedef struct trf__beam {
     int32_t n_finished;         /* so many have finished, */
     int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
     int32_t n_chosen;
-    double given;               /* sum of the forced tokens that do not count in S */
     double dropped;             /* best score that anything given up so far could have reached; */
     int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus infinity */
     double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
-    double *sum;                /* (beam) log-probability of each live hypothesis */
-    int32_t *token, *parent;    /* (longest, beam) the trellis */
+    double *sum;                /* (beam) S of each live hypothesis */
+    int32_t *token, *parent;    /* (longest, beam) the trellis, */
+    double *own;                /* and the log-probability of each of its tokens */
     trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
@@ -2580,6 +2580,7 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
+    beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
     beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
     beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
     return cursor.used;
@@ -2658,11 +2659,12 @@ TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished 
 }
 
 /* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by a stop rule. */
-TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, int32_t row, trf_ended ended)
+TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t row, trf_ended ended)
 {
     trf__finished answer;
     int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
     answer.sum = sum;
+    answer.own = own;
     answer.n = beam->n;
     answer.row = row;
     answer.ended = ended;
@@ -2684,7 +2686,7 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
     int32_t row;
     for (row = 0; row < beam->live; row++) {
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
-        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], row, TRF_ENDED_MAX_LENGTH);
+        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], 0, row, TRF_ENDED_MAX_LENGTH);
         if (bound > beam->dropped) beam->dropped = bound;
         if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
@@ -2726,7 +2728,7 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
-    beam->sum[0] = beam->given = 0;
+    beam->sum[0] = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
@@ -2759,7 +2761,7 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
 
 /* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals the later row
    stands behind, and within a row the higher id. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32_t row, int32_t id)
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row, int32_t id)
 {
     trf__chosen *list = beam->chosen, *last = list + take - 1;
     int32_t i = beam->n_chosen;
@@ -2775,6 +2777,7 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, int32
         list[i] = *other;
     }
     list[i].sum = sum;
+    list[i].own = own;
     list[i].row = row;
     list[i].id = id;
 }
@@ -2794,20 +2797,21 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             int32_t id = forced >= 0 ? forced : ids[row * stride + j];
-            double p = log_probabilities[row * stride + j];
+            double p = log_probabilities[row * stride + j], own;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
             if (p > 0) p = 0;
             if (p < least) least = p;
-            if (beam->n < beam->n_prefix && !beam->search.score_prefix) { beam->given += p; p = 0; }
+            own = p;
+            if (beam->n < beam->n_prefix && !beam->search.score_prefix) p = 0;
             if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
-            trf__beam_choose(beam, take, beam->sum[row] + p, row, id);
+            trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
         }
         if (!hides) continue;
         hidden = beam->sum[row] + (hides == 2 ? 0 : least);
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
-    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, 0, beam->eos);
+    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
 
 /* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
@@ -2823,7 +2827,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
         const trf__chosen *chosen = &beam->chosen[k];
         if (chosen->id != eos) continue;
         if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
-        trf__beam_end(beam, chosen->sum, chosen->row, TRF_ENDED_EOS);
+        trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
         if (search->shrink) places--;       /* a row has one EOS: never below 0 */
     }
     beam->live = 0;
@@ -2837,6 +2841,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
         beam->sum[beam->live] = chosen->sum;
         beam->token[node + (size_t)beam->live] = chosen->id;
         beam->parent[node + (size_t)beam->live] = chosen->row;
+        beam->own[node + (size_t)beam->live] = chosen->own;
         beam->live++;
     }
     beam->width = places;
@@ -2867,37 +2872,43 @@ TRF__BOTH const int32_t *trf__beam_parents(const trf__beam *beam)
     return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
 }
 
-/* Tokens of all answers together: the room trf__beam_finish needs. */
+/* Tokens of all answers together, with EOS: the room trf__beam_finish needs. */
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
     int32_t k;
-    for (k = 0; k < beam->n_kept; k++) total += beam->best[k].n;
+    for (k = 0; k < beam->n_kept; k++) total += (int64_t)beam->best[k].n + 1;
     return total;
 }
 
-/* Writes the answers, best first, into answers[n_best] and their tokens, one after another, into ids; returns how
-   many there are. An unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
-   nothing at all was given up, as any finished one would have replaced it. */
-TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids)
+/* Writes the answers, best first, into answers[n_best], their tokens into ids and those's log-probabilities into own:
+   of each answer its n and one more. Returns how many there are. An unfinished answer that stands in for finished ones
+   (TRF_LIMIT_FALL_BACK) is proven only if nothing at all was given up, as any finished one would have replaced it. */
+TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids, double *own)
 {
     int32_t k, t;
     for (k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
+        trf_hypothesis *answer = &answers[k];
         int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
         for (t = best->n; t > 0; t--) {
             size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
             ids[t - 1] = beam->token[node];
+            own[t - 1] = beam->own[node];
             row = beam->parent[node];
         }
-        answers[k].ids = ids;
-        answers[k].n = best->n;
-        answers[k].log_probability = best->sum + beam->given;
-        answers[k].score = best->score;
-        answers[k].ended = best->ended;
-        answers[k].proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
-        ids += best->n;
+        own[best->n] = best->own;
+        answer->ids = ids;
+        answer->n = best->n;
+        answer->log_probabilities = own;
+        answer->log_probability = answer->beginning = 0;
+        for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++) answer->log_probability += own[t];
+        answer->score = best->score;
+        answer->ended = best->ended;
+        answer->proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
+        ids += best->n + 1;
+        own += best->n + 1;
     }
     return beam->n_kept;
 }
@@ -12532,7 +12543,8 @@ struct trf_translator {
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best places for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
-    int32_t *ids; int64_t ids_capacity, n_ids;
+    int32_t *ids; int64_t ids_capacity, n_ids;          /* of each answer n and one more, */
+    double *own; int64_t own_capacity;                  /* as of their log-probabilities */
     int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
     trf__text_ids text;                                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
@@ -12667,6 +12679,7 @@ TRF_API void trf_translator_destroy(trf_translator *t)
     trf__free(&hooks, t->answers, trf__bytes(t->answers_capacity, sizeof *t->answers));
     trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
     trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
+    trf__free(&hooks, t->own, trf__bytes(t->own_capacity, sizeof *t->own));
     trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
     trf__free(&hooks, t->text.ids, trf__bytes(t->text.capacity, sizeof *t->text.ids));
     trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
@@ -12919,9 +12932,10 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
     room = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
+    TRF__GROW(double, t->own, t->own_capacity, t->n_ids + room, &t->search.hooks);
     t->first_id[sentence] = t->n_ids;
     t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence * t->search.n_best,
-                                              t->ids + t->n_ids);
+                                              t->ids + t->n_ids, t->own + t->n_ids);
     t->n_ids += room;
     h->sentence[place] = -1;
     round->taken--;
@@ -13113,7 +13127,8 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
             h->ids = t->ids + id;
-            id += h->n;
+            h->log_probabilities = t->own + id;
+            id += (int64_t)h->n + 1;
         }
     t->n_sentences = leading->count;
     return TRF_OK;
@@ -13136,7 +13151,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
 {
     const trf_config *c;
     trf_status status;
-    int32_t i, k;
+    int32_t i, k, n;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!sources) return trf__fail_null(err, "sources");
     c = &translator->model->config;
@@ -13148,8 +13163,10 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
             trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
-            h->ids += sources->lengths[i];
-            h->n -= sources->lengths[i];
+            for (n = 0; n < sources->lengths[i]; n++) h->beginning += h->log_probabilities[n];
+            h->ids += n;
+            h->log_probabilities += n;
+            h->n -= n;
         }
     return status;
 }
@@ -13198,7 +13215,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.area = round.longest_source;
     trf__hypotheses_layout(&h, config, search, &run);
     answers = (int64_t)sentences * search->n_best;
-    ids = trf__bytes(trf__capacity(16, answers * round.longest), sizeof(int32_t));
+    ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)), sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
     fixed = trf__add_size(sizeof(trf_translator), run.backend->copy_bytes(&device, layout.n_weights, 0));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));

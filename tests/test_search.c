@@ -82,7 +82,8 @@ static int same(const sequence *a, const int32_t *ids, int32_t n)
 typedef struct answers {
     int32_t n, steps, rows, rows_at[2 * MAX_TOKENS];
     trf_hypothesis h[MAX_RANKS];
-    int32_t ids[MAX_RANKS * MAX_TOKENS];
+    int32_t ids[MAX_RANKS * (MAX_TOKENS + 1)];
+    double own[MAX_RANKS * (MAX_TOKENS + 1)];
 } answers;
 
 static unsigned char arena[4 << 20];
@@ -164,14 +165,23 @@ static void check_answers(const toy *lm, const trf_search *search, const answers
     for (k = 0; k < a->n; k++) {
         const trf_hypothesis *h = &a->h[k];
         sequence s;
-        double sum = 0;
+        double sum = 0, added = 0;
         s.n = 0;
         for (t = 0; t < h->n; t++) {
+            double p = said_p(lm, &s, h->ids[t], without_eos(search, &s));
             assert_int_not_equal(h->ids[t], EOS);
-            sum += said_p(lm, &s, h->ids[t], without_eos(search, &s));
+            assert_true(h->log_probabilities[t] == p || fabs(h->log_probabilities[t] - p) < 1e-12);
+            sum += p;
+            added += h->log_probabilities[t];
             s = with(s, h->ids[t]);
         }
-        if (h->ended == TRF_ENDED_EOS) sum += next_p(lm, &s, EOS);
+        if (h->ended == TRF_ENDED_EOS) {
+            double p = next_p(lm, &s, EOS);
+            if (isfinite(sum)) assert_true(fabs(h->log_probabilities[h->n] - p) < 1e-12 * (1 + fabs(p)) || h->log_probability == -HUGE_VAL);
+            sum += p;
+            added += h->log_probabilities[h->n];
+        }
+        assert_true(h->beginning == 0 && added == h->log_probability);      /* to the last bit */
         if (isfinite(sum)) assert_true(fabs(sum - h->log_probability) < 1e-12 * (1 + fabs(sum)));
         assert_true(h->score == trf__search_score(search, h->log_probability,
                                                   h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0)));
@@ -200,7 +210,7 @@ static answers run(const toy *lm, const trf_search *search, int32_t limit, const
         a.rows += a.rows_at[a.steps++];
     }
     assert_true(trf__beam_ids(&beam) <= (int64_t)(sizeof a.ids / sizeof a.ids[0]));
-    a.n = trf__beam_finish(&beam, a.h, a.ids);
+    a.n = trf__beam_finish(&beam, a.h, a.ids, a.own);
     assert_true(a.n >= 1 && a.n <= search->n_best);
     for (i = 0; i < TRF__ALIGN; i++) assert_int_equal(memory[bytes + i], 0xA5);
     return a;
@@ -211,7 +221,7 @@ static const int32_t *ids_of(const answers *a, int32_t rank)
 {
     const int32_t *ids = a->ids;
     int32_t k;
-    for (k = 0; k < rank; k++) ids += a->h[k].n;
+    for (k = 0; k < rank; k++) ids += a->h[k].n + 1;
     return ids;
 }
 
@@ -219,7 +229,10 @@ static void run_into(answers *a, const toy *lm, const trf_search *search, int32_
 {
     int32_t k;
     *a = run(lm, search, limit, NULL, 0);
-    for (k = 0; k < a->n; k++) a->h[k].ids = ids_of(a, k);
+    for (k = 0; k < a->n; k++) {
+        a->h[k].ids = ids_of(a, k);
+        a->h[k].log_probabilities = a->own + (a->h[k].ids - a->ids);
+    }
     check_answers(lm, search, a);
 }
 
@@ -931,6 +944,7 @@ static void test_no_more_candidates(void **state)
     trf__beam beam;
     trf_hypothesis h, two[2];
     int32_t ids[8], i;
+    double own[8];
     (void)state;
     trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
     beam_start(&beam, 4, NULL, 0, EOS, 9);
@@ -941,7 +955,7 @@ static void test_no_more_candidates(void **state)
     assert_int_equal(trf__beam_tokens(&beam)[0], 5);
     row[0].id = -1;                                     /* with a number that would win */
     assert_int_equal(advance(&beam, row, 4, 4), 0);
-    assert_int_equal(trf__beam_finish(&beam, &h, ids), 1);
+    assert_int_equal(trf__beam_finish(&beam, &h, ids, own), 1);
     assert_true(h.n == 1 && h.ids[0] == 5 && h.ended == TRF_ENDED_EOS);
     assert_true(h.log_probability == -HUGE_VAL && h.proven == 0);
     search.n_best = 2;
@@ -953,7 +967,7 @@ static void test_no_more_candidates(void **state)
     assert_int_equal(advance(&beam, row, 4, 4), 1);
     row[0].id = row[1].id = -1;
     assert_int_equal(advance(&beam, row, 4, 4), 0);
-    assert_int_equal(trf__beam_finish(&beam, two, ids), 1);
+    assert_int_equal(trf__beam_finish(&beam, two, ids, own), 1);
     assert_true(two[0].n == 0 && two[0].log_probability == -1 && two[0].proven == 0);
 }
 
@@ -1282,8 +1296,9 @@ static void test_finished_rows_cost_nothing(void **state)
     assert_int_equal(total, 2 + 10);
     for (i = 0; i < 2; i++) {
         trf_hypothesis h;
-        int32_t ids[MAX_TOKENS];
-        assert_int_equal(trf__beam_finish(&beam[i], &h, ids), 1);
+        int32_t ids[MAX_TOKENS + 1];
+        double own[MAX_TOKENS + 1];
+        assert_int_equal(trf__beam_finish(&beam[i], &h, ids, own), 1);
         assert_int_equal(h.n, i ? 9 : 1);
         for (w = 0; w < h.n; w++) assert_int_equal(ids[w], w + 1);
     }
@@ -1325,7 +1340,8 @@ static void test_memory_is_reused(void **state)
     (void)state;
     for (draw = 0; draw < 50; draw++) {
         toy lm = random_toy(7, 3);
-        int32_t limit = 1 + pick(10), ids[MAX_TOKENS];
+        int32_t limit = 1 + pick(10), ids[MAX_TOKENS + 1];
+        double own[MAX_TOKENS + 1];
         trf_hypothesis h;
         answers fresh;
         run_into(&fresh, &lm, &search, limit);
@@ -1335,7 +1351,7 @@ static void test_memory_is_reused(void **state)
             cache[0].n = 0;
             while (!beam.done) drive(&lm, &beam, cache, moved);
         }
-        assert_int_equal(trf__beam_finish(&beam, &h, ids), 1);
+        assert_int_equal(trf__beam_finish(&beam, &h, ids, own), 1);
         assert_true(h.score == fresh.h[0].score && h.n == fresh.h[0].n);
         assert_memory_equal(ids, fresh.ids, (size_t)h.n * sizeof *ids);
     }
@@ -1397,6 +1413,71 @@ static void test_eos_leaves_the_softmax(void **state)
     }
     assert_true(h[1][0].log_probability > h[0][0].log_probability + 0.01);
     trf_model_destroy(model);
+}
+
+/* Every token of every answer has the log-probability that the model's logits give it, forced ones too; beginning and
+   tokens add up to that of the answer, to the last bit. */
+static void test_token_probabilities(void **state)
+{
+    enum { V = 11, LIMIT = 6, N = 3 };
+    static const int32_t sources[] = { 5, 8, 4, 10, 7, 7, 9 }, lengths[N] = { 4, 1, 2 };
+    static const int32_t prefixes[] = { 6, 3, 9 }, prefix_lengths[N] = { 2, 0, 1 };
+    int whose, kind, forced, beam;
+    (void)state;
+    for (kind = 0; kind < 2; kind++)
+        for (whose = 0; whose < N_RULES; whose++)
+            for (forced = 0; forced < 2 - kind; forced++)
+                for (beam = 1; beam < 5; beam += 3) {
+                    trf_config config = trf_config_tiny();
+                    trf_search search = rule(all_rules[whose], beam, 1.0);
+                    trf_model *model;
+                    trf_translator *t, *look;
+                    trf_sequences x, y;
+                    trf_batch pair;
+                    trf_error err;
+                    trf_real logits[16 * V];
+                    int32_t i, k, v, at = 0, whole[16], begin = 0;
+                    config.d_model = 16; config.d_ff = 32; config.source_vocab = kind ? 0 : V; config.target_vocab = V;
+                    config.device.threads = 1; config.embedding_init = TRF_EMBEDDING_NORMAL_1;
+                    if (kind) { config.kind = TRF_DECODER_ONLY; config.encoder_layers = 0; }
+                    assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
+                    search.n_best = beam; search.max_length_a = 0; search.max_length_b = LIMIT; search.renormalise = 0;
+                    assert_int_equal(trf_translator_create(&t, model, &search, &err), TRF_OK);
+                    assert_int_equal(trf_translator_create(&look, model, &search, &err), TRF_OK);
+                    x.ids = sources; x.lengths = lengths; x.count = N;
+                    y.ids = prefixes; y.lengths = prefix_lengths; y.count = N;
+                    if (forced) assert_int_equal(trf_translate_prefixed(t, &x, &y, &err), TRF_OK);
+                    else assert_int_equal(trf_translate_batch(t, &x, &err), TRF_OK);
+                    for (i = 0; i < N; at += lengths[i++])
+                        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+                            const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
+                            int32_t n, j, ends = h->ended == TRF_ENDED_EOS;
+                            double sum = h->beginning;
+                            trf_tensor out;
+                            begin = kind ? lengths[i] : 0;
+                            if (kind) memcpy(whole, sources + at, (size_t)begin * sizeof *whole);
+                            memcpy(whole + begin, h->ids, (size_t)h->n * sizeof *whole);
+                            n = begin + h->n;
+                            memset(&pair, 0, sizeof pair);
+                            pair.source.ids = sources + at; pair.source.lengths = lengths + i; pair.source.count = 1;
+                            pair.target.ids = whole; pair.target.lengths = &n; pair.target.count = 1;
+                            out = trf_tensor_of(logits, 2, n + 1, V, 1);
+                            assert_int_equal(trf_logits(look, &pair, &out, &err), TRF_OK);
+                            for (j = begin; j < n + ends; j++) {
+                                const trf_real *z = logits + j * V;
+                                double all = 0;
+                                for (v = 0; v < V; v++) all += exp((double)z[v]);
+                                assert_true(fabs((double)z[j < n ? whole[j] : config.eos] - log(all) -
+                                                 h->log_probabilities[j - begin]) < 1e-4);
+                                sum += h->log_probabilities[j - begin];
+                            }
+                            assert_true(sum == h->log_probability);
+                            assert_true(kind ? h->beginning < 0 : h->beginning == 0);
+                        }
+                    trf_translator_destroy(t);
+                    trf_translator_destroy(look);
+                    trf_model_destroy(model);
+                }
 }
 
 static void expect_refused(trf_search search, const char *field)
@@ -1538,6 +1619,7 @@ int main(void)
         cmocka_unit_test(test_beam_shrinks),
         cmocka_unit_test(test_memory_is_reused),
         cmocka_unit_test(test_eos_leaves_the_softmax),
+        cmocka_unit_test(test_token_probabilities),
         cmocka_unit_test(test_every_field_matters),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_presets_set_their_fields_only)
