@@ -68,6 +68,18 @@ check "no <unk> is drawn" test "$(grep -c '<unk>' out)" -eq 0
 "$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 --allow-unk yes >out
 check "but where it is asked for" test "$(grep -c '<unk>' out)" -gt 10
 
+# log-probabilities of tokens: as many as tokens and an end; they add up
+sums() { sed 's/"log_probability":/\n&/g' | sed -n 's/^"log_probability":\([-0-9.e]*\),.*"token_log_probabilities":\[\([^]]*\)\].*/\1,\2/p' |
+    awk -F, '{ s = 0; for (i = 2; i <= NF; i++) s += $i; d = s - $1; if (d * d > 1e-6) bad++; n++ } END { exit bad || n < 4 }'; }
+echo ab | "$trf" translate --model two --beam 5 --n-best 5 --json --token-scores >json
+check "of translations" sums <json
+check "none unless asked for" eval '! echo ab | "$trf" translate --model two --json | grep -q token_log'
+"$trf" generate --model letters --count 5 --json --token-scores --max-tokens 30 >json 2>err
+check "of what is drawn" sums <json
+check "with the tokens" grep -q '"drawn":\["' json
+expect 2 "in JSON alone" "token-scores is for --json" "$trf" generate --model letters --token-scores
+expect 2 "of translate too" "token-scores are for --json" "$trf" translate --model two --token-scores
+
 # a language model goes on beyond its max-length
 i=0
 while [ $i -lt 60 ]; do echo 'one two three four five six seven eight nine'; i=$((i + 1)); done >count

@@ -83,6 +83,17 @@ void print_json_field(FILE *file, const char *name, double x)
     print_json_number(file, x);
 }
 
+void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
+{
+    int32_t i;
+    fprintf(file, ",\"%s\":[", name);
+    for (i = 0; i < n; i++) {
+        if (i) fputc(',', file);
+        print_json_number(file, x[i]);
+    }
+    fputc(']', file);
+}
+
 /* A line of standard error, without control characters. */
 static void tell_line(const char *before, const char *format, va_list arguments)
 {
@@ -489,6 +500,18 @@ void add_ids(struct side *side, const int32_t *ids, int32_t n)
 void drop_last(struct side *side)
 {
     side->used -= (size_t)side->lengths[--side->count];
+}
+
+void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    fprintf(out, ",\"%s\":[", name);
+    for (i = 0; i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        if (i) fputc(',', out);
+        print_json_text(out, token, strlen(token));
+    }
+    fputc(']', out);
 }
 
 void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line)

@@ -118,8 +118,14 @@ static void write_whole(struct generating *t)
             print_json_text(t->out, whole, strlen(given) + bytes - begin);
             free(whole);
             print_json_field(t->out, "log_probability", answer->log_probability);
-            fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"}\n", (int)answer->n,
+            fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"", (int)answer->n,
                     answer->ended == TRF_ENDED_EOS ? "end" : "length");
+            if (t->s->token_scores) {
+                print_json_tokens(t->out, "drawn", t->vocab, answer->ids, answer->n);
+                print_json_list(t->out, "token_log_probabilities", answer->log_probabilities,
+                                answer->n + (answer->ended == TRF_ENDED_EOS));
+            }
+            fputs("}\n", t->out);
         } else {
             fputs(given, t->out);
             write_text(t->out, text + begin, bytes - begin);
@@ -231,6 +237,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     if (s->prompt && s->input) { say("--prompt or --input, not both"); return USAGE; }
+    if (s->token_scores && !s->json) { say("--token-scores is for --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
     s->sampling.threads = s->threads;

@@ -394,6 +394,8 @@ const struct row rows[] = {
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; "
      "unusable where there can be none", NULL},
+    {TRANSLATE, FLAG, "token-scores", AT(token_scores), NULL,
+     "with --json: the log-probability of each token, and the end mark's behind them", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
      "with --json: for each answer the source token that each target token attends to most", NULL},
     {TRANSLATE, FLAG, "attention", AT(attention), NULL,
@@ -406,6 +408,8 @@ const struct row rows[] = {
      "go on with each line of it ('-': standard input); of an encoder-decoder model: answer each line", NULL},
     {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL, "an object a text: text, log-probability, tokens, how it ended", NULL},
+    {GENERATE, FLAG, "token-scores", AT(token_scores), NULL,
+     "with --json: the tokens that were drawn, and the log-probability of each, the end mark's behind them", NULL},
     {GENERATE, HEADING, "Sampling (in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N", "the same number draws the same texts", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",

@@ -14,7 +14,8 @@ enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence *
 
 struct answer {                 /* of --json: a hypothesis that outlives the search */
     int32_t *ids;
-    int32_t n;
+    double *each;               /* log-probabilities of the tokens, and of the end */
+    int32_t n, n_each;
     double score, log_probability;
     trf_ended ended;
 };
@@ -122,7 +123,10 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence, 
 static void forget_answers(struct translating *t)
 {
     size_t i;
-    for (i = 0; i < t->n_answers; i++) free(t->answers[i].ids);
+    for (i = 0; i < t->n_answers; i++) {
+        free(t->answers[i].ids);
+        free(t->answers[i].each);
+    }
     t->n_answers = 0;
 }
 
@@ -139,22 +143,13 @@ static void keep_answers(struct translating *t, int32_t sentence)
         a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
         memcpy(a->ids, h->ids, (size_t)h->n * sizeof *a->ids);
         a->n = h->n;
+        a->n_each = h->n + (h->ended == TRF_ENDED_EOS);
+        a->each = zeroed((size_t)a->n_each, sizeof *a->each);
+        memcpy(a->each, h->log_probabilities, (size_t)a->n_each * sizeof *a->each);
         a->score = h->score;
         a->log_probability = h->log_probability;
         a->ended = h->ended;
     }
-}
-
-static void write_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
-{
-    int32_t i;
-    fprintf(out, ",\"%s\":[", name);
-    for (i = 0; i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (i) fputc(',', out);
-        print_json_text(out, token, strlen(token));
-    }
-    fputc(']', out);
 }
 
 /* Mean over the heads of the last decoder layer: (target tokens and the end, source rows). */
@@ -219,7 +214,7 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     size_t k;
     fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
     print_json_text(t->out, line, strlen(line));
-    if (sentence >= 0) write_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
+    if (sentence >= 0) print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
     if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
     fputs(",\"answers\":[", t->out);
     for (k = 0; k < count; k++) {
@@ -232,7 +227,9 @@ static int write_object(struct translating *t, int64_t number, const char *line,
         print_json_field(t->out, "score", answers[k].score);
         print_json_field(t->out, "log_probability", answers[k].log_probability);
         fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
-        write_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
+        print_json_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
+        if (t->s->token_scores)
+            print_json_list(t->out, "token_log_probabilities", answers[k].each, answers[k].n_each);
         if ((t->s->alignments || t->s->attention) && write_attention(t, source, n_source, &answers[k])) return FAILED;
         fputc('}', t->out);
     }
@@ -325,8 +322,8 @@ int command_translate(struct settings *s, int argc, char **argv)
     (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
-    if ((s->alignments || s->attention) && !s->json) {
-        say("--alignments and --attention are for --json");
+    if ((s->alignments || s->attention || s->token_scores) && !s->json) {
+        say("--alignments, --attention and --token-scores are for --json");
         return USAGE;
     }
     if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)

@@ -65,6 +65,7 @@ void print_clean(FILE *file, const char *text, size_t most);
 void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
 void print_json_number(FILE *file, double x);                           /* what is not finite as null */
 void print_json_field(FILE *file, const char *name, double x);          /* ,"name":x */
+void print_json_list(FILE *file, const char *name, const double *x, int32_t n);    /* ,"name":[x,...] */
 
 // -----------------------------------------------------------------------------------------------
 // Settings: everything that can be set (options.c)
@@ -133,7 +134,7 @@ struct settings {
     int32_t accumulate, resume, overwrite, quiet;
     const char *log;
 
-    int32_t batch, interactive, scores, json, alignments, attention;    /* translating, scoring, inspecting */
+    int32_t batch, interactive, scores, json, token_scores, alignments, attention;    /* translating, scoring, inspecting */
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
     int64_t labels_told;                                        /* classifying */
@@ -259,6 +260,8 @@ trf_sequences sequences_of(const struct side *side);
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void drop_last(struct side *side);
+
+void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n);
 
 /* Tokens of what a command reads, and how many of them the model does not know. */
 struct unknown { int64_t tokens, unknown, first; };     /* first: the line of the first unknown one, or 0 */
