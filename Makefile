@@ -74,6 +74,11 @@ check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
 check-cuda: $(LONG)
 	for t in $(LONG); do $$t || exit 1; done
 
+# Other systems, processors, compilers and languages; tests/ports.sh lists the packages.
+check-ports:
+	@mkdir -p $(BUILD)
+	sh tests/ports.sh $(BUILD)
+
 # Of each kernel: bytes that did not fit into registers, and how many of these it takes, of the 255 that a thread may have.
 registers: $(BUILD)/cuda/column.o
 	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -Xptxas -v -c $(BUILD)/cuda/column.c -o $(BUILD)/cuda/registers.o 2>&1 | c++filt | \
@@ -87,6 +92,7 @@ help:
 	@echo 'make test       the suites, the examples and trf: four minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: nine minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
+	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of five tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
@@ -185,4 +191,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: FORCE all cuda demo test check check-cuda check-defaults registers help bench bench-peers mutate install uninstall clean
+.PHONY: FORCE all cuda demo test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean

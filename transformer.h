@@ -98,6 +98,8 @@
 //   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
 //   TRF_NO_THREADS        every object computes on the thread that calls, and no thread is ever started
 //   TRF_STATIC            every function is static
+//   TRF_API               what declares a public function; default extern. For a shared library of
+//                         -fvisibility=hidden: extern __attribute__((visibility("default")))
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
@@ -185,7 +187,7 @@ extern "C" {
 #define TRF_API static __attribute__((unused))
 #elif defined(TRF_STATIC)
 #define TRF_API static
-#else
+#elif !defined(TRF_API)
 #define TRF_API extern
 #endif
 
