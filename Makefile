@@ -178,7 +178,7 @@ install: $(BUILD)/trf
 	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
 	{ printf '# find_package(transformer): transformer.h %s and what make install was given\nset(transformer_options [==[%s]==])\nset(transformer_libraries [==[%s]==])\nset(transformer_vectors [==[%s]==])\n' \
-	  '$(VERSION)' '$(strip $(OPENMP) $(CPPFLAGS))' '$(strip $(OPENMP) $(LINK))' '$(filter -m%,$(CFLAGS))' && cat tools/cmake/installed.cmake; } >$(BUILD)/transformerConfig.cmake
+	  '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' '$(filter -m%,$(CFLAGS))' && cat tools/cmake/installed.cmake; } >$(BUILD)/transformerConfig.cmake
 	{ echo 'set(PACKAGE_VERSION $(VERSION))' && cat tools/cmake/version.cmake; } >$(BUILD)/transformerConfigVersion.cmake
 	install -m 644 $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake "$(PACKAGE)"
 	rm $(BUILD)/transformer.pc $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake

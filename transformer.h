@@ -17705,7 +17705,7 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t most, room, together = trf__rows_together(c);
+    int64_t most, room = 0, together = trf__rows_together(c);
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);

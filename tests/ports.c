@@ -1,6 +1,6 @@
 /* What has to work on every port, without cmocka: tests/ports.sh compiles it for each and runs it.
 
-   run     ports FOLDER THREADS     FOLDER is tests/golden/old, THREADS the most that this port has
+   run     ports FOLDER THREADS     FOLDER is tests/golden/old, THREADS how many it is to use
    prints  what the first page's program prints, what fails, and "N passed, M failed" last
 
    The first page's program is in it: copy.c, whose number of updates ports.sh lowers where a processor is emulated. */
@@ -96,7 +96,7 @@ static trf_status course_begin(course *c, int32_t threads, trf_error *err)
     config.encoder_layers = config.decoder_layers = 1;
     config.norm_place = TRF_PRE_NORM;
     config.max_length = 32;
-    config.device.threads = training.threads = threads;
+    training.threads = threads;
     training.schedule = TRF_INVERSE_SQRT;
     training.learning_rate = 5e-3;
     training.warmup = 40;

@@ -9,12 +9,14 @@ foreach(part options libraries vectors)
   separate_arguments(transformer_${part} UNIX_COMMAND "${transformer_${part}}")
 endforeach()
 
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
 if(NOT TARGET transformer::transformer)
   add_library(transformer::transformer INTERFACE IMPORTED)
   set_target_properties(transformer::transformer PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${transformer_prefix}/include"
     INTERFACE_COMPILE_OPTIONS "${transformer_options}"
-    INTERFACE_LINK_LIBRARIES "${transformer_libraries}")
+    INTERFACE_LINK_LIBRARIES "${transformer_libraries};Threads::Threads")
   add_library(transformer::vectors INTERFACE IMPORTED)
   set_target_properties(transformer::vectors PROPERTIES INTERFACE_COMPILE_OPTIONS "${transformer_vectors}")
   add_executable(transformer::trf IMPORTED)

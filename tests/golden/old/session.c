@@ -54,7 +54,7 @@ static int train(void)
     config.n_heads = 2;
     config.encoder_layers = config.decoder_layers = 1;
     config.max_length = 16;
-    config.device.threads = training.threads = 1;
+    training.threads = 1;
     training.warmup = 20;
     training.learning_rate = 0.2;       /* a factor: the schedule is Noam's */
     training.seed = 6;
