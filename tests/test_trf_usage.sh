@@ -139,4 +139,71 @@ silent "a warning"
 expect 0 "quiet scores" "" "$trf" score --model hush --tsv test.tsv --quiet
 check "are alone" test ! -s err
 
+# --- files and texts without an option -------------------------------------------------------------------------------
+"$trf" translate --model keep --input test.digits >wanted 2>/dev/null
+expect 0 "a file to translate" "" "$trf" translate test.digits --model keep
+check "is the input" same out wanted
+expect 0 "standard input" "" sh -c "'$trf' translate - --model keep <test.digits"
+check "has a name too" same out wanted
+expect 2 "two of them" "one file of lines, got 'test.digits' and 'test.names'" "$trf" translate test.digits test.names --model keep
+expect 2 "one of each kind" "one file of lines, got" "$trf" translate test.digits --input test.names --model keep
+expect 1 "a sentence instead of a file" "cannot read '3 1 4': No such file or directory; lines come from a file, or from standard input" "$trf" translate --model keep '3 1 4'
+"$trf" score --model keep --source test.digits --target test.names >wanted 2>/dev/null
+expect 0 "source and target" "" "$trf" score test.digits test.names --model keep
+check "are scored" same out wanted
+expect 0 "pairs" "" "$trf" score --model keep test.tsv
+check "are scored alike" same out wanted
+expect 2 "more than two" "got also 'train.tsv'" "$trf" score test.digits test.names train.tsv --model keep
+awk 'BEGIN { for (i = 0; i < 200; i++) print "one two three four" }' >counting
+expect 0 "a language model" "^done" "$trf" train --objective causal --text counting --tokens words --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1 \
+    --updates 30 --warmup 10 --threads 1 --model lm
+"$trf" generate --model lm --prompt 'one two' --temperature 0 >wanted 2>/dev/null
+expect 0 "a text to go on with" "" "$trf" generate 'one two' --model lm --temperature 0
+check "is a prompt" same out wanted
+expect 2 "without quotation marks" "one text to go on with, got 'one' and 'two': a text of several words needs quotation marks" "$trf" generate --model lm one two
+expect 0 "a text is scored alone" "^-[0-9.]*	5$" "$trf" score --model lm counting
+awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" n " digits" }' train.tsv >counts.tsv
+expect 0 "a classifier" "^done" "$trf" train --objective classify --tsv counts.tsv --d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --updates 5 --warmup 5 \
+    --threads 1 --model counts
+"$trf" classify --model counts --input test.digits >wanted 2>/dev/null
+expect 0 "a file to label" "" "$trf" classify test.digits --model counts
+check "is labelled" same out wanted
+
+# --- unknown words ---------------------------------------------------------------------------------------------------
+awk 'BEGIN { split("sees likes knows meets", v, " "); split("voit aime connait rencontre", w, " "); x = 7
+    for (i = 0; i < 1500; i++) {
+        x = (x * 1103515245 + 12345) % 2147483648; y = int(x / 65536)
+        a = y % 2 ? "anna" : "N" i; b = y % 4 > 1 ? "bert" : "M" i; k = 1 + int(y / 4) % 4
+        print a " " v[k] " " b "\t" a " " w[k] " " b } }' >names.tsv
+expect 0 "rare names" "^done" "$trf" train --tsv names.tsv --tokens words --min-count 5 --model rare --d-model 64 --n-heads 2 --d-ff 128 --encoder-layers 1 \
+    --decoder-layers 1 --batch-tokens 512 --updates 400 --warmup 60 --threads 1 --metric loss --dropout 0
+printf 'zoe sees bert\nanna likes Xaver\n\nzoe knows Xaver\nanna meets bert\n' >asked
+expect 0 "are counted at the end" "^trf translate: 4 of 12 tokens of the input are unknown to the model, the first one in line 1$" "$trf" translate asked --model rare
+expect 0 "and reported" "^trf translate: asked:4: unknown to the model: 'zoe', 'Xaver'$" "$trf" translate asked --model rare --unknown report
+check "each line that has some" test "$(grep -c 'asked:.*unknown to the model' err)" -eq 3
+expect 0 "and copied" "" "$trf" translate asked --model rare --unknown copy
+printf 'zoe voit bert\nanna aime Xaver\n\nzoe connait Xaver\nanna rencontre bert\n' >wanted
+check "to where they belong" same out wanted
+expect 0 "and dropped" "" "$trf" translate asked --model rare --unknown drop
+printf 'voit bert\nanna aime\n\nconnait\nanna rencontre bert\n' >wanted
+check "without a trace" same out wanted
+expect 0 "JSON has them" '"unknown_words":\["zoe","Xaver"\],"answers":\[{"text":"zoe connait Xaver"' "$trf" translate asked --model rare --unknown copy --json
+check "where there are some" test "$(grep -c unknown_words out)" -eq 3
+expect 0 "no answer has an unknown word" "" "$trf" translate asked --model rare --ban-unk yes
+check "if that is wanted" eval '! grep -q unk out && lines_are 5 out'
+expect 0 "it may have one" "unk" "$trf" translate asked --model rare
+expect 2 "nothing to copy to" "--ban-unk yes allows none" "$trf" translate asked --model rare --unknown copy --ban-unk yes
+expect 2 "nothing to copy from" "--unknown copy copies words of a source" "$trf" translate counting --model lm --unknown copy
+expect 0 "few unknown words are not told" "" sh -c "head -n 200 names.tsv | grep 'anna.*bert' | cut -f 1 | cat - asked | '$trf' translate --model rare"
+check "below a twentieth" test ! -s err
+expect 0 "of a classifier" "trf classify: 4 of 12 tokens of the input are unknown to the model, the first one in line 1$" sh -c "printf '3 x\n\n1 1 1 1 1 1 1\ny z y\n' | '$trf' classify --model counts"
+printf 'zoe sees bert\tanna voit bert\n' >rare.tsv
+expect 0 "of pairs" "trf score: 1 of 3 tokens of the sources is unknown to the model, the first one in line 1$" "$trf" score rare.tsv --model rare
+check "on one side" eval '! grep -q targets err && grep -q "^1 pair, 4 target tokens" err'
+expect 0 "answers that reach the limit" "^trf translate: 4 of 4 answers reached the longest length (--max-length-a, --max-length-b) and did not end by themselves$" \
+    "$trf" translate asked --model rare --beam 1 --max-length-a 0 --max-length-b 2
+expect 0 "as --min-length wants" "; --min-length 9 is not below it for 4 of them$" "$trf" translate asked --model rare --max-length-a 0 --max-length-b 5 --min-length 9
+expect 0 "those that end" "" "$trf" translate asked --model rare
+check "are not told" eval '! grep -q "longest length" err'
+
 finish

@@ -15,6 +15,7 @@ struct labelling {
     const trf_vocab *vocab;
     struct labels labels;
     struct reader in;
+    struct unknown unknown;
     FILE *out;
     struct side side;               /* of the batch */
     struct { char *text; int32_t sequence; struct word_tokens words; } *line;   /* of the batch; sequence -1: none */
@@ -79,7 +80,7 @@ static int32_t read_batch(struct labelling *t)
         if ((fault = add_line(t, &t->line[lines].words, &n, why))) {
             say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
             t->unusable++;
-        }
+        } else if (n) note_unknown(&t->unknown, t->vocab, t->in.line, t->in.number);
         t->line[lines].sequence = !fault && n ? (int32_t)t->side.count - 1 : -1;
         t->line[lines++].text = format_text("%s", t->in.line);
     }
@@ -199,6 +200,7 @@ static int label_lines(struct labelling *t)
     if (t->unusable)
         say("%lld of %lld line%s could not be labelled", (long long)t->unusable, (long long)t->in.number,
             plural(t->in.number));
+    tell_unknown(&t->unknown, "the input", 0.05);
     return status || t->broken || t->unusable ? FAILED : DONE;
 }
 
@@ -217,12 +219,11 @@ int command_classify(struct settings *s, int argc, char **argv)
     trf_error err;
     int32_t i;
     int status;
-    (void)argc;
-    (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
     if (!s->json && was_given(s, "n-best")) { say("--n-best is for --json"); return USAGE; }
+    if ((status = take_input(s, argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
     if (!status) status = load_labels(t.model, s->model, &t.labels);

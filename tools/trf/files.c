@@ -816,6 +816,21 @@ int load_refused(const char *path, const trf_error *err)
     return FAILED;
 }
 
+int take_input(struct settings *s, int argc, char **argv)
+{
+    struct stat there;
+    if (argc == 0) return DONE;
+    if (argc > 1 || s->input) {
+        say("one file of lines, got '%s' and '%s'", argv[0], argc > 1 ? argv[1] : s->input);
+        return USAGE;
+    }
+    s->input = argv[0];
+    if (!strcmp(s->input, "-") || !stat(s->input, &there)) return DONE;
+    say("cannot read '%s': %s; lines come from a file, or from standard input, as in: echo 'some words' | %s --model %s",
+        s->input, strerror(errno), program, s->model ? s->model : "FILE");
+    return FAILED;
+}
+
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
 {
     const char *const read[] = {s->input, s->prefixes, s->source, s->target, s->tsv};

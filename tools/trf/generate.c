@@ -232,10 +232,14 @@ int command_generate(struct settings *s, int argc, char **argv)
     struct generating t;
     trf_error err;
     int status;
-    (void)argc;
-    (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
+    if (argc > 1 || (argc && (s->prompt || s->input))) {
+        say("one text to go on with, got '%s' and '%s': a text of several words needs quotation marks", argv[0],
+            argc > 1 ? argv[1] : s->prompt ? s->prompt : s->input);
+        return USAGE;
+    }
+    if (argc) s->prompt = argv[0];
     if (s->prompt && s->input) { say("--prompt or --input, not both"); return USAGE; }
     if (s->token_scores && !s->json) { say("--token-scores is for --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);

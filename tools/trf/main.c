@@ -24,9 +24,6 @@
     "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
     "2 a wrong command line"
 
-/* Commands that name files without an option. No model computes in them. */
-enum { READ_FILES = EVAL | INSPECT | AVERAGE | PLOT };
-
 static const struct command commands[] = {
     {TRAIN, "train", "learn from text, write a model file", "trf train [options]",
      "Learns to turn source lines into target lines and writes a model file, vocabularies inside; or\n"
@@ -48,7 +45,7 @@ static const struct command commands[] = {
      "    trf train ... --resume                  the same command, going on from its checkpoint",
      "Exit status: 0 all went well; 1 an error; 2 a wrong command line; 128 + N stopped by signal N,\n"
      "with a checkpoint unless none was wanted.", command_train},
-    {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [options]",
+    {TRANSLATE, "translate", "lines in, translated lines out", "trf translate --model FILE [FILE] [options]",
      "Translates each line. Line n of the output belongs to line n of the input, always:\n"
      "a line without tokens gives an empty line; a line that is too long for the model or not UTF-8\n"
      "gives an empty line, a message with its number, and exit status 1 at the end. With --n-best\n"
@@ -58,9 +55,9 @@ static const struct command commands[] = {
      "blanks; --json keeps them. A checkpoint of a training that still runs will do as a model.\n"
      "\n"
      "    trf translate --model de-en.safetensors < new.de > new.en\n"
-     "    trf translate --model de-en.safetensors --input new.de --beam 5 --n-best 5",
+     "    trf translate --model de-en.safetensors new.de --beam 5 --n-best 5",
      EXIT_TEXT ".", command_translate},
-    {GENERATE, "generate", "go on with a text", "trf generate --model FILE [options]",
+    {GENERATE, "generate", "go on with a text", "trf generate --model FILE [TEXT] [options]",
      "Writes what a language model (trf train --objective causal) makes of a beginning: of --prompt, of\n"
      "each line of --input, or of nothing; an encoder-decoder model answers its input. One text alone\n"
      "is written token by token as it comes, several --batch at a time. Tokens are drawn at random;\n"
@@ -70,34 +67,35 @@ static const struct command commands[] = {
      "language model goes on beyond its max-length: of a text that is longer than what it was trained\n"
      "on it reads the end, in a window that is cut in half whenever it is full.\n"
      "\n"
-     "    trf generate --model shakespeare.safetensors --prompt 'To be' --temperature 0.8\n"
+     "    trf generate --model shakespeare.safetensors 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
      EXIT_TEXT ".", command_generate},
-    {CLASSIFY, "classify", "a label for each line", "trf classify --model FILE [options]",
+    {CLASSIFY, "classify", "a label for each line", "trf classify --model FILE [FILE] [options]",
      "Writes for each line its most probable label, of those that trf train --objective classify has\n"
      "seen. An empty line gives an empty line; so does one that is too long for the model or not UTF-8,\n"
      "with a message and exit status 1 at the end.\n"
      "\n"
-     "    trf classify --model languages.safetensors < lines > labels",
+     "    trf classify --model languages.safetensors lines > labels",
      EXIT_TEXT ".", command_classify},
-    {TAG, "tag", "a label for each word", "trf tag --model FILE [options]",
+    {TAG, "tag", "a label for each word", "trf tag --model FILE [FILE] [options]",
      "Writes for each line as many labels as it has words, of those that trf train --objective tag has\n"
      "seen. An empty line gives an empty line; so does one that is too long for the model or not UTF-8,\n"
      "with a message and exit status 1 at the end. A word without a token of the model's\n"
      "(invisible characters, for instance) gets a label too, from the words around it.\n"
      "\n"
-     "    trf tag --model parts-of-speech.safetensors < lines > labels",
+     "    trf tag --model parts-of-speech.safetensors lines > labels",
      EXIT_TEXT ".", command_classify},
     {SCORE, "score", "log-probability of given translations",
-     "trf score --model FILE (--source FILE --target FILE | --tsv FILE | --target FILE) [options]",
+     "trf score --model FILE (SOURCE TARGET | PAIRS | TEXT) [options]",
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
      "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
      "tab and 0, a message with its number, and exit status 1. A language model has no source: give\n"
-     "--target alone, each line is a document. The last line on standard error has the sums and the\n"
-     "perplexity.\n"
+     "one file, each line is a document. Files may also be given by --source, --target and --tsv.\n"
+     "A file of pairs has a source, a tab and a target in each line. The last line on standard error\n"
+     "has the sums and the perplexity.\n"
      "\n"
-     "    trf score --model de-en.safetensors --source test.de --target test.en > scores",
+     "    trf score --model de-en.safetensors test.de test.en > scores",
      EXIT_TEXT ".", command_score},
     {EVAL, "eval", "BLEU, chrF, error rates of lines beside references", "trf eval REFERENCES [HYPOTHESES] [options]",
      "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
@@ -107,7 +105,7 @@ static const struct command commands[] = {
      "Of several references BLEU counts words found in any; chrF takes the best, the error rates\n"
      "the one with the fewest errors, of several such the longest; exact means equal to any.\n"
      "\n"
-     "    trf translate --model de-en.safetensors --input test.de | trf eval test.en\n"
+     "    trf translate --model de-en.safetensors test.de | trf eval test.en\n"
      "    trf eval test.en answers --metrics bleu,chrf++ --lowercase --json\n"
      "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
      EXIT_TEXT ".", command_eval},
@@ -153,8 +151,9 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
     quiet = s.quiet;
-    if (optind < argc && !(command->bit & READ_FILES)) {
-        say("'%s' is not an option; all options: %s --help", argv[optind], name);
+    if (optind < argc && command->bit & TRAIN) {
+        say("'%s' is not an option: the data are --tsv FILE, --source FILE and --target FILE, or --text FILE; all options: "
+            "%s --help", argv[optind], name);
         return USAGE;
     }
     /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */

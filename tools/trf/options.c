@@ -150,7 +150,7 @@ const struct row rows[] = {
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
      "train on pairs with one empty side; without it they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
-     "sentences, one a line; without it, or '-': standard input", NULL},
+     "sentences, one a line (or the file's name without this option); without it, or '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is what the answer to line n begins with (forced decoding), words that the model does not know as its "
      "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
@@ -389,7 +389,8 @@ const struct row rows[] = {
     {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
      "the N best answers (at most --beam, which is as wide as need be where it is not given; fewer where the search "
-     "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number", NULL},
+     "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number. Answers of "
+     "subwords may have the same text, cut in different ways", NULL},
     {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; "
@@ -402,7 +403,7 @@ const struct row rows[] = {
      "with --json: the whole matrix of it, the mean of the heads of the last decoder layer", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
-     "what to go on with; without it and --input: nothing, or, of an encoder-decoder model, the lines of standard "
+     "what to go on with (or the text without this option); without it and --input: nothing, or, of an encoder-decoder model, the lines of standard "
      "input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "go on with each line of it ('-': standard input); of an encoder-decoder model: answer each line", NULL},
@@ -440,6 +441,11 @@ const struct row rows[] = {
     {TAG, FLAG, "json", AT(json), NULL,
      "an object a line: the words, each with its label and that one's probability", NULL},
     {CLASSIFY, LONG_COUNT, "n-best", AT(labels_told), "N", "with --json: the N most probable labels alone", NULL},
+    {TRANSLATE, CHOICE, "unknown", AT(unknown), "count|report|copy|drop",
+     "what is done about words that the model does not know. count: a line at the end where they are more than 5 % of "
+     "the tokens; report: a line for every source line that has some; copy: each <unk> of an answer becomes the unknown "
+     "word of the source that it attends to most; drop: answers lose their <unk>. --json lists the unknown words of a "
+     "source in any case", NULL},
     {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
      "whose search: sets the options from --length-rule to --renormalise", then_rule},
@@ -466,6 +472,9 @@ const struct row rows[] = {
     {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N", "target tokens before an end is allowed", NULL},
     {TRANSLATE, SWITCH, "renormalise", AT(search.renormalise), NO_YES,
      "until then the end mark leaves the softmax", NULL},
+    {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
+     "no answer has an unknown token; without it: yes where no target of the training had one, but not with --unknown "
+     "copy", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},

@@ -16,8 +16,10 @@ struct scoring {
     const trf_vocab *vocab[2];
     struct pair_reader pairs;   /* of a language model: one file, without tabs */
     int alone;                  /* 1: there is no source */
+    int position;               /* 1: one file, without an option: pairs, or the text alone */
     FILE *out;
     struct side side[2];
+    struct unknown unknown[2];  /* of sources, of targets */
     double *results;
     int32_t *pair;              /* of each line of the batch: its number among the pairs, or -1: not scored */
     int64_t lines, unusable, tokens;
@@ -73,6 +75,8 @@ static int32_t read_pairs(struct scoring *t)
             if (t->unusable++ < 5)
                 say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
         }
+        if (!fault && !t->alone) note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
+        if (!fault) note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
         t->pair[lines++] = fault ? -1 : (int32_t)t->side[1].count - 1;
     }
     return lines;
@@ -113,13 +117,19 @@ static int score_lines(struct scoring *t)
         t->lines += lines;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
-    if (t->unusable) say("%lld of %lld pairs could not be scored", (long long)t->unusable, (long long)t->lines);
+    if (t->unusable)
+        say("%lld of %lld %s%s could not be scored", (long long)t->unusable, (long long)t->lines,
+            t->alone ? "text" : "pair", plural(t->lines));
+    tell_unknown(&t->unknown[0], "the sources", 0.05);
+    tell_unknown(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
     if (t->beyond)
-        say("%lld of %lld pairs have more than %d tokens, the longest text of the training: what stands behind them "
-            "was not learned", (long long)t->beyond, (long long)t->lines, (int)longest_trained(t->model));
+        say("%lld of %lld %s%s %s more than %d tokens, the longest text of the training: what stands behind them "
+            "was not learned", (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair",
+            plural(t->lines), t->beyond == 1 ? "has" : "have", (int)longest_trained(t->model));
     if (!t->broken && t->tokens)
-        inform("%lld pairs, %lld target tokens, log-probability %.4f, perplexity %.6g\n",
-                (long long)(t->lines - t->unusable), (long long)t->tokens, t->sum, exp(-t->sum / (double)t->tokens));
+        inform("%lld %s%s, %lld target token%s, log-probability %.4f, perplexity %.6g\n",
+               (long long)(t->lines - t->unusable), t->alone ? "text" : "pair", plural(t->lines - t->unusable),
+               (long long)t->tokens, plural(t->tokens), t->sum, exp(-t->sum / (double)t->tokens));
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
@@ -129,6 +139,10 @@ static int open_scoring(struct scoring *t)
     struct settings *s = t->s;
     int status;
     t->alone = trf_model_config(t->model)->kind == TRF_DECODER_ONLY;
+    if (t->alone && t->position) {
+        s->target = s->tsv;
+        s->tsv = NULL;
+    }
     if (t->alone && (s->source || s->tsv || s->columns)) {
         say("%s is a language model and reads no source: give --target FILE alone", s->model);
         return USAGE;
@@ -140,16 +154,31 @@ static int open_scoring(struct scoring *t)
     return status;
 }
 
+/* Files as positions: source and target, or one of pairs; of a language model one of text. */
+static int take_files(struct scoring *t, int argc, char **argv)
+{
+    struct settings *s = t->s;
+    if (argc == 0) return s->target && !s->source && !s->tsv ? DONE
+                                                              : check_pairs_given("", s->source, s->target, s->tsv);
+    if (argc > 2 || s->source || s->target || s->tsv) {
+        say("one file of pairs or of text, or a source and a target, either with options or without: got also '%s'",
+            argv[argc > 2 ? 2 : 0]);
+        return USAGE;
+    }
+    t->position = argc == 1;
+    if (argc == 1) s->tsv = argv[0];
+    else { s->source = argv[0]; s->target = argv[1]; }
+    return DONE;
+}
+
 int command_score(struct settings *s, int argc, char **argv)
 {
     struct scoring t;
     trf_error err;
     int status;
-    (void)argc;
-    (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
-    status = s->target && !s->source && !s->tsv ? DONE : check_pairs_given("", s->source, s->target, s->tsv);
+    status = take_files(&t, argc, argv);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))

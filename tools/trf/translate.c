@@ -12,7 +12,7 @@
 
 enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
 
-struct answer {                 /* of --json: a hypothesis that outlives the search */
+struct answer {                 /* a hypothesis that outlives the search */
     int32_t *ids;
     double *each;               /* log-probabilities of the tokens, and of the end */
     int32_t n, n_each;
@@ -36,7 +36,10 @@ struct translating {
     trf_real *weights;          /* of --attention */
     size_t weights_capacity;
     int32_t limit;              /* tokens of the longest source */
-    int64_t unusable;
+    struct unknown unknown;
+    struct spans spans;         /* of the line at hand */
+    int64_t unusable, answered, longest, hurried;   /* lines; of answers: those cut by the limit, and of these those
+                                                       that --min-length does not let end before it */
     int broken;                 /* 1: the input could not be read to its end */
 };
 
@@ -93,31 +96,14 @@ static int32_t read_batch(struct translating *t)
             drop_last(&t->prefixes);
             t->line[lines].sentence = EMPTY;
         } else t->line[lines].sentence = (int32_t)t->sources.count - 1;
-        if (t->s->json) t->line[lines].text = format_text("%s", t->in.line);
-        lines++;
+        if (t->line[lines].sentence >= 0) note_unknown(&t->unknown, t->source_vocab, t->in.line, t->in.number);
+        t->line[lines++].text = format_text("%s", t->in.line);
     }
     return lines;
 }
 
-/* Writes what belongs to line `number`: one line, or n_best lines when that form is asked for. */
-static int write_lines(struct translating *t, int64_t number, int32_t sentence, int n_best)
-{
-    int32_t rank, count = sentence < 0 ? 1 : trf_hypothesis_count(t->translator, sentence);
-    if (!n_best && count > 1) count = 1;
-    for (rank = 0; rank < count || rank == 0; rank++) {
-        const trf_hypothesis *h = sentence < 0 ? NULL : trf_hypothesis_at(t->translator, sentence, rank);
-        double score = h ? h->score : sentence == EMPTY ? 0.0 : -HUGE_VAL;
-        const char *text = h ? text_of(t->target_vocab, h->ids, h->n, &t->text, &t->text_capacity) : "";
-        if (!text) return FAILED;
-        if (n_best) fprintf(t->out, "%lld\t%d\t", (long long)number, (int)rank + 1);
-        if (n_best || t->s->scores) fprintf(t->out, "%.6f\t", score);
-        fprintf(t->out, "%s\n", text);
-    }
-    return DONE;
-}
-
 // -----------------------------------------------------------------------------------------------
-// >>json           answers with everything known about them
+// >>answers        kept while others are looked at, and written as lines
 // -----------------------------------------------------------------------------------------------
 
 static void forget_answers(struct translating *t)
@@ -130,7 +116,7 @@ static void forget_answers(struct translating *t)
     t->n_answers = 0;
 }
 
-/* Looking at attention forgets the results of a search: they are copied before. */
+/* Looking at attention forgets the results of a search: they are copied before. Of each sentence the best counts. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
     int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
@@ -150,6 +136,11 @@ static void keep_answers(struct translating *t, int32_t sentence)
         a->log_probability = h->log_probability;
         a->ended = h->ended;
     }
+    if (!count) return;
+    t->answered++;
+    if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
+    t->longest++;
+    t->hurried += trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
 }
 
 /* Mean over the heads of the last decoder layer: (target tokens and the end, source rows). */
@@ -180,6 +171,87 @@ static int read_attention(struct translating *t, const int32_t *source, int32_t 
         for (i = 0; i < size; i++) t->weights[i] += t->weights[size + i] / (trf_real)config->n_heads;
     }
     return DONE;
+}
+
+/* What stands for each unknown token of an answer: of the source's unknown words, the one that it attends to most. */
+static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a,
+                         const struct span **copies)
+{
+    int64_t height = 0, width = 0;
+    int32_t i, j;
+    size_t k;
+    for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
+    memset(copies, 0, (size_t)a->n * sizeof *copies);
+    if (i == a->n || t->spans.n == 0) return DONE;
+    if (t->spans.n > 1 && read_attention(t, source, n_source, a, &height, &width)) return FAILED;
+    for (i = 0; i < a->n; i++) {
+        double most = -1;
+        for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
+            const struct span *span = &t->spans.item[k];
+            double sum = 0;
+            for (j = span->from; t->spans.n > 1 && j < span->end; j++) sum += (double)t->weights[i * width + j];
+            if (sum > most) { most = sum; copies[i] = span; }
+        }
+    }
+    return DONE;
+}
+
+static int replaces_unknown(const struct translating *t)
+{
+    return t->s->unknown == UNKNOWN_COPY || t->s->unknown == UNKNOWN_DROP;
+}
+
+/* In t->text; NULL: told. */
+static const char *answer_text(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
+{
+    const struct span **copies = NULL;
+    char *text = NULL;
+    if (!replaces_unknown(t))
+        return text_of(t->target_vocab, a->ids, a->n, &t->text, &t->text_capacity);
+    if (t->s->unknown == UNKNOWN_COPY) copies = (const struct span **)zeroed((size_t)a->n, sizeof *copies);
+    if (!copies || !choose_copies(t, source, n_source, a, copies))
+        text = text_without_unknown(t->target_vocab, a->ids, a->n, copies);
+    free((void *)copies);
+    if (!text) return NULL;
+    t->text = grow(t->text, &t->text_capacity, strlen(text) + 1, 1);
+    strcpy(t->text, text);
+    free(text);
+    return t->text;
+}
+
+/* Writes what belongs to line `number`: one line, or n_best lines when that form is asked for. */
+static int write_lines(struct translating *t, int64_t number, int32_t sentence, const int32_t *source,
+                       const struct answer *answers, size_t count)
+{
+    int n_best = was_given(t->s, "n-best");
+    size_t rank;
+    if (!n_best && count > 1) count = 1;
+    for (rank = 0; rank < count || rank == 0; rank++) {
+        const struct answer *a = rank < count ? &answers[rank] : NULL;
+        double score = a ? a->score : sentence == EMPTY ? 0.0 : -HUGE_VAL;
+        const char *text = a ? answer_text(t, source, t->sources.lengths[sentence], a) : "";
+        if (!text) return FAILED;
+        if (n_best) fprintf(t->out, "%lld\t%d\t", (long long)number, (int)rank + 1);
+        if (n_best || t->s->scores) fprintf(t->out, "%.6f\t", score);
+        fprintf(t->out, "%s\n", text);
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>json           answers with everything known about them
+// -----------------------------------------------------------------------------------------------
+
+static void write_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    fprintf(out, ",\"%s\":[", name);
+    for (i = 0; i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        if (i) fputc(',', out);
+        print_json_text(out, token, strlen(token));
+    }
+    fputc(']', out);
 }
 
 /* "alignment": for each target token the number of a source token, from 0; "attention": row by row, that of the end
@@ -216,12 +288,19 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     print_json_text(t->out, line, strlen(line));
     if (sentence >= 0) print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
     if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
+    for (k = 0; k < t->spans.n; k++) {
+        fputs(k ? "," : ",\"unknown_words\":[", t->out);
+        print_json_text(t->out, t->spans.item[k].text, t->spans.item[k].bytes);
+    }
+    if (t->spans.n) fputc(']', t->out);
     fputs(",\"answers\":[", t->out);
     for (k = 0; k < count; k++) {
         size_t bytes;
-        const char *text = bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity,
-                                    &bytes);
+        const char *text = replaces_unknown(t)
+            ? answer_text(t, source, n_source, &answers[k])
+            : bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity, &bytes);
         if (!text) return FAILED;
+        if (replaces_unknown(t)) bytes = strlen(text);
         fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
         print_json_text(t->out, text, bytes);
         print_json_field(t->out, "score", answers[k].score);
@@ -237,46 +316,49 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     return DONE;
 }
 
-static int write_objects(struct translating *t, int64_t first, int32_t lines)
+// -----------------------------------------------------------------------------------------------
+// >>loop           batches of lines
+// -----------------------------------------------------------------------------------------------
+
+/* What belongs to the lines of a batch, in their order. */
+static int write_batch(struct translating *t, int64_t first, int32_t lines)
 {
     const int32_t *source = t->sources.ids;
-    size_t *end, capacity = 0, begin = 0;
+    size_t *end = zeroed((size_t)lines, sizeof *end), begin = 0;
     int32_t i;
     int status = DONE;
-    end = grow(NULL, &capacity, (size_t)lines, sizeof *end);
     for (i = 0; i < lines; i++) {
         if (t->line[i].sentence >= 0) keep_answers(t, t->line[i].sentence);
         end[i] = t->n_answers;
     }
-    for (i = 0; i < lines && !status; i++) {
-        status = write_object(t, first + i, t->line[i].text, t->line[i].sentence, source, t->answers + begin,
-                              end[i] - begin);
-        if (t->line[i].sentence >= 0) source += t->sources.lengths[t->line[i].sentence];
-        begin = end[i];
+    for (i = 0; i < lines && !status; begin = end[i++]) {
+        int32_t sentence = t->line[i].sentence, n = sentence < 0 ? 0 : t->sources.lengths[sentence];
+        const struct answer *answers = t->answers + begin;
+        t->spans.n = 0;
+        if (n && (t->s->json || t->s->unknown == UNKNOWN_REPORT || t->s->unknown == UNKNOWN_COPY))
+            find_unknown(t->source_vocab, t->line[i].text, source, n, &t->spans);
+        if (t->s->unknown == UNKNOWN_REPORT) report_unknown(&t->spans, t->in.name, first + i);
+        status = t->s->json ? write_object(t, first + i, t->line[i].text, sentence, source, answers, end[i] - begin)
+                            : write_lines(t, first + i, sentence, source, answers, end[i] - begin);
+        source += n;
     }
     free(end);
     forget_answers(t);
     return status;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>loop           batches of lines
-// -----------------------------------------------------------------------------------------------
-
 static int translate_batch(struct translating *t, int64_t first, int32_t lines)
 {
     trf_sequences sources = sequences_of(&t->sources), prefixes = sequences_of(&t->prefixes);
-    int n_best = was_given(t->s, "n-best"), status = DONE;
     trf_error err;
     int32_t i;
+    int status;
     if (sources.count && (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
                                          : trf_translate_batch(t->translator, &sources, &err))) {
         say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
         return FAILED;
     }
-    if (t->s->json) status = write_objects(t, first, lines);
-    for (i = 0; i < lines && !t->s->json && !status; i++)
-        status = write_lines(t, first + i, t->line[i].sentence, n_best);
+    status = write_batch(t, first, lines);
     for (i = 0; i < lines; i++) {
         free(t->line[i].text);
         t->line[i].text = NULL;
@@ -290,6 +372,18 @@ static int has_more_prefixes(struct translating *t)
     struct stat file;
     return t->prefix.file && !fstat(fileno(t->prefix.file), &file) && S_ISREG(file.st_mode) &&
            next_line(&t->prefix) != 0;
+}
+
+/* Answers that did not end by themselves are cut off, or babble. */
+static void tell_longest(const struct translating *t)
+{
+    char hurried[96] = "";
+    if (!t->longest) return;
+    if (t->hurried) snprintf(hurried, sizeof hurried, "; --min-length %d is not below it for %lld of them",
+                             (int)t->s->search.min_length, (long long)t->hurried);
+    say("%lld of %lld answer%s reached the longest length (--max-length-a, --max-length-b) and did not end by %s%s",
+        (long long)t->longest, (long long)t->answered, plural(t->answered), t->longest == 1 ? "itself" : "themselves",
+        hurried);
 }
 
 static int translate_lines(struct translating *t)
@@ -308,7 +402,10 @@ static int translate_lines(struct translating *t)
         t->broken = 1;
     }
     if (t->unusable)
-        say("%lld of %lld lines could not be translated", (long long)t->unusable, (long long)t->in.number);
+        say("%lld of %lld line%s could not be translated", (long long)t->unusable, (long long)t->in.number,
+            plural(t->in.number));
+    tell_longest(t);
+    tell_unknown(&t->unknown, "the input", 0.05);
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
@@ -318,14 +415,17 @@ int command_translate(struct settings *s, int argc, char **argv)
     trf_error err;
     int32_t i;
     int status;
-    (void)argc;
-    (void)argv;
     memset(&t, 0, sizeof t);
     t.s = s;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores are for --json");
         return USAGE;
     }
+    if (s->unknown == UNKNOWN_COPY && s->search.ban_unk) {
+        say("--unknown copy replaces unknown tokens of answers, and --ban-unk yes allows none");
+        return USAGE;
+    }
+    if ((status = take_input(s, argc, argv))) return status;
     if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
@@ -334,6 +434,12 @@ int command_translate(struct settings *s, int argc, char **argv)
         say("--alignments and --attention are about source tokens, and '%s' reads none", s->model);
         status = USAGE;
     }
+    if (!status && s->unknown == UNKNOWN_COPY && trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+        say("--unknown copy copies words of a source, and '%s' reads none", s->model);
+        status = USAGE;
+    }
+    if (!status && !was_given(s, "ban-unk") && s->unknown != UNKNOWN_COPY)
+        s->search.ban_unk = never_writes_unk(t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("search", &err);
     if (!status) status = open_reader(&t.in, s->input);
@@ -355,6 +461,7 @@ int command_translate(struct settings *s, int argc, char **argv)
     forget_answers(&t);
     free(t.answers);
     free(t.weights);
+    free(t.spans.item);
     for (i = 0; t.line && i < s->batch; i++) free(t.line[i].text);
     free(t.line);
     free(t.text);

@@ -12,6 +12,7 @@
 //   validate.c   loss and translations of held-out pairs
 //   progress.c   the line of progress, the log
 //   metrics.c    BLEU, chrF, error rates
+//   unknown.c    words that a model does not know, in sources and answers
 //   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
 
 #ifndef TRF_TOOL_H
@@ -90,6 +91,7 @@ enum objective {
 };
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
+enum on_unknown { UNKNOWN_COUNT = 0, UNKNOWN_REPORT, UNKNOWN_COPY, UNKNOWN_DROP };
 enum { RECIPE_AUTO = 0, RECIPE_PAPER };
 enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
 
@@ -134,6 +136,7 @@ struct settings {
     int32_t accumulate, resume, overwrite, quiet;
     const char *log;
 
+    int32_t unknown;                                            /* translating: enum on_unknown */
     int32_t batch, interactive, scores, json, token_scores, alignments, attention;    /* translating, scoring, inspecting */
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
@@ -264,11 +267,23 @@ void drop_last(struct side *side);
 void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n);
 
 /* Tokens of what a command reads, and how many of them the model does not know. */
+enum { UNK = 3 };            /* of every vocabulary */
 struct unknown { int64_t tokens, unknown, first; };     /* first: the line of the first unknown one, or 0 */
 
 void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);   /* line 0: none */
 /* One line about them at the end, if more than that share of the tokens is unknown. what: "the input". */
 void tell_unknown(const struct unknown *u, const char *what, double share);
+
+/* An unknown word of a line, or some unknown characters, and the tokens that it has become (unknown.c). */
+struct span { const char *text; size_t bytes; int32_t from, end; };
+struct spans { struct span *item; size_t n, capacity; };
+
+/* ids: those of the line, which must outlive the spans. None where they cannot be found. */
+void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to);
+void report_unknown(const struct spans *spans, const char *file, int64_t line);
+/* The text of an answer without its unknown tokens. copies NULL: they are dropped; else what stands for token i, or
+   NULL: it stays as it is. malloc'd; NULL: told. */
+char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n, const struct span *const *copies);
 
 /* The text of ids and its bytes, of which any may be a NUL; in *text, which grows. NULL: told. */
 const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
@@ -316,6 +331,8 @@ int close_output(FILE *file, const char *path);
 
 trf_load_options load_options(const struct settings *s);
 int load_refused(const char *path, const trf_error *err);      /* says why a model cannot be loaded; the status */
+/* A file of sentences as a position, instead of --input. */
+int take_input(struct settings *s, int argc, char **argv);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
 int32_t longest_trained(const trf_model *model);
 int never_writes_unk(const trf_model *model);    /* whether no target of its training had an unknown token */

@@ -1,0 +1,128 @@
+// trf: words of a source that the model does not know, found in its text, and answers that copy or drop them.
+//
+// An id is unknown or not; which letters stand behind it, the vocabulary does not say. Of characters token i is
+// character i of the line; words and subwords are encoded word by word, and where that gives other ids than the whole
+// line, which some SentencePiece models do, nothing can be found.
+
+#include "trf.h"
+
+static size_t utf8_length(const char *c)
+{
+    unsigned char first = (unsigned char)*c;
+    return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+static void add_span(struct spans *to, const char *text, size_t bytes, int32_t from, int32_t end)
+{
+    struct span *s;
+    to->item = grow(to->item, &to->capacity, to->n + 1, sizeof *to->item);
+    s = &to->item[to->n++];
+    s->text = text;
+    s->bytes = bytes;
+    s->from = from;
+    s->end = end;
+}
+
+/* Unknown characters that follow one another are one span. */
+static void find_characters(const char *line, const int32_t *ids, int32_t n, struct spans *to)
+{
+    int32_t i;
+    for (i = 0; i < n && *line; i++) {
+        size_t bytes = utf8_length(line);
+        struct span *last = to->n ? &to->item[to->n - 1] : NULL;
+        if (ids[i] == UNK && last && last->end == i) { last->bytes += bytes; last->end++; }
+        else if (ids[i] == UNK) add_span(to, line, bytes, i, i + 1);
+        line += bytes;
+    }
+}
+
+static void find_words(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to)
+{
+    struct word_tokens words;
+    int32_t w, i;
+    memset(&words, 0, sizeof words);
+    if (!encode_words(vocab, line, &words) && words.n == n && !memcmp(words.ids, ids, (size_t)n * sizeof *ids))
+        for (w = 0; w < words.n_words; w++) {
+            int32_t end = w + 1 < words.n_words ? words.first[w + 1] : n;
+            size_t bytes;
+            line += strspn(line, " \t\r\n");
+            bytes = strcspn(line, " \t\r\n");
+            for (i = words.first[w]; i < end && ids[i] != UNK; i++) { }
+            if (i < end) add_span(to, line, bytes, words.first[w], end);
+            line += bytes;
+        }
+    free_word_tokens(&words);
+}
+
+void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to)
+{
+    int32_t i;
+    to->n = 0;
+    for (i = 0; i < n && ids[i] != UNK; i++) { }
+    if (i == n) return;
+    if (trf_vocab_kind(vocab) == TRF_CHARACTERS) find_characters(line, ids, n, to);
+    else find_words(vocab, line, ids, n, to);
+}
+
+void report_unknown(const struct spans *spans, const char *file, int64_t line)
+{
+    enum { NAMED = 8 };
+    char *list = format_text("%s", ""), *longer;
+    size_t i;
+    for (i = 0; i < spans->n && i < NAMED; i++) {
+        longer = format_text("%s%s'%.*s'", list, i ? ", " : "", (int)spans->item[i].bytes, spans->item[i].text);
+        free(list);
+        list = longer;
+    }
+    if (spans->n > NAMED)
+        say("%s:%lld: unknown to the model: %s and %zu more", file, (long long)line, list, spans->n - NAMED);
+    else if (spans->n) say("%s:%lld: unknown to the model: %s", file, (long long)line, list);
+    free(list);
+}
+
+static void append(char **text, size_t *used, size_t *capacity, const char *more, size_t bytes)
+{
+    *text = grow(*text, capacity, *used + bytes + 1, 1);
+    memcpy(*text + *used, more, bytes);
+    *used += bytes;
+    (*text)[*used] = 0;
+}
+
+/* Whether a blank stands in front of a token: between words always, of subwords where one begins with U+2581. */
+static int begins_word(const trf_vocab *vocab, int32_t id)
+{
+    trf_token_kind kind = trf_vocab_kind(vocab);
+    return kind == TRF_WORDS || (kind == TRF_SENTENCEPIECE && !strncmp(trf_vocab_token(vocab, id), "\xE2\x96\x81", 3));
+}
+
+/* Whether an unknown token is not written as it is: there is a copy for it, or all of them are dropped. */
+static int is_replaced(const int32_t *ids, int32_t i, const struct span *const *copies)
+{
+    return ids[i] == UNK && (!copies || copies[i]);
+}
+
+char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n, const struct span *const *copies)
+{
+    size_t capacity = 0, used = 0, part_capacity = 0;
+    char *text = grow(NULL, &capacity, 1, 1), *part = NULL;
+    int32_t i, end;
+    *text = 0;
+    for (i = 0; i < n; i = end) {
+        int blank = used > 0 && text[used - 1] != ' ' && begins_word(vocab, ids[i]);
+        const struct span *copy = copies ? copies[i] : NULL;
+        end = i + 1;
+        if (is_replaced(ids, i, copies)) {
+            while (copy && end < n && ids[end] == UNK && copies[end] == copy) end++;
+            if (copy && blank) append(&text, &used, &capacity, " ", 1);
+            if (copy) append(&text, &used, &capacity, copy->text, copy->bytes);
+            continue;
+        }
+        while (end < n && !is_replaced(ids, end, copies)) end++;
+        if (!text_of(vocab, ids + i, end - i, &part, &part_capacity)) { free(text); return NULL; }
+        if (blank) append(&text, &used, &capacity, " ", 1);
+        append(&text, &used, &capacity, part, strlen(part));
+    }
+    while (used && text[used - 1] == ' ') text[--used] = 0;
+    free(part);
+    return text;
+}
