@@ -297,22 +297,25 @@ typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_P
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
    on the same card and libraries. Each object's device is its own: one program may use both.
 
-   Threads. Each object that computes (trainer, translator, generator, context, updater) has threads
-   of its own: the thread that calls, whichever that is, and `threads` - 1 more. Those start when the
-   object is created, or creation is TRF_E_NOMEM, and have ended when destroying it returns. While
-   nothing is computed they sleep. They never call a hook, block all signals and have a stack of
-   256 KiB each. Results are the same bits for every number of threads. In a child of fork() the
-   objects of the parent compute on the calling thread alone; objects created there have threads. On
-   Windows no object may be destroyed inside DllMain. One thread does everything, whatever `threads`
-   says, with TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
-   Windows, and where the compiler is neither GCC nor Clang.
+   Threads. `threads` says on how many every object computes that uses this device: the trainers,
+   translators and generators of a model whose config.device, or trf_load_options.device, it is, and
+   a context or an updater that is given it. An object that needs another number has `threads` of its
+   own in trf_train_options, trf_search or trf_sampling, which counts unless it is 0. Results are the
+   same bits for every number.
+   Each object has threads of its own: the one that calls, whichever that is, and `threads` - 1 more.
+   Those start when the object is created, or creation is TRF_E_NOMEM, and have ended when destroying
+   it returns. While nothing is computed they sleep. They call no hook, block all signals, and have a
+   stack of 256 KiB each. In a child of fork() the objects of the parent compute on the calling thread
+   alone; objects created there have threads. On Windows no object may be destroyed inside DllMain.
+   There is one thread, whatever `threads` says, with TRF_NO_THREADS, in WebAssembly without -pthread,
+   on systems that are neither POSIX nor Windows, and with compilers other than GCC and Clang.
 
    OpenBLAS. Where products go to it, it is its pthread build alone, in at most 64 threads at a time, each of which
    needs 128 MB of address space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it
    was. A child of fork() may use it if no thread of the parent was in a call then. */
 typedef struct trf_device {
     trf_device_kind kind;
-    int32_t threads;                /* 1..4096; not a model's: what computes with one has `threads` of its own */
+    int32_t threads;                /* 1..4096: of each object that computes here; see above */
     int32_t index;                  /* which of several GPUs, from 0 */
     trf_precision precision;
     trf_products products;
@@ -842,7 +845,7 @@ typedef struct trf_search {
                                    would pass 2^31; the longest come first, and the place of one that is done goes to
                                    the next (memory: trf_translator_memory); default 32 */
     int32_t max_tokens;         /* and their source tokens, all counted as long as the longest's; default 4096 */
-    int32_t threads;            /* default: all processors, whatever the model's device says */
+    int32_t threads;            /* 1..4096; default 0: as many as config.device.threads of the model */
     trf_hooks hooks;
 } trf_search;
 
@@ -987,7 +990,7 @@ typedef struct trf_sampling {
     int32_t min_tokens;         /* before EOS may be drawn; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
-    int32_t threads;            /* default: all processors, whatever the model's device says */
+    int32_t threads;            /* 1..4096; default 0: as many as config.device.threads of the model */
     /* Called for every token in its order, EOS included, or NULL. text: the `bytes` that the answer's text grows by, in
        whole characters, and a NUL behind them; "" without a target vocabulary. Bytes that may begin a character wait for
        its rest, or for the end; others are U+FFFD at once. A NUL among the bytes: see trf_vocab_decode. */
@@ -1219,7 +1222,7 @@ typedef struct trf_train_options {
        2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
        nothing: its rows are sequences or source tokens. */
     int32_t source_tokens, target_tokens, sequences, longest;
-    int32_t threads;                    /* default: all processors, whatever the model's device says */
+    int32_t threads;                    /* 1..4096; default 0: as many as the device's */
     int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
 
     /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
@@ -1327,7 +1330,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
    weights it does with `n` tensors, by the same code. All are in the host's memory and have as many numbers at every
    call (else TRF_E_SHAPE); copies of weights and gradients go to the device and back. d_model (1..65536) is for
    TRF_NOAM alone. Of the options those of optimizer, decay (of what has two dimensions or more, or all), schedule,
-   clipping, threads, ranks and hooks count; NULL device: the CPU. */
+   clipping, threads, ranks and hooks count; NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
                                       const trf_train_options *options, const trf_device *device, trf_error *err);
@@ -10842,14 +10845,21 @@ TRF__FN trf_status trf__pass_copies(trf__pass *pass, trf_error *err)
     return TRF_OK;
 }
 
+/* A model's device for an object whose options ask for so many threads, or with 0 for the device's. */
+TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
+{
+    trf_device with = *device;
+    if (threads > 0) with.threads = threads;
+    return with;
+}
+
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits,
                                   const trf_train_options *o, int threads, const trf_hooks *hooks, trf_error *err)
 {
     trf__run run;
-    trf_device device = model->config.device;
+    trf_device device = trf__device_with(&model->config.device, threads);
     trf_status status;
     int n;
-    device.threads = threads;
     run = trf__run_on(&device, hooks);
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights = model->weights;
@@ -11603,7 +11613,6 @@ TRF_API trf_train_options trf_train_defaults(void)
     o.source_tokens = o.target_tokens = 4096;
     o.sequences = 256;
     o.longest = 128;
-    o.threads = trf_device_default().threads;
     o.n_ranks = 1;
     return o;
 }
@@ -11672,7 +11681,7 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     X(int32_t,          target_tokens,      1, 1 << 24, 2) \
     X(int32_t,          sequences,          1, 1 << 24, 2) \
     X(int32_t,          longest,            2, 1 << 20, 2) \
-    X(int32_t,          threads,            1, TRF__MAX_THREADS, 0) \
+    X(int32_t,          threads,            0, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
 
@@ -11790,8 +11799,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     TRF__ZERO(layout);
     TRF__ZERO(count);
     trf__lay_out(&layout, config);
-    device = config->device;
-    device.threads = options->threads;
+    device = trf__device_with(&config->device, options->threads);
     run = trf__run_on(&device, &options->hooks);
     limits = trf__train_limits(&run, config, options);
     count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
@@ -11877,12 +11885,15 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 }
 
 /* What a trainer lives in cannot change: its threads, and the memory that it has from its allocator. */
-TRF__FN trf_status trf__same_home(const trf_train_options *have, const trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o, trf_error *err)
 {
-    const trf_hooks *old = &have->hooks, *hooks = &o->hooks;
-    if (o->threads != have->threads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads", "the trainer has %d threads and keeps them, got %d",
-                         (int)have->threads, (int)o->threads);
+    const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
+    const trf_device *device = &trainer->model->config.device;
+    int have = trf__device_with(device, trainer->options.threads).threads;
+    int wanted = trf__device_with(device, o->threads).threads;
+    if (wanted != have)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
+                         "the trainer has %d threads and keeps them, got %d", have, wanted);
     if (hooks->alloc == old->alloc && hooks->free == old->free && (!old->alloc || hooks->user == old->user))
         return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "the trainer keeps its allocator, got another one");
@@ -11897,7 +11908,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__train_check(&o, pass->config, err));
-    TRF__TRY(trf__same_home(&trainer->options, &o, err));
+    TRF__TRY(trf__same_home(trainer, &o, err));
     limits = trf__train_limits(&pass->run, pass->config, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
@@ -12316,11 +12327,11 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     c.d_model = d_model;
     c.hooks = o.hooks;
     c.device = device ? *device : trf_device_default();
-    c.device.threads = o.threads;
     if (!weights) return trf__fail_null(err, "weights");
     TRF__TRY(trf__check_range("n", n, 1, 1 << 20, err));
     TRF__TRY(trf__train_check(&o, &c, err));
     TRF__TRY(trf__device_check(&c.device, err));
+    c.device = trf__device_with(&c.device, o.threads);
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
     for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
     c.device.precision = TRF_PRECISION_FLOAT32;
@@ -12427,7 +12438,7 @@ TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
     TRF__RANGE(search, max_length_b, search->max_length_a > 0 ? 0 : 1, INT32_MAX);
     TRF__RANGE(search, max_sentences, 1, INT32_MAX);
     TRF__RANGE(search, max_tokens, 1, INT32_MAX);
-    TRF__RANGE(search, threads, 1, TRF__MAX_THREADS);
+    TRF__RANGE(search, threads, 0, TRF__MAX_THREADS);
     return trf__hooks_check(&search->hooks, err);
 }
 
@@ -12470,7 +12481,6 @@ TRF_API trf_search trf_search_defaults(void)
     search.max_length_b = 20;
     search.max_sentences = 32;
     search.max_tokens = 4096;
-    search.threads = trf_device_default().threads;
     return search;
 }
 
@@ -13192,8 +13202,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     eos = trf__has_source(config) ? config->source_eos : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
         return 0;
-    device = config->device;
-    device.threads = search->threads;
+    device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
@@ -17082,7 +17091,6 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
 #define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
-    o->threads = c->device.threads;     /* not the number of the machine that wrote the file */
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf__train_check(o, c, err), err));
     /* the limits are only a plan, which grows: a file cannot make us plan for more than the defaults */
@@ -17242,7 +17250,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
-    X(int32_t,  threads,            1, TRF__MAX_THREADS, 0)
+    X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
 
 enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
 
@@ -17296,7 +17304,6 @@ TRF_API trf_sampling trf_sampling_defaults(void)
     s.temperature = s.top_p = s.repetition_penalty = 1;
     s.max_tokens = 256;
     s.window = INT32_MAX;
-    s.threads = trf_device_default().threads;
     return s;
 }
 

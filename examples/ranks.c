@@ -137,7 +137,7 @@ static void *rank_main(void *user)
     config.encoder_layers = config.decoder_layers = 1;
     config.device.kind = (trf_device_kind)kind;
     config.device.index = r->number;
-    config.device.threads = training.threads = 1;
+    config.device.threads = 1;
     training.warmup = 40;
     training.learning_rate = 0.3;
     training.rank = r->number;

@@ -1278,7 +1278,7 @@ static void test_options(void **state)
     REFUSED(top_k, -1); REFUSED(top_p, -0.1); REFUSED(top_p, 1.01); REFUSED(top_p, (double)NAN);
     REFUSED(min_p, -0.1); REFUSED(min_p, 1.01); REFUSED(min_p, (double)NAN);
     REFUSED(repetition_penalty, 0); REFUSED(repetition_penalty, -1); REFUSED(repetition_penalty, (double)NAN);
-    REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, 0);
+    REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, -1);
     REFUSED(window, -1); REFUSED(allow_unk, 2);
     REFUSED(threads, 4097);
     s = good;

@@ -1748,7 +1748,7 @@ static void test_bad_options(void **state)
     BAD_OPTION(target_tokens, 0); BAD_OPTION(target_tokens, INT32_MIN);
     BAD_OPTION(sequences, 0); BAD_OPTION(sequences, -1);
     BAD_OPTION(longest, 1); BAD_OPTION(longest, INT32_MAX);
-    BAD_OPTION(threads, 0); BAD_OPTION(threads, INT32_MAX);
+    BAD_OPTION(threads, -1); BAD_OPTION(threads, INT32_MAX);
     BAD_OPTION(n_ranks, 0);
     BAD_OPTION(rank, 1); BAD_OPTION(rank, -1);
     good.n_ranks = 2;

@@ -275,7 +275,7 @@ static const struct tested table[] = {
     OF(TRAIN, "precision", device.precision, trf_precision, {"float32", TRF_PRECISION_FLOAT32}, {"bf16", TRF_PRECISION_BF16}),
     OF(TRAIN, "products", device.products, trf_products, {"auto", TRF_PRODUCTS_AUTO}, {"cblas", TRF_PRODUCTS_CBLAS},
        {"built-in", TRF_PRODUCTS_BUILT_IN}),
-    OPTION(TRAIN, COUNT, "threads", threads),
+    OPTION(TRAIN, COUNT, "threads", device.threads),
 
     OPTION(EVAL, TEXT, "metrics", metrics),
     OF(EVAL, "tokenize", tokenize, int32_t, {"13a", METRICS_13A}, {"none", METRICS_NONE}, {"char", METRICS_CHAR}),
@@ -879,9 +879,6 @@ static void effects(void **state)
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
            want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC, TRF_LIMIT_KEEP_LIVE,
                      0, 0));
-    EFFECT(TRAIN, "threads", "7",
-           wanted.threads = wanted.device.threads = wanted.training.threads = wanted.search.threads = 7;
-           wanted.config.device = wanted.device);
     for (i = 0; i < n_rows; i++)
         if (!rows[i].then != !seen[i]) fail_msg("what --%s does besides is not in tests/test_options.c", rows[i].name);
 }
@@ -907,7 +904,7 @@ static void order_on_command_lines(void **state)
     assert_int_equal(s.config.device.kind, TRF_DEVICE_CUDA);
     assert_int_equal(s.config.device.index, 2);
     assert_int_equal(s.config.device.precision, TRF_PRECISION_BF16);
-    assert_int_equal(s.config.device.threads, s.threads);
+    assert_int_equal(s.config.device.threads, s.device.threads);
 }
 
 int main(void)

@@ -345,6 +345,123 @@ static void test_fork(void **state)
     trf_model_destroy(model);
 }
 
+/* How many threads an object has: those of the device, unless its own options say otherwise. */
+static int of_run(const trf__run *run) { return trf__cpu_of(run)->threads; }
+
+static int of_trainer(trf_model *model, int threads)
+{
+    trf_trainer *trainer = new_trainer(model, threads);
+    int n = of_run(&trainer->pass.run);
+    trf_trainer_destroy(trainer);
+    return n;
+}
+
+static int of_translator(const trf_model *model, int threads)
+{
+    trf_search s = trf_search_defaults();
+    trf_translator *translator = NULL;
+    int n;
+    s.threads = threads;
+    assert_int_equal(trf_translator_create(&translator, model, threads ? &s : NULL, NULL), TRF_OK);
+    n = of_run(&translator->pass.run);
+    trf_translator_destroy(translator);
+    return n;
+}
+
+static int of_generator(const trf_model *model, int threads)
+{
+    trf_sampling s = trf_sampling_defaults();
+    trf_generator *generator = NULL;
+    int n;
+    s.threads = threads;
+    assert_int_equal(trf_generator_create(&generator, model, threads ? &s : NULL, NULL), TRF_OK);
+    n = of_run(&generator->pass.run);
+    trf_generator_destroy(generator);
+    return n;
+}
+
+static int of_updater(const trf_device *device, int threads)
+{
+    trf_train_options o = trf_train_defaults();
+    trf_updater *updater = NULL;
+    trf_real numbers[4] = {0};
+    trf_tensor weight = trf_tensor_of(numbers, 1, 4, 1, 1);
+    int n;
+    o.threads = threads;
+    assert_int_equal(trf_updater_create(&updater, &weight, 1, 64, &o, device, NULL), TRF_OK);
+    n = of_run(&updater->trainer.pass.run);
+    trf_updater_destroy(updater);
+    return n;
+}
+
+static void test_one_place(void **state)
+{
+    trf_load_options load = trf_load_defaults();
+    trf_config c = trf_config_tiny();
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    trf_model *model = NULL, *loaded = NULL;
+    trf_trainer *trainer = NULL;
+    trf_train_options o = trf_train_defaults();
+    trf_error err;
+    char path[64];
+    (void)state;
+    c.encoder_layers = c.decoder_layers = 1;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.device.threads = device.threads = 3;
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(of_trainer(model, 0), 3);
+    assert_int_equal(of_trainer(model, 2), 2);
+    assert_int_equal(of_translator(model, 0), 3);
+    assert_int_equal(of_translator(model, 1), 1);
+    assert_int_equal(of_generator(model, 0), 3);
+    assert_int_equal(of_generator(model, 5), 5);
+    assert_int_equal(of_updater(&device, 0), 3);
+    assert_int_equal(of_updater(&device, 4), 4);
+    assert_int_equal(of_updater(NULL, 0), trf_device_default().threads);
+    assert_int_equal(trf_context_create(&context, &device, NULL, NULL), TRF_OK);
+    assert_int_equal(of_run(&context->run), 3);
+    trf_context_destroy(context);
+
+    snprintf(path, sizeof path, "/tmp/trf_test_threads_%d", (int)getpid());
+    o.threads = 2;
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
+    o.threads = 0;                      /* 3: not what it has */
+    assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "threads");
+    assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL), TRF_OK);
+    trf_trainer_destroy(trainer);
+    trainer = new_trainer(model, 0);
+    o = *trf_trainer_options(trainer);
+    assert_int_equal(o.threads, 0);
+    o.threads = 3;
+    assert_int_equal(trf_trainer_set_options(trainer, &o, NULL), TRF_OK);
+    assert_int_equal(of_run(&trainer->pass.run), 3);
+    trf_trainer_destroy(trainer);
+
+    load.device.threads = 4;
+    assert_int_equal(trf_checkpoint_load(&loaded, &trainer, NULL, path, NULL, &load, NULL), TRF_OK);
+    assert_int_equal(of_run(&trainer->pass.run), 4);
+    assert_int_equal(of_translator(loaded, 0), 4);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(loaded);
+    assert_int_equal(trf_checkpoint_load(&loaded, &trainer, NULL, path, &o, &load, NULL), TRF_OK);
+    assert_int_equal(of_run(&trainer->pass.run), 3);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(loaded);
+    unlink(path);
+
+    o.threads = -1;
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "threads");
+    o.threads = 4097;
+    assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_E_INVALID_ARG);
+    trf_model_destroy(model);
+    c.device.threads = 0;
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "device.threads");
+}
+
 /* Rounds of few small tiles, as they follow one another, or with a sleep between; each tile is computed once, and by
    no more workers than may. */
 typedef struct counts { int tiles[16], inside, most, pause; } counts;
@@ -422,7 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_they_end_with_their_object), TEST(test_they_cannot_be_started), TEST(test_workers_that_do_not_come),
         TEST(test_signals), TEST(test_rounding), TEST(test_any_thread_may_call), TEST(test_fork), TEST(test_rounds),
-        TEST(test_all_workers_come), TEST(test_processors),
+        TEST(test_all_workers_come), TEST(test_processors), TEST(test_one_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

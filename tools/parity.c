@@ -65,7 +65,7 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "source_eos")) s->config.source_eos = n;
         else if (!strcmp(field, "decoder_start")) s->config.decoder_start = (trf_decoder_start)n;
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
-        else if (!strcmp(field, "threads")) s->config.device.threads = s->training.threads = s->search.threads = n;
+        else if (!strcmp(field, "threads")) s->config.device.threads = n;
         else if (!strcmp(field, "warmup")) s->training.warmup = n;
         else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
         else if (!set_search(&s->search, field, value)) {
@@ -111,7 +111,6 @@ static int print_logits(const trf_model *model, batch_reader *reader, trf_error 
     int64_t rows, i, n;
     trf_real *logits;
     if (!next_batch(reader, &batch)) return 1;
-    search.threads = c->device.threads;
     rows = !c->head ? trf_target_rows(model, &batch.target)
          : c->head >= TRF_HEAD_TOKENS ? trf_source_rows(model, &batch.source) : batch.source.count;
     out = trf_tensor_of(NULL, 2, rows, !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);

@@ -244,7 +244,6 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (s->token_scores && !s->json) { say("--token-scores is for --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
-    s->sampling.threads = s->threads;
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
     if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err))

@@ -30,7 +30,6 @@ void set_defaults(struct settings *s)
     s->seed = s->config.seed;
     then_seed(s);
     s->device = trf_device_default();
-    s->threads = s->device.threads;
     s->updates = INT64_MAX;
     s->minutes = HUGE_VAL;
     s->checkpoint_every = 1000;
@@ -90,11 +89,7 @@ static void then_sentencepiece(struct settings *s)
 static void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
 static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule); }
 
-static void then_threads(struct settings *s)
-{
-    s->device.threads = s->training.threads = s->search.threads = s->threads;
-    s->config.device = s->device;
-}
+static void then_device(struct settings *s) { s->config.device = s->device; }
 
 // -----------------------------------------------------------------------------------------------
 // >>options        the table: each option once
@@ -493,7 +488,7 @@ const struct row rows[] = {
     {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "whose matrix products; auto: the built-in ones where trf was compiled for AVX2 or AVX-512, else CBLAS, if it "
      "has one", NULL},
-    {RUN, COUNT, "threads", AT(threads), "N", "results do not depend on it", then_threads},
+    {RUN, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
 
     {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},
     {EVAL, TEXT, "metrics", AT(metrics), "LIST",
@@ -732,7 +727,7 @@ int apply_given(struct settings *s)
     if (was_given(s, "joint-vocabulary") && !s->joint_vocabulary && !was_given(s, "tying") &&
         s->config.tying == TRF_TIED_ALL)
         s->config.tying = TRF_TIED_DECODER;     /* as far as a preset's goes with two vocabularies */
-    then_threads(s);
+    then_device(s);
     return DONE;
 }
 

@@ -128,7 +128,6 @@ struct settings {
     double dropout;
     uint64_t seed;
     trf_device device;
-    int32_t threads;
 
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
     double minutes, ema;
