@@ -149,7 +149,7 @@ once="$tiny --encoder-layers 1 --decoder-layers 1 --updates 1 --valid-size 0 --t
 apart="$once --joint-vocabulary no"
 # Persian with a zero-width non-joiner, full-width marks, a no-break space, fractions, what nmt_nfkc takes apart
 printf 'm\302\262 x 12 \302\275 \342\200\246\n\345\245\275\357\274\214\345\245\275\357\274\201\n' >odd
-printf '\331\205\333\214\342\200\214\330\256\330\247\331\207\331\205\n10\302\240000 \342\202\254 \357\254\201n \342\204\242\n' >>odd
+printf '\331\205\333\214\342\200\214\330\256\330\247\331\207\331\205\n10\302\240000 \342\202\254 \357\254\201n \342\226\205 \342\204\242\n' >>odd
 for i in 1 2 3 4 5 6 7 8; do awk '{ print "line " NR "\t" $0 }' odd; done >odd.tsv
 cut -f1 odd.tsv | head -4 >odd.source
 writes() { "$trf" translate --model "$1" --input odd.source --prefixes "$2" --max-length-a 0 --max-length-b 40 2>err |

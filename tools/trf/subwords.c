@@ -73,6 +73,7 @@ static int any_line(const struct training *t, int first_side, int last_side, int
 }
 
 static int has_tab(const char *line) { return strchr(line, '\t') != NULL; }
+static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") != NULL; }
 
 /* What is read may be composed, so that a letter with its mark is known however it is written. What is written comes
    as it was; a vocabulary of both sides composes if nothing of what is written is changed by it. */
@@ -118,6 +119,7 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     o.map = rule == NORMALISE_NFC ? map : NULL;
     o.verbatim = o.line_end = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
     o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) && any_line(t, first_side, last_side, has_tab);
+    o.reserved = any_line(t, first_side, last_side, has_reserved);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
         lines.line = 0;

@@ -17,6 +17,9 @@
 
 namespace {
 
+// SentencePiece reserves U+2585: its trainer looks at no line that has one
+const std::string reserved = "\xE2\x96\x85";
+
 class Lines : public sentencepiece::SentenceIterator {
 public:
     Lines(const char *(*next)(void *), void *user) : next_(next), user_(user) { Next(); }
@@ -26,6 +29,8 @@ public:
         const char *line = next_(user_);
         done_ = line == nullptr;
         value_ = done_ ? "" : line;
+        for (auto at = value_.find(reserved); at != std::string::npos; at = value_.find(reserved, at))
+            value_.replace(at, reserved.size(), " ");
     }
     const std::string &value() const override { return value_; }
     sentencepiece::util::Status status() const override { return sentencepiece::util::Status(); }
@@ -46,14 +51,15 @@ extern "C" int subwords_learn(const struct subwords_options *o, const char *(*ne
     for (int32_t i = 0; i < o->sentinels; i++) own += ",<extra_id_" + std::to_string(i) + ">";
     if (o->tab) own += ",\t";
     if (o->line_end) own += ",\n";
+    if (o->reserved) own += "," + reserved;
     Lines lines(next, user);
-    // Every character of the text has a piece; where there are fewer subwords than asked for, there are fewer. There
-    // is no piece for the begin and the end of a text, and that of unknown ones is a character that SentencePiece
-    // reserves: the trainer looks at no character of a text that reads as such a piece ("</s>").
+    // Every character of the text has a piece, the reserved one too; where there are fewer subwords than asked for,
+    // there are fewer. There is no piece for the begin and the end of a text, and that of unknown ones reads as no
+    // text that the trainer sees: it learns no character from a text that reads as such a piece ("</s>").
     std::unordered_map<std::string, std::string> options = {
         {"model_type", o->bpe ? "bpe" : "unigram"}, {"vocab_size", std::to_string(o->size)},
         {"character_coverage", "1.0"}, {"user_defined_symbols", own.empty() ? own : own.substr(1)},
-        {"bos_id", "-1"}, {"eos_id", "-1"}, {"unk_piece", "\xE2\x96\x85"}, {"max_sentence_length", "1000000"},
+        {"bos_id", "-1"}, {"eos_id", "-1"}, {"unk_piece", reserved + "unknown"}, {"max_sentence_length", "1000000"},
         {"max_sentencepiece_length", std::to_string(PIECE_CHARACTERS)},
         {"normalization_rule_name", o->rule}, {"add_dummy_prefix", o->verbatim ? "false" : "true"},
         {"remove_extra_whitespaces", o->verbatim ? "false" : "true"},
