@@ -115,6 +115,20 @@ for wrong in "--alpha 20:--alpha must be between 0 and 10, got 20" "--max-length
     expect 2 "${wrong%%:*}" "translate: ${wrong#*:}" "$trf" translate --model digits --input train.digits ${wrong%%:*}
 done
 
+# ---- what training begins with is looked at before the data ----
+
+printf 'not a model, whatever it is called\n' >junk
+fresh="$tiny --updates 1 --model fresh"
+expect 1 "subwords that are none" "junk: .*expected a field of a SentencePiece model" "$trf" train --tsv train.tsv $fresh --sentencepiece junk
+check "before the data" sh -c '! grep -q "held out" err'
+expect 1 "of one side" "junk: .*SentencePiece" "$trf" train --tsv train.tsv $fresh --target-sentencepiece junk
+check "before the data too" sh -c '! grep -q "held out" err'
+expect 1 "a model that is none" "junk: not a safetensors file" "$trf" train --tsv train.tsv $fresh --init-from junk
+check "before the data as well" sh -c '! grep -q "held out" err'
+cp junk broken.checkpoint
+expect 1 "a checkpoint that is none" "broken.checkpoint: not a safetensors file" "$trf" train --tsv train.tsv --model broken --resume
+check "before the data, again" sh -c '! grep -q "held out" err'
+
 # ---- data that are twice there ----
 
 ln train.tsv hard.tsv

@@ -4,6 +4,7 @@
 #include "subwords.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 /* The bytes of a SentencePiece model are kept for --subword-samples. */
 static void keep_model_bytes(struct training *t, int first_side, int last_side, char *bytes, size_t n)
@@ -198,22 +199,46 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
 
 #endif
 
-int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab)
+/* The bytes of a file, malloc'd, and the vocabulary that they are. */
+static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **vocab)
 {
     struct reader r;
-    char *bytes = NULL;
-    size_t capacity = 0, n = 0, got;
+    size_t capacity = 0, got;
     trf_error err;
     int status;
+    *bytes = NULL;
+    *n = 0;
     if ((status = open_reader(&r, path))) return status;
     do {
-        bytes = grow(bytes, &capacity, n + 65536, 1);
-        n += got = fread(bytes + n, 1, 65536, r.file);
+        *bytes = grow(*bytes, &capacity, *n + 65536, 1);
+        *n += got = fread(*bytes + *n, 1, 65536, r.file);
     } while (got);
-    keep_model_bytes(t, first_side, last_side, bytes, n);
     if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED; }
-    else if (trf_vocab_from_sentencepiece(vocab, bytes, n, NULL, &err)) { say_error(path, &err); status = FAILED; }
+    else if (trf_vocab_from_sentencepiece(vocab, *bytes, *n, NULL, &err)) { say_error(path, &err); status = FAILED; }
     close_reader(&r);
+    return status;
+}
+
+int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab)
+{
+    char *bytes;
+    size_t n;
+    int status = read_model(path, &bytes, &n, vocab);
+    keep_model_bytes(t, first_side, last_side, bytes, n);
+    return status;
+}
+
+int check_subwords(const char *path)
+{
+    struct stat there;
+    trf_vocab *vocab = NULL;
+    char *bytes;
+    size_t n;
+    int status;
+    if (!path || stat(path, &there) || !S_ISREG(there.st_mode)) return DONE;    /* a pipe is read once */
+    status = read_model(path, &bytes, &n, &vocab);
+    trf_vocab_destroy(vocab);
+    free(bytes);
     return status;
 }
 

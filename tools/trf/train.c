@@ -1448,6 +1448,21 @@ static int check_read(const struct settings *s)
            check_readable(s->target_sentencepiece) ? FAILED : DONE;
 }
 
+/* Models and subwords that training begins with are such: of models their headers, before the data are read. */
+static int check_beginnings(const struct training *t)
+{
+    const struct settings *s = t->s;
+    const char *path = s->resume ? t->checkpoint : s->init_from;
+    trf_load_options load = load_options(s);
+    trf_file *file = NULL;
+    trf_error err;
+    if (path && trf_file_open(&file, path, &load, &err)) { load_refused(path, &err); return FAILED; }
+    trf_file_close(file);
+    return check_subwords(s->source_sentencepiece) ||
+           (!same_file(s->source_sentencepiece, s->target_sentencepiece) && check_subwords(s->target_sentencepiece))
+           ? FAILED : DONE;
+}
+
 static int check_files(struct training *t)
 {
     struct settings *s = t->s;
@@ -1475,7 +1490,8 @@ static int check_files(struct training *t)
         check_written(s, "log", s->log)) return FAILED;
     if (!s->overwrite && (s->resume ? check_other_model(t) : check_replaced(s, s->model, t->checkpoint, s->log)))
         return FAILED;
-    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log, s->resume) || check_read(s)) return FAILED;
+    if (check_saved(s, s->model, t->checkpoint) || check_log(s->log, s->resume) || check_read(s) ||
+        check_beginnings(t)) return FAILED;
     sweep(s->model);
     if (t->checkpoint) sweep(t->checkpoint);
     return DONE;

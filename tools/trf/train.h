@@ -108,6 +108,7 @@ int has_hangul(const char *text);
 /* subwords.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
 int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab);
+int check_subwords(const char *path);           /* that the file is a SentencePiece model; NULL: there is none */
 int stored_subwords(struct training *t, int side, const char *path);
 int subwords_can_be_learned(void);
 /* All lines of a side, cut at random: one sequence a line, whatever it is. */
