@@ -1132,7 +1132,7 @@ expect 1 "another pooling" "of another --objective or --pooling" "$trf" train --
 # beginning with other kinds
 awk -F '\t' '{ print $1 "\t" $2 " indeed" }' train.tsv >indeed.tsv
 expect 0 "one vocabulary" "done: " "$trf" train --tsv train.tsv --tying all $quick --updates 20 --model joint
-expect 0 "grows by both sides" "both sides: 1 tokens are new" "$trf" train --tsv indeed.tsv --init-from joint \
+expect 0 "grows by both sides" "both sides: 1 token is new" "$trf" train --tsv indeed.tsv --init-from joint \
     --extend-vocabulary --threads 1 \
     --updates 200 --model m
 expect 0 "and is used" "^[a-z ]* indeed$" "$trf" translate --model m --input four

@@ -435,8 +435,8 @@ static int extend_vocabulary(struct training *t, int first_side, int last_side, 
         }
     trf_vocab_destroy(seen);
     if (status) { say_error("vocabulary", &err); return FAILED; }
-    inform("%s: %d tokens are new\n", first_side ? "target" : last_side ? "both sides" : "source",
-            (int)added);
+    inform("%s: %d token%s %s new\n", first_side ? "target" : last_side ? "both sides" : "source",
+           (int)added, plural(added), added == 1 ? "is" : "are");
     return DONE;
 }
 
@@ -1458,6 +1458,7 @@ static int check_beginnings(const struct training *t)
     trf_error err;
     if (path && trf_file_open(&file, path, &load, &err)) { load_refused(path, &err); return FAILED; }
     trf_file_close(file);
+    if (s->init_from) return DONE;          /* its vocabularies may be there already: see check_inherited */
     return check_subwords(s->source_sentencepiece) ||
            (!same_file(s->source_sentencepiece, s->target_sentencepiece) && check_subwords(s->target_sentencepiece))
            ? FAILED : DONE;
