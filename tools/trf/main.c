@@ -80,8 +80,8 @@ static const struct command commands[] = {
     {TAG, "tag", "a label for each word", "trf tag --model FILE [FILE] [options]",
      "Writes for each line as many labels as it has words, of those that trf train --objective tag has\n"
      "seen. An empty line gives an empty line; so does one that is too long for the model or not UTF-8,\n"
-     "with a message and exit status 1 at the end. A word without a token of the model's\n"
-     "(invisible characters, for instance) gets a label too, from the words around it.\n"
+     "with a message and exit status 1 at the end. A word that has no token (of invisible characters)\n"
+     "gets a label too, from the words around it.\n"
      "\n"
      "    trf tag --model parts-of-speech.safetensors lines > labels",
      EXIT_TEXT ".", command_classify},

@@ -126,7 +126,8 @@ const struct row rows[] = {
      "marks are part of the text", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
     {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
-     "every line is a document, or the whole file is one (whose characters have line ends among them)", NULL},
+     "every line is a document, or the whole file is one, in which a line end is a token (of characters, and of "
+     "subwords that are learned here; words have none)", NULL},
     {TRAIN, FLAG, "pack", AT(pack), NULL,
      "documents follow one another in a chunk; without it each begins one", NULL},
     {TRAIN | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
@@ -182,8 +183,8 @@ const struct row rows[] = {
     {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
      "how text is normalised before it is cut into the subwords that are learned here. identity: not at all; nfc: a "
      "letter and its mark become one character (Unicode's NFC), a tab becomes a blank; nfkc: SentencePiece's "
-     "nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for one "
-     "vocabulary of both sides nfc if it leaves every target as it is, else identity", NULL},
+     "nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for "
+     "one vocabulary of both sides nfc if it leaves every target as it is, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
      "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "
      "cut into "
