@@ -58,9 +58,8 @@
 //         int step, i, failed = 1;
 //
 //         trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
-//         trf_train_options training = trf_train_defaults();   /* Adam, Noam, smoothing 0.1, clipping 1.0 */
+//         trf_train_options training = trf_train_defaults();   /* Adam, a rate that rises to 1e-3, then falls */
 //         config.source_vocab = config.target_vocab = 24;
-//         training.warmup = 100; training.learning_rate = 0.2;  /* a short warm-up wants a lower peak */
 //
 //         if (trf_model_create(&model, &config, &err)) goto done;
 //         if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
@@ -118,6 +117,7 @@
 //   >>api-generate     sampling, token by token
 //   >>api-blocks       the parts alone, for other architectures
 //   >>api-train        gradients, Adam, schedules, checkpoints
+//   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
 //   -- stop here if you only want to use the library --
 //   (to learn how a transformer works read ops, cpu, pass and train; then search and translate)
 //   >>impl             includes, compiler differences
@@ -162,6 +162,8 @@
 //                     >>store-match  >>store-write  >>checkpoint
 //   >>generate         one token at a time, drawn on the host
 //                     >>draw  >>spoken  >>session
+//   >>learn            from texts to a trained model
+//                     >>recipe  >>choose  >>judge  >>by-itself  >>dataset
 //
 // NOTATION
 //   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
@@ -461,9 +463,10 @@ typedef struct trf_config {
     trf_hooks hooks;            /* not stored in files */
 } trf_config;
 
-/* Presets: layers encoder + decoder, d_model, d_ff, heads. Conventions are PyTorch's (post-norm with
-   final norm, epsilon 1e-5), but embeddings start with deviation 1/sqrt(d_model), since nn.Transformer has
-   none of its own. Vocabulary sizes are 0: the caller sets them. */
+/* Presets: layers encoder + decoder, d_model, d_ff, heads. Conventions are PyTorch's, but for two fields: pre-norm,
+   which learns at rates and without a warm-up that post-norm does not bear (Xiong et al. 2020), and embeddings that
+   start with deviation 1/sqrt(d_model), as nn.Transformer has none of its own. Vocabulary sizes are 0: the caller
+   sets them. trf_recipe_find chooses all of it from the amounts of your data. */
 TRF_API trf_config trf_config_tiny(void);   /* 4+4, 128, 256, 4 */
 TRF_API trf_config trf_config_base(void);   /* 6+6, 512, 2048, 8: the paper's base */
 TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's big */
@@ -515,6 +518,9 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
    of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
+/* The same of a file. */
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path, const trf_hooks *hooks,
+                                                trf_error *err);
 /* One more token behind those of a finished vocabulary of words or characters that nobody shares yet: sentinels (for
    characters: code points that no text has, as U+E000), words of a new domain. TRF_E_INVALID_ARG: it cannot be one of
    its tokens, or is one already; TRF_E_UNSUPPORTED: SentencePiece. Models have copies, which do not change. */
@@ -1200,18 +1206,18 @@ typedef struct trf_train_options {
     trf_adam_epsilon epsilon_rule;
     double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
     int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
-    trf_schedule schedule;
-    double learning_rate;               /* 1e-30..1e6; a factor for TRF_NOAM (default 1), the peak for the others */
+    trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
+    double learning_rate;               /* 1e-30..1e6; the peak, default 1e-3; but for TRF_NOAM a factor, about 1 */
     double initial_rate, final_rate;    /* 0..1e6; default 0 */
-    int64_t warmup;                     /* updates; >= 1; default 4000 */
+    int64_t warmup;                     /* updates; >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE only; > warmup */
-    double label_smoothing;             /* 0 <= e < 1; default 0.1 */
+    double label_smoothing;             /* 0 <= e < 1; default 0; paper 5.4: 0.1, for answers */
     trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
     double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
-                                           multiple of 1/65536 below 1); default 0.1 */
-    double attention_dropout;           /* on attention weights; default 0.1 */
-    double activation_dropout;          /* on the inner layer of feed-forward; default 0.1 */
-    double residual_dropout;            /* on the output of every sublayer; default 0.1 */
+                                           multiple of 1/65536 below 1); default 0 */
+    double attention_dropout;           /* on attention weights; default 0 */
+    double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
+    double residual_dropout;            /* on the output of every sublayer; default 0 */
     double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
     uint64_t seed;                      /* of dropout; default 1 */
     int32_t recompute;                  /* 1: of each layer only the output stays, backward computes the rest again
@@ -1234,11 +1240,22 @@ typedef struct trf_train_options {
     trf_hooks hooks;
 } trf_train_options;
 
-/* The paper's numbers under PyTorch's rules: TRF_ADAM with TRF_EPSILON_OUTSIDE, TRF_NOAM, TRF_SMOOTH_UNIFORM; and
-   clip_norm 1. */
+/* What small tasks bear: Adam(0.9, 0.98, 1e-9) with TRF_EPSILON_OUTSIDE; the rate rises to 1e-3 in 100 updates and
+   falls with the square root of their number; no dropout, no smoothing (with some, it is TRF_SMOOTH_UNIFORM); and
+   clip_norm 1. Large data sets and large models want more of each: trf_recipe_find chooses it. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Sets optimizer, betas, epsilon and its rule, and smoothing_rule; the rest stays. PYTORCH: Adam(0.9, 0.999, 1e-8),
-   uniform smoothing. PAPER: Adam(0.9, 0.98, 1e-9) with fairseq's epsilon, TRF_SMOOTH_OTHERS_KL. */
+/* Whose conventions: sets the fields in which systems differ, and no others.
+
+                           PYTORCH                  PAPER
+       optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
+       epsilon, its rule   1e-8, OUTSIDE            1e-9, FAIRSEQ
+       schedule            TRF_CONSTANT             TRF_NOAM
+       learning_rate       1e-3                     1: a factor
+       warmup              1                        4000
+       label_smoothing     0, UNIFORM               0.1, OTHERS_KL
+       dropouts            0.1: all four            0.1: embedding and residual; attention and activation 0
+
+   PyTorch's are those of torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
@@ -1347,6 +1364,224 @@ TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, 
 TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err);
 #endif
 
+#if !defined(TRF_NO_TRAIN)
+// -----------------------------------------------------------------------------------------------
+// >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
+//
+// The whole road, in the order of a program; `trf train` goes the same one, and gets the same bits:
+//
+//     trf_dataset_create(&data, NULL, &err);               pairs of texts, or texts alone
+//     trf_dataset_read(data, "pairs.tsv", NULL, &err);     or trf_dataset_add, pair by pair
+//     trf_dataset_finish(data, &err);                      tokens, vocabularies, pairs to validate on, the recipe
+//     recipe = trf_dataset_recipe(data);                   puts(recipe->reasons) says what was chosen, and why
+//     trf_dataset_model(data, &model, &err);               new weights, with both vocabularies
+//     trf_trainer_create(&trainer, model, &recipe->training, &err);
+//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, &report, &err);
+//     trf_model_save(model, "model", &err);
+//
+// Each part can be had alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
+// (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and corpus. Who wants to
+// see every step calls trf_train_step in a loop; trf_mean and trf_standing are the parts of trf_learn for that.
+// -----------------------------------------------------------------------------------------------
+
+/* How trf_learn judges a model on pairs that it does not learn from. */
+typedef enum trf_measure {
+    TRF_MEASURE_LOSS   = 0,     /* mean loss of a target token: the smaller, the better */
+    TRF_MEASURE_ERRORS = 1,     /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or more is no
+                                   better than no answer */
+    TRF_MEASURE_OWN    = 2      /* `own`: the larger, the better; 0 or less is no better than no answer, and 100
+                                   is perfect */
+} trf_measure;
+
+/* What the validations so far have found. Plain numbers: a checkpoint of your own can keep them. */
+typedef struct trf_standing {
+    int64_t validated;          /* update of the last validation; -1: there was none */
+    int64_t best_update;        /* of the best one; 0: there was none */
+    double best, best_loss;     /* its score, and its loss, which decides between equal scores */
+    int32_t without_gain;       /* validations since the score got better */
+} trf_standing;
+
+typedef struct trf_learn_progress {
+    const trf_step_report *update;      /* of the last update */
+    double epoch;                       /* passes over the corpus, in this call */
+    int32_t validated;                  /* 1: called for a validation; 0: for an update */
+    int32_t is_best;                    /* then: 1: it is the best so far */
+    double loss, nll, accuracy, score;  /* of the held-out pairs; score: of `measure` */
+    const trf_standing *standing;
+} trf_learn_progress;
+
+typedef struct trf_learn_options {
+    int64_t updates;            /* end at this update, counted as trf_trainer_step does; default TRF_ENDLESS */
+    double seconds;             /* end after so much time; default 0: no end */
+    int64_t valid_every;        /* updates between two validations, >= 1; default 1000 */
+    int32_t patience;           /* end after so many validations without a better score (3 once it is perfect);
+                                   0: never; default 10 */
+    double mean;                /* the share of trf_mean, 0..0.5; 0: none; default 0.002 */
+    trf_measure measure;        /* default TRF_MEASURE_LOSS */
+    int32_t accumulate;         /* batches of one update, >= 1; default 1 */
+    trf_noise *noise, *held_out_noise;  /* applied to each batch, and to those of the held-out pairs; or NULL */
+    trf_search search;          /* of TRF_MEASURE_ERRORS; default trf_search_defaults() with beam 1 */
+    /* TRF_MEASURE_OWN: the score of a model, which is valid for the call. Non-zero: an error (TRF_E_CANCELLED). */
+    int (*own)(void *user, const trf_model *model, double *score);
+    /* Called after each update and each validation, or NULL. Non-zero: end here, as at the last update. */
+    int (*progress)(void *user, const trf_learn_progress *progress);
+    void *user;
+} trf_learn_options;
+
+/* Why trf_learn has ended. */
+typedef enum trf_learn_end {
+    TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3, TRF_END_PROGRESS = 4
+} trf_learn_end;
+
+typedef struct trf_learn_report {
+    trf_learn_end end;
+    int64_t updates, skipped;   /* of this call; those that were not finite */
+    trf_standing standing;
+    trf_step_report last;       /* of the last update */
+} trf_learn_report;
+
+TRF_API trf_learn_options trf_learn_defaults(void);
+/* Trains until one of the ends, and leaves the best weights in the model: those of the best validation, or
+   without held-out pairs (NULL, or none) the last. Weights are validated and kept as their mean (trf_mean), if
+   there is one. A validation comes at every multiple of valid_every and at the end. held_out is one batch of any
+   size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG where nothing says when to end: neither
+   updates, seconds, patience with held-out pairs, progress nor the corpus's epochs. TRF_E_NONFINITE: a hundred updates in a row were skipped. After
+   TRF_E_CANCELLED, and any other failure, the model has the best weights so far, if there was a validation; the
+   report (may be NULL) is filled. Adam goes on from where it is: another call trains on, from the best weights. */
+TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
+                             const trf_learn_options *options, trf_learn_report *report, trf_error *err);
+
+/* One more validation. Returns 0 if it is not the best so far, 2 if its score is better than all, and 1 if it is as good
+   as the best and its loss smaller. Where no score can be worse, a smaller loss is a gain. */
+TRF_API int trf_standing_add(trf_standing *standing, trf_measure measure, int64_t update, double score, double loss);
+/* Whether score a with loss a_loss is better than b with b_loss; any number is better than NAN. */
+TRF_API int trf_is_better(trf_measure measure, double a, double a_loss, double b, double b_loss);
+/* Whether `patience` is over: 1 or 0. */
+TRF_API int trf_standing_is_over(const trf_standing *standing, trf_measure measure, int32_t patience);
+
+/* The mean of the weights after every update (Polyak and Juditsky 1992): e += share * (w - e), where the share is
+   9 / (10 + update) as long as that is more, so that the first weights, which are random, are forgotten soon. */
+typedef struct trf_mean trf_mean;
+TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double share, trf_error *err);
+TRF_API void trf_mean_destroy(trf_mean *mean);
+TRF_API trf_status trf_mean_add(trf_mean *mean, trf_error *err);    /* after each update */
+/* The mean takes the place of the trainer's weights, to be validated or saved; or they come back, to the bit. Between
+   the two no update may be made. The second call of a kind changes nothing. */
+TRF_API trf_status trf_mean_stand_in(trf_mean *mean, trf_error *err);
+TRF_API trf_status trf_mean_stand_back(trf_mean *mean, trf_error *err);
+/* All numbers of the mean, parameter by parameter; they may be written. */
+TRF_API trf_real *trf_mean_numbers(trf_mean *mean);
+
+/* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be NULL. */
+TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
+                                    trf_step_report *report, trf_error *err);
+/* Answers the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein 1966) that make each
+   answer its target: their number in 100 target ids. unk is right nowhere. A source that occurs several times is
+   answered once, and counts with the target that it is nearest to. For words it is WER, for characters CER. An empty
+   source has an empty answer. */
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
+                                  trf_error *err);
+
+/* What data amount to, for the recipe. */
+typedef struct trf_amounts {
+    trf_kind kind;
+    trf_head head;
+    int32_t n_labels;
+    int64_t pairs;                          /* to learn from */
+    int64_t source_tokens, target_tokens;   /* of all of them, counting each sequence's ids and one */
+    int32_t longest;                        /* ids of the longest sequence */
+    int32_t source_vocab, target_vocab;     /* sizes; 0 where there is no such side */
+    int32_t one_vocabulary;                 /* 1: both sides have the same */
+    int32_t d_model;                        /* 0: chosen; else the width that the model will have */
+    int64_t pass;                           /* updates that a pass over the data takes; 0: estimated */
+    int64_t updates;                        /* planned; 0: no plan, but until nothing gets better */
+} trf_amounts;
+
+/* All options that follow from the amounts. Change what you know better before you use it. */
+typedef struct trf_recipe {
+    trf_config config;
+    trf_train_options training;
+    trf_corpus_options corpus;
+    trf_learn_options learning;
+    char reasons[1024];                     /* what was chosen and why, a line each */
+} trf_recipe;
+
+/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: no pairs, or a size out of range, with its field. */
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_amounts *amounts, trf_error *err);
+
+/* What a token is. AUTO: chosen from the text. */
+typedef enum trf_tokens {
+    TRF_TOKENS_AUTO = 0, TRF_TOKENS_WORDS = 1, TRF_TOKENS_CHARACTERS = 2, TRF_TOKENS_SUBWORDS = 3
+} trf_tokens;
+
+typedef struct trf_token_choice {
+    trf_tokens tokens[2];       /* of source and target: AUTO becomes one of the others, what is given stays */
+    int32_t vocab_size[2];      /* ids at most: 0 becomes 32000, of subwords what the text can bear: 500 to 8000 */
+    int32_t vocabularies;       /* 1: both sides have one, 2: two; 0 becomes 1 or 2 */
+    int32_t no_subwords;        /* 1: there is nothing that could cut subwords, words do it */
+    double unknown[2];          /* out: percent of the words of a tenth of the lines that the others do not have; NAN:
+                                   too few lines */
+    int32_t would_be_subwords[2];       /* out: 1: words because of no_subwords */
+} trf_token_choice;
+/* Words, where at most 2 % of those in a tenth of the lines, drawn at random, are new; else characters, where lines
+   have fewer than two words or 24 characters on the average: names, dates, glossaries; else subwords. A side of more than 1,000 words goes with one of subwords. One vocabulary,
+   where both sides have subwords, or a quarter of the target's words are words of the source. Lines are UTF-8; source or
+   target may be NULL: there is no such side. NULL hooks: none. */
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
+                                     int64_t n, const trf_hooks *hooks, trf_error *err);
+
+/* How pairs to hold out are picked. */
+typedef enum trf_picks {
+    TRF_PICKS_RANDOM = 0,       /* by a random number of each pair's index, the same in every run */
+    TRF_PICKS_COMB   = 1        /* every k-th pair, as version 0.2 held them out */
+} trf_picks;
+/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all others of the same
+   text are held out, if these are four or fewer: a dictionary has several lines for a word. size 0: about a twentieth, and
+   1,000 at most. *count: how many; all n, where it cannot be done otherwise. */
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_picks picks, char *held,
+                                int64_t *count, const trf_hooks *hooks, trf_error *err);
+
+typedef enum trf_data_kind {
+    TRF_DATA_PAIRS = 0,         /* a source and a target: an encoder-decoder model */
+    TRF_DATA_TEXTS = 1          /* texts alone: a language model. Each ends with EOS, a long one is cut into parts */
+} trf_data_kind;
+
+typedef struct trf_dataset_options {
+    trf_data_kind kind;
+    trf_tokens source_tokens, target_tokens;        /* WORDS or CHARACTERS; default AUTO. Texts alone are targets */
+    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, instead of learning some: subwords above all
+                                                       (trf_vocab_load_sentencepiece); borrowed until finish */
+    int32_t max_vocab;          /* ids of a learned vocabulary, 5..2^24; default 32000 */
+    int64_t min_count;          /* tokens seen less often are unknown; >= 1; default 1 */
+    int64_t held_out;           /* about so many pairs; default 0: a twentieth, 1,000 at most; -1: none */
+    uint64_t seed;              /* of weights, dropout and order; default 1 */
+    int64_t updates;            /* as in trf_amounts */
+    trf_hooks hooks;
+} trf_dataset_options;
+
+typedef struct trf_dataset trf_dataset;
+TRF_API trf_dataset_options trf_dataset_defaults(void);
+TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err);
+TRF_API void trf_dataset_destroy(trf_dataset *data);
+/* One pair, or, of texts alone, a target without a source (NULL); copied. Text that is not UTF-8: TRF_E_FORMAT. */
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err);
+/* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL, lines of source,
+   tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the line in `where`: it is not UTF-8,
+   has a NUL or not one tab; or one file has more lines. Nothing was added then. */
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err);
+/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is left out (the reasons
+   say how many). TRF_E_STATE: nothing is left to learn from; or it is finished already. */
+TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
+/* Until it is finished: NULL. The recipe may be changed before the model is made. */
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
+TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
+TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);     /* NULL: none */
+/* A new model after the recipe's configuration, with the vocabularies. Its metadata say what it was trained on:
+   "trained.longest", ids of the longest sequence, and "target.unknown", target ids without a token. */
+TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err);
+
+#endif
+
 #if defined(__cplusplus)
 }
 #endif
@@ -1383,6 +1618,7 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(__linux__)
 #include <sys/mman.h>
 #if !defined(MADV_HUGEPAGE)             /* strict C hides both */
@@ -9459,6 +9695,7 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     trf_config config;
     TRF__ZERO(config);
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
+    config.norm_place = TRF_PRE_NORM;
     config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its own */
     config.encoder_layers = config.decoder_layers = layers;
     config.d_model = d_model;
@@ -11602,12 +11839,10 @@ TRF_API trf_train_options trf_train_defaults(void)
     o.optimizer = TRF_ADAM;
     o.beta1 = 0.9; o.beta2 = 0.98; o.epsilon = 1e-9;
     o.epsilon_rule = TRF_EPSILON_OUTSIDE;
-    o.schedule = TRF_NOAM;
-    o.learning_rate = 1;
-    o.warmup = 4000;
-    o.label_smoothing = 0.1;
+    o.schedule = TRF_INVERSE_SQRT;
+    o.learning_rate = 1e-3;
+    o.warmup = 100;
     o.smoothing_rule = TRF_SMOOTH_UNIFORM;
-    trf_train_set_dropout(&o, 0.1);
     o.clip_norm = 1;
     o.seed = 1;
     o.source_tokens = o.target_tokens = 4096;
@@ -11625,7 +11860,13 @@ TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventio
     options->beta2 = paper ? 0.98 : 0.999;
     options->epsilon = paper ? 1e-9 : 1e-8;
     options->epsilon_rule = paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE;
+    options->schedule = paper ? TRF_NOAM : TRF_CONSTANT;
+    options->learning_rate = paper ? 1 : 1e-3;
+    options->warmup = paper ? 4000 : 1;
+    options->label_smoothing = paper ? 0.1 : 0;
     options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
+    trf_train_set_dropout(options, 0.1);
+    if (paper) options->attention_dropout = options->activation_dropout = 0;    /* section 5.4 names the other two */
 }
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
@@ -11848,6 +12089,38 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     return TRF_OK;
 }
 
+/* What cannot end well, but is no error. */
+TRF__FN void trf__warn_of_options(const trf_trainer *t)
+{
+    const trf_train_options *o = &t->options;
+    const trf_config *c = &t->model->config;
+    double peak = trf_learning_rate(o, c->d_model, o->warmup);
+    char text[320];
+    if (peak < 1e-5) {
+        snprintf(text, sizeof text, "the learning rate is at most %.3g, with which hardly any model learns%s", peak,
+                 o->schedule == TRF_NOAM ? ": for TRF_NOAM learning_rate is no rate but a factor, about 1"
+                                         : ": 1e-3 is a start");
+        trf__log(&o->hooks, TRF_LOG_WARNING, text);
+    }
+    if (c->embedding_init == TRF_EMBEDDING_NORMAL_1 && c->scale_embeddings && c->positions != TRF_POSITIONS_NONE) {
+        snprintf(text, sizeof text, "embeddings of deviation 1 (TRF_EMBEDDING_NORMAL_1) times sqrt(d_model) = %.3g "
+                 "drown the positions, which are at most 1: a model learns little of order so; "
+                 "TRF_EMBEDDING_NORMAL_D, or scale_embeddings 0", sqrt((double)c->d_model));
+        trf__log(&o->hooks, TRF_LOG_WARNING, text);
+    }
+}
+
+/* updates: planned in all, TRF_ENDLESS: nobody knows. */
+TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
+{
+    const trf_train_options *o = &t->options;
+    char text[200];
+    if (o->warmup <= updates) return;
+    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there are only %lld: the model will "
+             "hardly learn; a tenth of them is enough for warmup", (long long)o->warmup, (long long)updates);
+    trf__log(&o->hooks, TRF_LOG_WARNING, text);
+}
+
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err)
 {
@@ -11869,6 +12142,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
+    trf__warn_of_options(t);
     *trainer = t;
     return TRF_OK;
 }
@@ -15316,6 +15590,52 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
     return trf__fail(err, TRF_E_IO, -1, path, "expected a regular file, got a folder, a pipe or a device");
 }
 
+/* All bytes of a regular file and a NUL. */
+TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks, trf_error *err)
+{
+    trf_os_facts facts;
+    int fd, error;
+    *text = NULL;
+    TRF__TRY(trf__open_regular(path, &fd, &facts, err));
+    *n = (size_t)facts.size;
+    *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
+    if (!*text) {
+        trf__close(fd);
+        return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes", (unsigned long long)facts.size);
+    }
+    error = trf__read_all(fd, *text, (size_t)facts.size, n);
+    trf__close(fd);
+    if (!error && *n == (size_t)facts.size) {
+        (*text)[*n] = 0;
+        return TRF_OK;
+    }
+    trf__free(hooks, *text, (size_t)facts.size + 1);
+    *text = NULL;
+    if (error) return trf__fail_io(err, error, path, "read it");
+    return trf__fail(err, TRF_E_IO, -1, path, "the file became shorter while it was read");
+}
+
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path, const trf_hooks *hooks,
+                                                trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    char *bytes;
+    size_t n;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__hooks_check(hooks, err));
+    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (status == TRF_OK) {
+        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
+        trf__free(hooks, bytes, n + 1);
+    }
+    return trf__name_file(status, path, err);
+}
+
 /* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
    Until the rename the old file is untouched; a link at `path` is replaced, not followed.
    The first names are for those who hold their file while it has one of them: what nobody holds was left behind by a
@@ -18059,6 +18379,1532 @@ TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
+
+#if !defined(TRF_NO_TRAIN)
+// -----------------------------------------------------------------------------------------------
+// >>learn          from texts to a trained model
+//
+// The numbers of this chapter are measured: tools/defaults.md says on what. `trf train` decides nothing by itself: it
+// calls what stands here, and lets options of the command line win over it.
+// -----------------------------------------------------------------------------------------------
+
+// -----------------------------------------------------------------------------------------------
+// >>recipe         amounts in, options out
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };     /* tokens of both sides */
+
+TRF_API trf_learn_options trf_learn_defaults(void)
+{
+    trf_learn_options o;
+    TRF__ZERO(o);
+    o.updates = TRF_ENDLESS;
+    o.valid_every = 1000;
+    o.patience = 10;
+    o.mean = 0.002;
+    o.accumulate = 1;
+    o.search = trf_search_defaults();
+    o.search.beam = 1;
+    return o;
+}
+
+/* What is learned: the target, but where that is labels, or hidden in the source, the source. */
+TRF__FN int trf__leads_by_target(const trf_amounts *a)
+{
+    return a->kind == TRF_DECODER_ONLY || (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
+}
+
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
+   remember and rules to find, for which smaller models, small batches and little dropout are better. */
+TRF__FN int trf__is_language(const trf_amounts *a)
+{
+    return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
+}
+
+TRF__FN double trf__clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+TRF__FN void trf__recipe_model(trf_recipe *r, const trf_amounts *a)
+{
+    int64_t tokens = a->source_tokens + a->target_tokens;
+    int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA, symbols = middling && !trf__is_language(a);
+    trf_config *c = &r->config;
+    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    if (middling && !symbols) {
+        c->encoder_layers = c->decoder_layers = 3;
+        c->d_model = 256;
+        c->d_ff = 512;
+    }
+    if (symbols) c->d_ff = 512;
+    if (a->d_model) c->d_model = a->d_model;
+    c->kind = a->kind;
+    c->head = a->head;
+    c->n_labels = a->n_labels;
+    c->source_vocab = a->source_vocab;
+    c->target_vocab = a->target_vocab;
+    if (c->kind == TRF_DECODER_ONLY) c->encoder_layers = 0;
+    if (c->kind == TRF_ENCODER_ONLY) c->decoder_layers = 0;
+    c->norm_place = TRF_PRE_NORM;
+    c->tying = c->kind == TRF_ENCODER_ONLY ? TRF_UNTIED
+             : c->kind == TRF_ENCODER_DECODER && a->one_vocabulary ? TRF_TIED_ALL : TRF_TIED_DECODER;
+    c->generator_bias = 0;
+}
+
+TRF__FN void trf__recipe_training(trf_recipe *r, const trf_amounts *a)
+{
+    trf_train_options *o = &r->training;
+    int64_t tokens = a->source_tokens + a->target_tokens;
+    int language = trf__is_language(a), longest = a->longest + 1;
+    *o = trf_train_defaults();
+    o->schedule = TRF_INVERSE_SQRT;
+    o->learning_rate = 0.025 / sqrt((double)r->config.d_model);
+    o->warmup = (int64_t)trf__clamp(a->updates ? (double)a->updates / 8 : 1000, 1, 1000);
+    o->dropout = tokens >= TRF__LARGE_DATA || !language ? 0.1 : tokens < TRF__SMALL_DATA ? 0.3 : 0.2;
+    o->residual_dropout = o->dropout;
+    o->label_smoothing = a->kind == TRF_ENCODER_DECODER ? 0.1 : 0;
+    o->source_tokens = r->corpus.batch_tokens > longest ? r->corpus.batch_tokens : longest;
+    o->target_tokens = o->source_tokens;
+    o->sequences = r->corpus.batch_sentences < o->source_tokens ? r->corpus.batch_sentences : o->source_tokens;
+    o->longest = longest;
+}
+
+TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_amounts *a)
+{
+    const trf_config *c = &r->config;
+    long long tokens = (long long)(a->source_tokens + a->target_tokens);
+    const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
+    snprintf(r->reasons, sizeof r->reasons,
+             "model: %d encoder and %d decoder layers, d_model %d, d_ff %d, for %lld tokens %s\n"
+             "batches: at most %d tokens a side\n"
+             "rate: rises to %.3g in %lld updates, then falls with the square root of their number\n"
+             "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
+             "label smoothing: %g, as %s wanted\n"
+             "validation: every %lld updates; ends when %d in a row bring nothing better\n",
+             (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens, what,
+             (int)r->corpus.batch_tokens, r->training.learning_rate, (long long)r->training.warmup,
+             r->training.dropout, tokens, what, r->training.label_smoothing,
+             a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
+             (long long)r->learning.valid_every, (int)r->learning.patience);
+}
+
+TRF__FN trf_status trf__amounts_check(const trf_amounts *a, trf_error *err)
+{
+    double most = 9e18;
+    TRF__RANGE(a, pairs, 1, most);
+    TRF__RANGE(a, source_tokens, 0, most / 4);
+    TRF__RANGE(a, target_tokens, 0, most / 4);
+    TRF__RANGE(a, longest, 0, (1 << 20) - 1);
+    TRF__RANGE(a, source_vocab, 0, 1 << 24);
+    TRF__RANGE(a, target_vocab, 0, 1 << 24);
+    TRF__RANGE(a, one_vocabulary, 0, 1);
+    TRF__RANGE(a, d_model, 0, 65536);
+    TRF__RANGE(a, pass, 0, most);
+    TRF__RANGE(a, updates, 0, most);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_amounts *amounts, trf_error *err)
+{
+    double leading, pass;
+    TRF__TRY(trf__begin(recipe, "recipe", err));
+    if (!amounts) return trf__fail_null(err, "amounts");
+    TRF__TRY(trf__amounts_check(amounts, err));
+    memset(recipe, 0, sizeof *recipe);
+    trf__recipe_model(recipe, amounts);
+    leading = (double)(trf__leads_by_target(amounts) ? amounts->target_tokens : amounts->source_tokens);
+    /* a pass over the data has about a hundred updates, of symbols eight hundred */
+    recipe->corpus = trf_corpus_defaults();
+    recipe->corpus.batch_tokens =
+        (int32_t)trf__clamp(leading / (trf__is_language(amounts) ? 100 : 800), 512, 4096);
+    recipe->corpus.max_length = recipe->config.max_length - 1;
+    recipe->corpus.seed = recipe->config.seed;
+    trf__recipe_training(recipe, amounts);
+    pass = amounts->pass ? (double)amounts->pass : leading / recipe->corpus.batch_tokens;
+    recipe->learning = trf_learn_defaults();
+    recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
+    if (amounts->updates) {
+        recipe->learning.updates = amounts->updates;
+        recipe->learning.patience = 0;
+    }
+    recipe->learning.measure = amounts->kind == TRF_ENCODER_DECODER && amounts->target_tokens > amounts->pairs
+                             ? TRF_MEASURE_ERRORS : TRF_MEASURE_LOSS;
+    trf__recipe_reasons(recipe, amounts);
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>choose         words, characters or subwords; which pairs are held out
+// -----------------------------------------------------------------------------------------------
+
+/* The same number whenever it is asked for (splitmix64). */
+TRF__FN uint64_t trf__random_of(uint64_t index)
+{
+    uint64_t z = (index + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* A tenth of the lines is looked at with what the others have. Drawn by a random number of the line: data in rows of
+   five or ten have every part of a row among them. */
+TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
+
+typedef struct trf__words {
+    int64_t tokens, unknown;            /* of a tenth of the lines, as the others know them */
+    int64_t all;                        /* about, of all lines */
+    int64_t characters;                 /* of all lines */
+    int32_t distinct;                   /* of the others */
+} trf__words;
+
+TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines, int64_t n,
+                                    const trf_hooks *hooks, trf_error *err)
+{
+    trf__text_ids ids;
+    trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
+    int64_t line;
+    int32_t i;
+    TRF__ZERO(ids);
+    memset(w, 0, sizeof *w);
+    for (line = 0; line < n && status == TRF_OK; line++) {
+        const char *c = lines[line];
+        for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
+        if (trf__is_sample(line)) continue;
+        status = trf_vocab_learn(*vocab, lines[line], err);
+        if (status == TRF_E_LIMIT) status = TRF_OK;         /* too large for a vocabulary */
+    }
+    if (status == TRF_OK) status = trf_vocab_finish(*vocab, INT32_MAX, 1, err);
+    for (line = 0; line < n && status == TRF_OK; line++) {
+        if (!trf__is_sample(line)) continue;
+        status = trf__encode_all(*vocab, lines[line], &ids, &(*vocab)->hooks, err);
+        if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
+        w->tokens += ids.n;
+        for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
+    }
+    if (*vocab) trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    if (status != TRF_OK) return status;
+    w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
+    w->all = w->tokens * 10;
+    return TRF_OK;
+}
+
+/* Too little text to count unknown words in means words. */
+TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
+{
+    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
+    if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines) return TRF_TOKENS_CHARACTERS;
+    return TRF_TOKENS_SUBWORDS;
+}
+
+TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2], int64_t lines)
+{
+    trf_tokens *t = choice->tokens;
+    int side, decided[2];
+    for (side = 0; side < 2; side++) {
+        decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
+        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
+    }
+    for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
+        if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS && t[!side] == TRF_TOKENS_SUBWORDS &&
+            w[side].distinct > 1000) t[side] = TRF_TOKENS_SUBWORDS;
+    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* has tokens of one kind */
+        t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS ? TRF_TOKENS_SUBWORDS
+                                                                                 : TRF_TOKENS_CHARACTERS;
+    for (side = 0; side < 2; side++) {
+        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords;
+        if (choice->would_be_subwords[side]) t[side] = TRF_TOKENS_WORDS;
+        choice->unknown[side] = w[side].tokens ? 100.0 * (double)w[side].unknown / (double)w[side].tokens : NAN;
+    }
+}
+
+/* Subwords are as many as are seen often enough: one for 25 words of the text. */
+TRF__FN int32_t trf__subwords_for(int64_t words) { return (int32_t)trf__clamp((double)words / 25, 500, 8000); }
+
+TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
+{
+    int side, one;
+    if (!choice->vocabularies) {
+        one = choice->tokens[0] == choice->tokens[1] && choice->vocab_size[0] == choice->vocab_size[1] &&
+              (choice->tokens[0] == TRF_TOKENS_SUBWORDS || (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
+        choice->vocabularies = one ? 1 : 2;
+    }
+    for (side = 0; side < 2; side++)
+        if (!choice->vocab_size[side])
+            choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
+                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
+}
+
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
+                                     int64_t n, const trf_hooks *hooks, trf_error *err)
+{
+    const char *const *const lines[2] = {source, target};
+    const int there[2] = {source != NULL, target != NULL};
+    trf_vocab *vocab[2] = {NULL, NULL};
+    trf__words w[2];
+    trf_status status = TRF_OK;
+    int32_t i, shared = 0;
+    int side;
+    TRF__TRY(trf__begin(choice, "choice", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    TRF__ZERO(w);
+    for (side = 0; side < 2 && status == TRF_OK; side++)
+        if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks, err);
+    if (status == TRF_OK) {
+        for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
+            shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
+        trf__choose_kinds(choice, w, there, n);
+        trf__choose_sizes(choice, w, shared);
+    }
+    trf_vocab_destroy(vocab[0]);
+    trf_vocab_destroy(vocab[1]);
+    return status;
+}
+
+TRF__FN int trf__by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+TRF__FN int trf__by_random(const void *a, const void *b)
+{
+    uint64_t x = trf__random_of(*(const uint64_t *)a), y = trf__random_of(*(const uint64_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+/* FNV-1a, stirred. */
+TRF__FN uint64_t trf__hash_text(const char *text)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+/* How many of the sorted hashes are the same as this one. */
+TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t hash)
+{
+    int64_t low = 0, high = n, count = 0;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < hash) low = middle + 1; else high = middle;
+    }
+    while (low + count < n && sorted[low + count] == hash) count++;
+    return count;
+}
+
+/* order: in which pairs are picked; NULL: the comb. */
+typedef struct trf__picking { uint64_t *hashes, *sorted, *chosen, *order; int64_t n; } trf__picking;
+
+/* The first `picks` pairs, into held and chosen; a source that comes more than four times is a frequent sentence, and
+   only the pair itself is held out. Returns how many pairs that makes. */
+TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
+{
+    int64_t k, count = 0;
+    size_t n_chosen = 0;
+    memset(held, 0, (size_t)p->n);
+    for (k = 0; k < picks; k++) {
+        size_t i = p->order ? (size_t)p->order[k] : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
+        if (held[i]) continue;
+        held[i] = 1;
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4) p->chosen[n_chosen++] = p->hashes[i];
+    }
+    qsort(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
+    for (k = 0; k < p->n; k++) {
+        if (!held[k] && bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 1;
+        count += held[k];
+    }
+    return count;
+}
+
+/* Where sources have three lines each, 1,000 picks make 3,000 pairs: then a third of the picks, and nine tenths of
+   that again, as long as nothing is left to learn from. */
+TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
+{
+    int64_t picks = size, count = trf__pick(p, size, held);
+    while (picks > 1 && (count == p->n || (picks == size && count > size))) {
+        double fewer = (double)picks * (double)size / (double)count;
+        if (picks < size && fewer > 0.9 * (double)picks) fewer = 0.9 * (double)picks;
+        picks = fewer < 1 ? 1 : (int64_t)fewer;
+        count = trf__pick(p, picks, held);
+    }
+    return count;
+}
+
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_picks picks, char *held,
+                                int64_t *count, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf__picking p;
+    uint64_t *room;
+    int64_t i;
+    TRF__TRY(trf__begin(sources, "sources", err));
+    if (!held) return trf__fail_null(err, "held");
+    if (!count) return trf__fail_null(err, "count");
+    *count = 0;
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (size < 0 || size > n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size", "size must be 0 to n = %lld, got %lld", (long long)n,
+                         (long long)size);
+    if (picks != TRF_PICKS_RANDOM && picks != TRF_PICKS_COMB)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "picks", "picks must be 0 or 1, got %d", (int)picks);
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
+    room = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *room));
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
+    p.hashes = room; p.sorted = room + n; p.chosen = room + 2 * n; p.order = room + 3 * n;
+    p.n = n;
+    for (i = 0; i < n; i++) {
+        p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
+        p.order[i] = (uint64_t)i;
+    }
+    qsort(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
+    qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
+    if (picks == TRF_PICKS_COMB) p.order = NULL;
+    *count = trf__pick_some(&p, size, held);
+    trf__free(hooks, room, trf__bytes(4 * n, sizeof *room));
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>judge          the mean of the weights, validation, and what is best
+// -----------------------------------------------------------------------------------------------
+
+struct trf_mean {
+    trf_trainer *trainer;
+    double share;
+    int64_t n;                  /* weights */
+    trf_real *mean, *raw;       /* raw: the trainer's own, while the mean stands in for them */
+    int stands_in;
+};
+
+/* All weights, parameter by parameter. */
+TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        int64_t n = trf_tensor_count(&w);
+        TRF__TRY(trf_tensor_read(&w, to, n, err));
+        to += n;
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(trainer->model); i++) {
+        trf_tensor w = trf_trainer_parameter(trainer, i);
+        int64_t n = trf_tensor_count(&w);
+        TRF__TRY(trf_tensor_write(&w, from, n, err));
+        from += n;
+    }
+    return TRF_OK;
+}
+
+TRF_API void trf_mean_destroy(trf_mean *mean)
+{
+    trf_hooks hooks;
+    if (!mean) return;
+    hooks = mean->trainer->options.hooks;
+    trf__free(&hooks, mean->mean, trf__bytes(mean->n, sizeof *mean->mean));
+    trf__free(&hooks, mean->raw, trf__bytes(mean->n, sizeof *mean->raw));
+    trf__free(&hooks, mean, sizeof *mean);
+}
+
+TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double share, trf_error *err)
+{
+    trf_mean *m;
+    trf_status status;
+    TRF__TRY(trf__begin(mean, "mean", err));
+    *mean = NULL;
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__check_range("share", share, 1e-12, 0.5, err));
+    m = (trf_mean *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *m);
+    if (!m) return trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for a mean");
+    m->trainer = trainer;
+    m->share = share;
+    m->n = trf_parameter_total(trainer->model);
+    m->mean = (trf_real *)trf__alloc(&trainer->options.hooks, trf__bytes(m->n, sizeof *m->mean));
+    m->raw = (trf_real *)trf__alloc(&trainer->options.hooks, trf__bytes(m->n, sizeof *m->raw));
+    status = m->mean && m->raw ? trf__weights_read(trainer->model, m->mean, err)
+           : trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for the mean of %lld weights", (long long)m->n);
+    if (status != TRF_OK) { trf_mean_destroy(m); return status; }
+    *mean = m;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_mean_add(trf_mean *mean, trf_error *err)
+{
+    double first;
+    trf_real share;
+    int64_t i;
+    TRF__TRY(trf__begin(mean, "mean", err));
+    if (mean->stands_in)
+        return trf__fail(err, TRF_E_STATE, -1, "mean", "expected the trainer's weights in their place, got the mean");
+    first = 9.0 / (10.0 + (double)trf_trainer_step(mean->trainer));
+    share = (trf_real)(first > mean->share ? first : mean->share);
+    TRF__TRY(trf__weights_read(mean->trainer->model, mean->raw, err));
+    for (i = 0; i < mean->n; i++) mean->mean[i] += share * (mean->raw[i] - mean->mean[i]);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_mean_stand_in(trf_mean *mean, trf_error *err)
+{
+    TRF__TRY(trf__begin(mean, "mean", err));
+    if (mean->stands_in) return TRF_OK;
+    TRF__TRY(trf__weights_read(mean->trainer->model, mean->raw, err));
+    mean->stands_in = 1;
+    return trf__weights_write(mean->trainer, mean->mean, err);
+}
+
+TRF_API trf_status trf_mean_stand_back(trf_mean *mean, trf_error *err)
+{
+    TRF__TRY(trf__begin(mean, "mean", err));
+    if (!mean->stands_in) return TRF_OK;
+    TRF__TRY(trf__weights_write(mean->trainer, mean->raw, err));
+    mean->stands_in = 0;
+    return TRF_OK;
+}
+
+TRF_API trf_real *trf_mean_numbers(trf_mean *mean) { return mean ? mean->mean : NULL; }
+
+/* Answers that need more corrections than they should have tokens are no worse than no answers: 100. */
+TRF__FN double trf__worth(trf_measure measure, double score)
+{
+    return measure == TRF_MEASURE_ERRORS && score > 100 ? 100 : score;
+}
+
+TRF__FN int trf__is_gain(trf_measure measure, double a, double b)
+{
+    if (b != b) return a == a;
+    a = trf__worth(measure, a);
+    b = trf__worth(measure, b);
+    return measure == TRF_MEASURE_OWN ? a > b : a < b;
+}
+
+TRF_API int trf_is_better(trf_measure measure, double a, double a_loss, double b, double b_loss)
+{
+    if (b != b) return a == a;
+    return trf__is_gain(measure, a, b) ||
+           (trf__worth(measure, a) == trf__worth(measure, b) &&
+            (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
+}
+
+TRF_API int trf_standing_add(trf_standing *s, trf_measure measure, int64_t update, double score, double loss)
+{
+    int first = s->best_update == 0, hopeless;
+    int gain = first || trf__is_gain(measure, score, s->best);
+    int best = first || trf_is_better(measure, score, loss, s->best, s->best_loss);
+    hopeless = measure == TRF_MEASURE_ERRORS ? score >= 100 : measure == TRF_MEASURE_OWN && score <= 0;
+    s->validated = update;
+    s->without_gain = gain || (best && hopeless) ? 0 : s->without_gain + 1;     /* only the loss can tell then */
+    if (best) {
+        s->best = score;
+        s->best_loss = loss;
+        s->best_update = update;
+    }
+    return best ? 1 + gain : 0;
+}
+
+TRF_API int trf_standing_is_over(const trf_standing *s, trf_measure measure, int32_t patience)
+{
+    double perfect = measure == TRF_MEASURE_ERRORS ? 0 : 100;
+    int is_perfect = measure != TRF_MEASURE_LOSS && s->best_update && fabs(s->best - perfect) < 1e-9;
+    return patience > 0 && s->without_gain >= (is_perfect && patience > 3 ? 3 : patience);
+}
+
+/* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the largest: the rows
+   with which one takes about half a second. A GPU is fast enough for all. */
+TRF__FN double trf__rows_at_a_time(const trf_config *c)
+{
+    double vocab = c->source_vocab;
+    if (c->target_vocab > vocab) vocab = c->target_vocab;
+    if (c->n_labels > vocab) vocab = c->n_labels;
+    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
+}
+
+/* A part of some sequences, and what follows behind it. */
+typedef struct trf__part { trf_sequences some; int64_t used; } trf__part;
+
+/* The pairs from `first` on that fit into one batch; at least one. */
+TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
+                                 const trf_train_options *limits, const trf_config *c)
+{
+    const double rows = trf__rows_at_a_time(c);
+    const double most[2] = {limits->source_tokens < rows ? limits->source_tokens : rows,
+                            limits->target_tokens < rows ? limits->target_tokens : rows};
+    const trf_sequences *from[2] = {&pairs->source, &pairs->target};
+    int64_t tokens[2] = {0, 0};
+    int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
+    trf_sequences to[2];
+    trf_batch batch;
+    int side;
+    for (; first + n < all && n < limits->sequences; n++) {
+        for (side = 0; side < 2; side++)
+            if (first + n < from[side]->count) tokens[side] += from[side]->lengths[first + n] + 1;
+        if (n > 0 && ((double)tokens[0] > most[0] || (double)tokens[1] > most[1])) break;
+    }
+    for (side = 0; side < 2; side++) {
+        TRF__ZERO(to[side]);
+        if (!from[side]->count) continue;
+        to[side].ids = from[side]->ids + used[side];
+        to[side].lengths = from[side]->lengths + first;
+        to[side].count = n;
+    }
+    TRF__ZERO(batch);
+    batch.source = to[0];
+    batch.target = to[1];
+    return batch;
+}
+
+TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
+{
+    double n = (double)r->target_tokens;
+    sum->step = r->step;
+    sum->loss += r->loss * n;
+    sum->nll += r->nll * n;
+    sum->accuracy += r->accuracy * n;
+    sum->source_tokens += r->source_tokens;
+    sum->target_tokens += r->target_tokens;
+}
+
+TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
+                                    trf_step_report *report, trf_error *err)
+{
+    trf_step_report sum, one;
+    int64_t used[2] = {0, 0}, number = 0;
+    int32_t first = 0, all, i, n;
+    trf_batch batch;
+    if (report) TRF__ZERO(*report);
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (!pairs) return trf__fail_null(err, "pairs");
+    all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
+    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected one pair or more, got none");
+    TRF__ZERO(sum);
+    for (; first < all; first += n) {
+        batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
+        n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
+        for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
+        for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
+        batch.place.batch = number++;
+        if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
+        TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
+        trf__sum_report(&sum, &one);
+    }
+    if (sum.target_tokens) {
+        sum.loss /= (double)sum.target_tokens;
+        sum.nll /= (double)sum.target_tokens;
+        sum.accuracy /= (double)sum.target_tokens;
+    }
+    if (report) *report = sum;
+    return TRF_OK;
+}
+
+/* The pairs of one source follow one another in `order`. */
+typedef struct trf__sources {
+    const trf_batch *pairs;
+    int64_t *at[2];             /* where each sequence begins, source and target */
+    const void **order;
+    int32_t *row;               /* of the table of edits */
+} trf__sources;
+
+/* By source, then by number; items point into lengths. */
+TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
+{
+    const trf__sources *s = (const trf__sources *)context;
+    const trf_sequences *from = &s->pairs->source;
+    int64_t i = (const int32_t *)a - from->lengths, k = (const int32_t *)b - from->lengths;
+    int32_t n = from->lengths[i], m = from->lengths[k];
+    int order = n != m ? (n < m ? -1 : 1) : n == 0 ? 0
+              : memcmp(from->ids + s->at[0][i], from->ids + s->at[0][k], (size_t)n * sizeof *from->ids);
+    return order ? order : i < k ? -1 : i > k;
+}
+
+/* d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i - 1 is kept. */
+TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row, int32_t unk)
+{
+    int32_t i, j;
+    for (j = 0; j <= k; j++) row[j] = j;
+    for (i = 0; i < n; i++) {
+        int32_t diagonal = row[0], left = ++row[0];
+        for (j = 1; j <= k; j++) {
+            int32_t above = row[j], least = diagonal + (a[i] != b[j - 1] || a[i] == unk);
+            if (above + 1 < least) least = above + 1;
+            if (left + 1 < least) least = left + 1;
+            diagonal = above;
+            row[j] = left = least;
+        }
+    }
+    return row[k];
+}
+
+/* Adds the edits beside the target of the group that has the fewest; of several such, beside the longest. */
+TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last, const int32_t *answer, int32_t n,
+                            int32_t unk, int64_t sums[2])
+{
+    const trf_sequences *targets = &s->pairs->target;
+    int64_t fewest = INT64_MAX, longest = 0;
+    int32_t i;
+    for (i = first; i < last; i++) {
+        int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
+        int32_t length = targets->lengths[pair];
+        int64_t edits = trf__edits(targets->ids + s->at[1][pair], length, answer, n, s->row, unk);
+        if (edits > fewest || (edits == fewest && length <= longest)) continue;
+        fewest = edits;
+        longest = length;
+    }
+    sums[0] += fewest;
+    sums[1] += longest;
+}
+
+enum { TRF__ANSWERS = 64 };         /* sources answered in one call */
+
+/* Answers up to TRF__ANSWERS sources from group *at on; where each group begins stands in begins. */
+TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at, int32_t *ids,
+                                    int64_t sums[2], trf_error *err)
+{
+    const trf_sequences *from = &s->pairs->source;
+    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k, unk = t->model->config.unk;
+    int64_t used = 0;
+    trf_sequences some;
+    while (i < from->count && n < TRF__ANSWERS) {
+        const int64_t pair = (const int32_t *)s->order[i] - from->lengths;
+        int32_t length = from->lengths[pair], first = i++;
+        while (i < from->count) {
+            int64_t other = (const int32_t *)s->order[i] - from->lengths;
+            if (from->lengths[other] != length ||
+                (length && memcmp(from->ids + s->at[0][other], from->ids + s->at[0][pair],
+                                  (size_t)length * sizeof *ids))) break;
+            i++;
+        }
+        if (length == 0) { trf__add_edits(s, first, i, ids, 0, unk, sums); continue; }
+        memcpy(ids + used, from->ids + s->at[0][pair], (size_t)length * sizeof *ids);
+        used += length;
+        begins[n] = first;
+        lengths[n++] = length;
+        begins[n] = i;
+    }
+    *at = i;
+    some.ids = ids; some.lengths = lengths; some.count = n;
+    if (n) TRF__TRY(trf_translate_batch(t, &some, err));
+    for (k = 0; k < n; k++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
+                                  trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__sources s;
+    int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
+    int32_t *ids, at = 0;
+    trf_status status = TRF_OK;
+    if (percent) *percent = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!pairs) return trf__fail_null(err, "pairs");
+    if (!percent) return trf__fail_null(err, "percent");
+    n = pairs->source.count;
+    if (n < 1 || pairs->target.count != n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected as many targets as sources, and one or more, "
+                         "got %d and %d", (int)pairs->target.count, (int)n);
+    hooks = &translator->search.hooks;
+    s.pairs = pairs;
+    s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
+    s.order = (const void **)trf__alloc(hooks, trf__bytes(n, sizeof *s.order));
+    for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
+    ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    s.row = (int32_t *)trf__alloc(hooks, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
+    if (!s.at[0] || !s.order || !ids || !s.row)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
+    else {
+        s.at[1] = s.at[0] + n;
+        for (i = 0; i < n; used += pairs->source.lengths[i++]) s.at[0][i] = used;
+        for (i = used = 0; i < n; used += pairs->target.lengths[i++]) s.at[1][i] = used;
+        for (i = 0; i < n; i++) s.order[i] = pairs->source.lengths + i;
+        trf__sort(s.order, (size_t)n, trf__by_source, &s);
+        while (at < n && status == TRF_OK) status = trf__answer_some(translator, &s, &at, ids, sums, err);
+    }
+    if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
+    trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
+    trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
+    trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>by-itself      trf_learn: updates until one of the ends
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__learner {
+    trf_trainer *trainer;
+    trf_corpus *corpus;
+    const trf_batch *held_out;      /* NULL: none */
+    const trf_learn_options *o;
+    trf_mean *mean;                 /* NULL: none */
+    trf_real *best;                 /* the weights of the best validation, */
+    int has_best;                   /* once there was one */
+    int learnt;                     /* an update was applied: there is something to validate and to keep */
+    int stopped;                    /* progress has asked to end */
+    int64_t in_a_row;               /* skipped updates, so far */
+    double passes;
+    time_t began;
+    trf_learn_report *report;
+} trf__learner;
+
+enum { TRF__MOST_SKIPPED = 100 };
+
+TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
+{
+    const trf_learn_options *o = l->o;
+    TRF__RANGE(o, updates, 1, (double)INT64_MAX);
+    TRF__RANGE(o, seconds, 0, 1e18);
+    TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
+    TRF__RANGE(o, patience, 0, INT32_MAX);
+    TRF__RANGE(o, mean, 0, 0.5);
+    TRF__RANGE(o, measure, 0, 2);
+    TRF__RANGE(o, accumulate, 1, INT32_MAX);
+    if (o->measure == TRF_MEASURE_OWN && !o->own) return trf__fail_null(err, "own");
+    if (trf_corpus_size(l->corpus) == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more to learn from, got none");
+    if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) || o->progress ||
+        l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates", "nothing says when training ends: give updates, seconds, "
+                     "pairs to validate on with patience, or the corpus's epochs");
+}
+
+TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
+{
+    p->update = &l->report->last;
+    p->epoch = l->passes;
+    p->standing = &l->report->standing;
+    if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
+}
+
+TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score, trf_error *err)
+{
+    const trf_model *model = l->trainer->model;
+    trf_search search = l->o->search;
+    trf_translator *translator;
+    trf_status status;
+    double most;
+    *score = held->loss;
+    if (l->o->measure == TRF_MEASURE_LOSS) return TRF_OK;
+    if (l->o->measure == TRF_MEASURE_OWN) {
+        if (!l->o->own(l->o->user, model, score)) return TRF_OK;
+        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "own", "the measure `own` asked to stop");
+    }
+    most = trf__rows_at_a_time(&model->config) / search.beam;
+    if (most < search.max_sentences) search.max_sentences = most < 1 ? 1 : (int32_t)most;
+    search.hooks = l->trainer->options.hooks;
+    TRF__TRY(trf_translator_create(&translator, model, &search, err));
+    status = trf_error_rate(translator, l->held_out, score, err);
+    trf_translator_destroy(translator);
+    return status;
+}
+
+/* Validates what stands in the model now, and keeps it if it is the best. */
+TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
+{
+    trf_standing standing = l->report->standing;
+    trf_learn_progress p;
+    trf_step_report held;
+    int best;
+    TRF__ZERO(p);
+    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, &held, err));
+    TRF__TRY(trf__learn_score(l, &held, &p.score, err));
+    best = trf_standing_add(&standing, l->o->measure, l->trainer->step, p.score, held.loss);
+    if (best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err));
+    if (best) l->has_best = 1;
+    l->report->standing = standing;
+    p.validated = 1;
+    p.is_best = best > 0;
+    p.loss = held.loss;
+    p.nll = held.nll;
+    p.accuracy = held.accuracy;
+    trf__tell_progress(l, &p);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
+{
+    trf_status status, back;
+    if (!l->held_out) {
+        l->report->standing.validated = l->trainer->step;
+        return TRF_OK;
+    }
+    if (l->mean) TRF__TRY(trf_mean_stand_in(l->mean, err));
+    status = trf__learn_judge(l, err);
+    back = l->mean ? trf_mean_stand_back(l->mean, status == TRF_OK ? err : NULL) : TRF_OK;
+    return status != TRF_OK ? status : back;
+}
+
+/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
+TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
+{
+    trf_step_report *report = &l->report->last;
+    trf_batch batch;
+    trf_status status;
+    int32_t i;
+    for (i = 0; i < l->o->accumulate; i++) {
+        status = trf_corpus_next(l->corpus, &batch, err);
+        if (status == TRF_E_END && i > 0) break;
+        if (status == TRF_OK && l->o->noise) status = trf_noise_apply(l->o->noise, &batch, &batch, err);
+        if (status == TRF_OK) status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (status != TRF_OK) return status;
+        l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+    }
+    TRF__TRY(trf_optimizer_step(l->trainer, report, err));
+    l->report->updates++;
+    l->report->skipped += report->skipped;
+    l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
+    if (!report->skipped) l->learnt = 1;
+    if (l->in_a_row >= TRF__MOST_SKIPPED)
+        return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates were skipped: %s "
+                         "is not finite, so the rate is too high", (int)TRF__MOST_SKIPPED, report->tensor);
+    return l->mean ? trf_mean_add(l->mean, err) : TRF_OK;
+}
+
+/* Whether training is over before the next update. */
+TRF__FN int trf__learn_is_over(trf__learner *l)
+{
+    const trf_learn_options *o = l->o;
+    if (l->stopped) l->report->end = TRF_END_PROGRESS;
+    else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
+    else if (trf_standing_is_over(&l->report->standing, o->measure, o->patience)) l->report->end = TRF_END_PATIENCE;
+    else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds) l->report->end = TRF_END_SECONDS;
+    else return 0;
+    return 1;
+}
+
+TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
+{
+    trf_standing *standing = &l->report->standing;
+    trf_learn_progress p;
+    trf_status status;
+    TRF__ZERO(p);
+    for (;;) {
+        int64_t step = l->trainer->step;
+        if (step && step % l->o->valid_every == 0 && standing->validated != step && !l->stopped) {
+            if (l->report->updates && !l->learnt) standing->without_gain++;
+            else TRF__TRY(trf__learn_validate(l, err));
+        }
+        if (trf__learn_is_over(l)) break;
+        status = trf__learn_update(l, err);
+        if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
+        if (status != TRF_OK) return status;
+        trf__tell_progress(l, &p);
+    }
+    trf__clear(err);
+    if (l->learnt && standing->validated != l->trainer->step) return trf__learn_validate(l, err);
+    return TRF_OK;
+}
+
+/* The best weights, or the last ones, become the model's. */
+TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
+{
+    if (l->has_best) return trf__weights_write(l->trainer, l->best, err);
+    return l->mean ? trf_mean_stand_in(l->mean, err) : TRF_OK;
+}
+
+/* Held-out pairs that can be judged: none is as good as NULL. */
+TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
+{
+    return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
+}
+
+TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
+                             const trf_learn_options *options, trf_learn_report *report, trf_error *err)
+{
+    trf_learn_options defaults = trf_learn_defaults();
+    const trf_hooks *hooks;
+    trf_learn_report room;
+    trf__learner l;
+    trf_status status;
+    int64_t n;
+    if (!report) report = &room;
+    memset(report, 0, sizeof *report);
+    report->standing.validated = -1;
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (!corpus) return trf__fail_null(err, "corpus");
+    TRF__ZERO(l);
+    l.trainer = trainer;
+    l.corpus = corpus;
+    l.held_out = trf__some_pairs(held_out);
+    l.o = options ? options : &defaults;
+    l.report = report;
+    l.began = time(NULL);
+    hooks = &trainer->options.hooks;
+    TRF__TRY(trf__learn_check(&l, err));
+    trf__warn_of_plan(trainer, l.o->updates);
+    if (l.o->mean > 0) TRF__TRY(trf_mean_create(&l.mean, trainer, l.o->mean, err));
+    n = trf_parameter_total(trainer->model);
+    l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
+    if (l.held_out && !l.best)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights", (long long)n);
+    else status = trf__learn_on(&l, err);
+    if (status == TRF_OK) status = trf__learn_leave(&l, err);
+    else if (l.has_best) trf__learn_leave(&l, NULL);
+    trf__free(hooks, l.best, trf__bytes(n, sizeof *l.best));
+    trf_mean_destroy(l.mean);
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>dataset        texts, and all that follows from them
+// -----------------------------------------------------------------------------------------------
+
+/* Texts one after another, each ended by NUL. */
+typedef struct trf__texts {
+    char *bytes;
+    int64_t *starts;
+    int64_t used, capacity, count, starts_capacity;
+} trf__texts;
+
+/* Sequences that grow. */
+typedef struct trf__side {
+    int32_t *ids, *lengths;
+    int64_t used, capacity, count, lengths_capacity;
+} trf__side;
+
+struct trf_dataset {
+    trf_dataset_options options;
+    trf__texts texts[2];
+    trf_vocab *vocab[2];            /* one for both sides, where they are the same */
+    trf__side held[2];
+    trf_batch held_out;             /* of it */
+    trf_amounts amounts;
+    trf_recipe recipe;
+    trf_corpus *corpus;
+    int64_t left_out;
+    int64_t unknown;                /* target ids to learn from that are unk */
+    int finished;
+};
+
+TRF_API trf_dataset_options trf_dataset_defaults(void)
+{
+    trf_dataset_options o;
+    TRF__ZERO(o);
+    o.max_vocab = 32000;
+    o.min_count = 1;
+    o.seed = 1;
+    return o;
+}
+
+TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
+{
+    TRF__RANGE(o, kind, 0, 1);
+    TRF__RANGE(o, source_tokens, 0, 2);
+    TRF__RANGE(o, target_tokens, 0, 2);
+    TRF__RANGE(o, max_vocab, 5, 1 << 24);
+    TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
+    TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
+    TRF__RANGE(o, updates, 0, (double)INT64_MAX);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err)
+{
+    trf_dataset_options o = options ? *options : trf_dataset_defaults();
+    TRF__TRY(trf__begin(data, "data", err));
+    *data = NULL;
+    TRF__TRY(trf__dataset_check(&o, err));
+    *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
+    if (!*data) return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for a data set");
+    (*data)->options = o;
+    return TRF_OK;
+}
+
+TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
+{
+    trf__free(hooks, t->bytes, (size_t)t->capacity);
+    trf__free(hooks, t->starts, trf__bytes(t->starts_capacity, sizeof *t->starts));
+    memset(t, 0, sizeof *t);
+}
+
+TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
+{
+    trf__free(hooks, s->ids, trf__bytes(s->capacity, sizeof *s->ids));
+    trf__free(hooks, s->lengths, trf__bytes(s->lengths_capacity, sizeof *s->lengths));
+    memset(s, 0, sizeof *s);
+}
+
+/* What finishing makes. */
+TRF__FN void trf__dataset_clear(trf_dataset *d)
+{
+    int side;
+    if (d->vocab[1] != d->vocab[0]) trf_vocab_destroy(d->vocab[1]);
+    trf_vocab_destroy(d->vocab[0]);
+    d->vocab[0] = d->vocab[1] = NULL;
+    for (side = 0; side < 2; side++) trf__side_free(&d->held[side], &d->options.hooks);
+    trf_corpus_destroy(d->corpus);
+    d->corpus = NULL;
+    d->left_out = d->unknown = 0;
+    TRF__ZERO(d->amounts);
+}
+
+TRF_API void trf_dataset_destroy(trf_dataset *data)
+{
+    trf_hooks hooks;
+    if (!data) return;
+    hooks = data->options.hooks;
+    trf__dataset_clear(data);
+    trf__texts_free(&data->texts[0], &hooks);
+    trf__texts_free(&data->texts[1], &hooks);
+    trf__free(&hooks, data, sizeof *data);
+}
+
+TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(char, t->bytes, t->capacity, t->used + (int64_t)n + 1, hooks);
+    TRF__GROW(int64_t, t->starts, t->starts_capacity, t->count + 1, hooks);
+    if (n) memcpy(t->bytes + t->used, text, n);
+    t->bytes[t->used + (int64_t)n] = 0;
+    t->starts[t->count++] = t->used;
+    t->used += (int64_t)n + 1;
+    return TRF_OK;
+}
+
+/* Both sides of a pair, or neither. */
+TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n, const char *target, size_t k,
+                                       trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    TRF__TRY(trf__texts_add(&d->texts[0], source, n, hooks, err));
+    if (trf__texts_add(&d->texts[1], target, k, hooks, err) == TRF_OK) return TRF_OK;
+    d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
+    return TRF_E_NOMEM;
+}
+
+TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
+{
+    TRF__TRY(trf__begin(d, "data", err));
+    if (!d->finished) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "data", "expected a data set that is not finished, got one that is");
+}
+
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err)
+{
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!target) return trf__fail_null(err, "target");
+    if (data->options.kind == TRF_DATA_PAIRS && !source) return trf__fail_null(err, "source");
+    if (data->options.kind == TRF_DATA_TEXTS) source = "";
+    TRF__TRY(trf__check_utf8(source, "source", err));
+    TRF__TRY(trf__check_utf8(target, "target", err));
+    return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
+}
+
+/* A text that is read line by line. */
+typedef struct trf__lines { const char *path; char *text; size_t n, bytes, at; int64_t number; } trf__lines;
+
+/* The next line, of *n bytes, or NULL at the end. */
+TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
+{
+    const char *line = l->text + l->at, *end;
+    if (l->at >= l->n) return NULL;
+    end = (const char *)memchr(line, '\n', l->n - l->at);
+    *n = end ? (size_t)(end - line) : l->n - l->at;
+    l->at += *n + (end != NULL);
+    if (*n && line[*n - 1] == '\r') --*n;
+    l->number++;
+    return line;
+}
+
+TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t n, trf_error *err)
+{
+    int64_t fault = trf__utf8_fault(line, n);
+    if (memchr(line, 0, n))
+        return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: a NUL byte", (long long)l->number);
+    if (fault < 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: expected UTF-8, got the byte 0x%02X at %lld",
+                     (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
+}
+
+/* The pairs of one file or two, or texts alone. */
+TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_error *err)
+{
+    const char *line[2], *tab;
+    size_t n[2] = {0, 0};
+    for (;;) {
+        line[0] = trf__next_line(&l[0], &n[0]);
+        line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
+        if (!line[0] || !line[1]) break;
+        TRF__TRY(trf__line_fault(&l[0], line[0], n[0], err));
+        if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path, err));
+        else if (d->options.kind == TRF_DATA_PAIRS) {
+            tab = (const char *)memchr(line[0], '\t', n[0]);
+            if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1))
+                return trf__fail(err, TRF_E_FORMAT, l[0].number, "line",
+                                 "line %lld: expected source, one tab, target", (long long)l[0].number);
+            line[1] = tab + 1;
+            n[1] = n[0] - (size_t)(tab - line[0]) - 1;
+            n[0] = (size_t)(tab - line[0]);
+        } else {
+            line[1] = line[0];
+            n[1] = n[0];
+            n[0] = 0;
+        }
+        TRF__TRY(trf__dataset_append(d, line[0], n[0], line[1], n[1], err));
+    }
+    if (!two || (!line[0] && !line[1])) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of the other, but one "
+                     "ends after %lld lines", (long long)(line[0] ? l[1].number : l[0].number));
+}
+
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err)
+{
+    const char *const paths[2] = {source, target};
+    trf__texts before[2];
+    trf__lines l[2];
+    trf_status status = TRF_OK;
+    int i, two = target != NULL;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!source) return trf__fail_null(err, "source");
+    if (two && data->options.kind == TRF_DATA_TEXTS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "texts alone come from one file: target must be NULL");
+    TRF__ZERO(l);
+    for (i = 0; i <= two && status == TRF_OK; i++) {
+        l[i].path = paths[i];
+        status = trf__name_file(trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err), paths[i],
+                                err);
+        l[i].bytes = l[i].n + 1;
+    }
+    memcpy(before, data->texts, sizeof before);
+    if (status == TRF_OK) status = trf__name_file(trf__read_pairs(data, l, two, err), source, err);
+    for (i = 0; i < 2 && status != TRF_OK; i++) {       /* what was added goes again */
+        data->texts[i].count = before[i].count;
+        data->texts[i].used = before[i].used;
+    }
+    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    return status;
+}
+
+/* Where the lines are: first those to learn from, then those held out. */
+typedef struct trf__split { const char **lines[2]; char *held; int64_t n, train; } trf__split;
+
+TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
+{
+    trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
+    trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
+    trf__free(hooks, s->held, (size_t)s->n);
+}
+
+TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf__texts *lead = &d->texts[o->kind == TRF_DATA_TEXTS];
+    int64_t size = o->held_out > s->n ? s->n : o->held_out, count = 0, i;
+    memset(s->held, 0, (size_t)s->n);
+    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
+    if (size >= 0 && (size > 0 || s->n >= 20))
+        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_PICKS_RANDOM, s->held, &count, &o->hooks, err));
+    if (count < s->n) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "held_out", "holding out %lld pairs leaves none of %lld to learn from",
+                     (long long)o->held_out, (long long)s->n);
+}
+
+TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    int64_t i, at;
+    int side, held;
+    s->n = d->texts[0].count;
+    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
+    for (side = 0; side < 2; side++)
+        s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
+    s->held = (char *)trf__alloc(hooks, (size_t)s->n);
+    if (!s->lines[0] || !s->lines[1] || !s->held)
+        return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
+    TRF__TRY(trf__dataset_hold_out(d, s, err));
+    for (side = 0; side < 2; side++)
+        for (held = 0, at = 0; held < 2; held++) {
+            for (i = 0; i < s->n; i++)
+                if (s->held[i] == held) s->lines[side][at++] = d->texts[side].bytes + d->texts[side].starts[i];
+            if (!held) s->train = at;
+        }
+    return TRF_OK;
+}
+
+/* A vocabulary of the lines of one side, or of both. */
+TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last, trf_tokens tokens,
+                                    int32_t size, trf_error *err)
+{
+    trf_vocab **vocab = &d->vocab[first];
+    int side;
+    int64_t i;
+    TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS, &d->options.hooks,
+                              err));
+    for (side = first; side <= last; side++)
+        for (i = 0; i < s->train; i++) {
+            trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
+            if (status != TRF_OK && status != TRF_E_LIMIT) return status;   /* too large for a token: unknown */
+        }
+    if (size > d->options.max_vocab) size = d->options.max_vocab;
+    return trf_vocab_finish(*vocab, size, d->options.min_count, err);
+}
+
+TRF__FN trf_tokens trf__tokens_of(const trf_vocab *vocab, trf_tokens otherwise)
+{
+    if (!vocab) return otherwise;
+    return trf_vocab_kind(vocab) == TRF_WORDS ? TRF_TOKENS_WORDS
+         : trf_vocab_kind(vocab) == TRF_CHARACTERS ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_SUBWORDS;
+}
+
+TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
+{
+    size_t n = strlen(r->reasons);
+    if (n < sizeof r->reasons) snprintf(r->reasons + n, sizeof r->reasons - n, "%s\n", line);
+}
+
+/* Whether the kind of tokens of a side was left open. */
+TRF__FN int trf__asks(const trf_dataset *d, int side)
+{
+    const trf_dataset_options *o = &d->options;
+    return side ? !o->target_vocab && o->target_tokens == TRF_TOKENS_AUTO
+                : !o->source_vocab && o->source_tokens == TRF_TOKENS_AUTO;
+}
+
+TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
+{
+    static const char *const names[4] = {"", "words", "characters", "subwords"};
+    char line[200], why[120] = "as it is given";
+    if (!trf__asks(d, side)) { }
+    else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why, "too few lines to see more");
+    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s", choice->unknown[side],
+                  choice->would_be_subwords[side] ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
+    snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source", names[choice->tokens[side]],
+             (int)trf_vocab_size(d->vocab[side]), why);
+    trf__put_reason(&d->recipe, line);
+}
+
+/* Vocabularies: those that are given, as copies, and the others from the lines to learn from. */
+TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s, trf_token_choice *choice, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
+    int pairs = o->kind == TRF_DATA_PAIRS, side, one;
+    memset(choice, 0, sizeof *choice);
+    choice->tokens[0] = trf__tokens_of(given[0], o->source_tokens);
+    choice->tokens[1] = trf__tokens_of(given[1], o->target_tokens);
+    choice->vocabularies = given[0] || given[1] ? (given[0] == given[1] ? 1 : 2) : 0;
+    choice->no_subwords = 1;
+    TRF__TRY(trf_tokens_choose(choice, pairs ? s->lines[0] : NULL, s->lines[1], s->train, &o->hooks, err));
+    one = pairs && choice->vocabularies == 1;
+    for (side = !pairs; side < 2; side++) {
+        if (side && one) d->vocab[1] = d->vocab[0];
+        else if (given[side]) TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
+        else TRF__TRY(trf__learn_vocab(d, s, side, side || one, choice->tokens[side], choice->vocab_size[side], err));
+    }
+    return TRF_OK;
+}
+
+/* The ids of line i, and, of texts, EOS behind them. */
+TRF__FN trf_status trf__encode_line(const trf_dataset *d, const trf__split *s, int side, int64_t i,
+                                    trf__text_ids *ids, trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    ids->n = 0;
+    if (!d->vocab[side]) return TRF_OK;
+    TRF__TRY(trf__encode_all(d->vocab[side], s->lines[side][i], ids, hooks, err));
+    if (d->options.kind != TRF_DATA_TEXTS || ids->n == 0) return TRF_OK;
+    TRF__GROW(int32_t, ids->ids, ids->capacity, ids->n + 1, hooks);
+    ids->ids[ids->n++] = 2;     /* EOS, as every vocabulary has it */
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(int32_t, to->ids, to->capacity, to->used + n, hooks);
+    TRF__GROW(int32_t, to->lengths, to->lengths_capacity, to->count + 1, hooks);
+    if (n) memcpy(to->ids + to->used, ids, (size_t)n * sizeof *ids);
+    to->used += n;
+    to->lengths[to->count++] = n;
+    return TRF_OK;
+}
+
+enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, less BOS or EOS */
+
+/* The sequences of line i, if it can be learned from: a pair, or the parts of a text. */
+TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids ids[2],
+                                    trf__side to[2], trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    int texts = d->options.kind == TRF_DATA_TEXTS, side;
+    int32_t at;
+    for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side], err));
+    if (!ids[1].n || (!texts && (!ids[0].n || ids[0].n > TRF__LONGEST_TEXT || ids[1].n > TRF__LONGEST_TEXT))) {
+        d->left_out++;
+        return TRF_OK;
+    }
+    if (!texts) {
+        for (side = 0; side < 2; side++) TRF__TRY(trf__side_add(&to[side], ids[side].ids, ids[side].n, hooks, err));
+        return TRF_OK;
+    }
+    for (at = 0; at < ids[1].n; at += TRF__LONGEST_TEXT) {
+        int32_t n = ids[1].n - at < TRF__LONGEST_TEXT ? ids[1].n - at : TRF__LONGEST_TEXT;
+        TRF__TRY(trf__side_add(&to[1], ids[1].ids + at, n, hooks, err));
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__side learn[2], trf_error *err)
+{
+    trf__text_ids ids[2];
+    trf_status status = TRF_OK;
+    int64_t i;
+    int side;
+    TRF__ZERO(ids);
+    for (i = 0; i < s->n && status == TRF_OK; i++)
+        status = trf__encode_pair(d, s, i, ids, i < s->train ? learn : d->held, err);
+    for (side = 0; side < 2; side++)
+        trf__free(&d->options.hooks, ids[side].ids, trf__bytes(ids[side].capacity, sizeof *ids[side].ids));
+    return status;
+}
+
+TRF__FN void trf__dataset_amounts(trf_dataset *d, const trf__side learn[2])
+{
+    trf_amounts *a = &d->amounts;
+    int64_t i;
+    int side;
+    a->kind = d->options.kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
+    a->pairs = learn[1].count;
+    a->source_tokens = learn[0].used + learn[1].count;      /* a mark each, as an empty side has */
+    a->target_tokens = learn[1].used + learn[1].count;
+    for (side = 0; side < 2; side++)
+        for (i = 0; i < learn[side].count; i++)
+            if (learn[side].lengths[i] > a->longest) a->longest = learn[side].lengths[i];
+    for (i = 0; i < learn[1].used; i++) d->unknown += learn[1].ids[i] == TRF__UNK;
+    a->source_vocab = d->vocab[0] ? trf_vocab_size(d->vocab[0]) : 0;
+    a->target_vocab = trf_vocab_size(d->vocab[1]);
+    a->one_vocabulary = d->vocab[0] == d->vocab[1];
+    a->updates = d->options.updates;
+}
+
+TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
+{
+    trf_recipe *r = &d->recipe;
+    const trf_hooks *hooks = &d->options.hooks;
+    TRF__TRY(trf_recipe_find(r, &d->amounts, err));
+    r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
+    r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
+    if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;        /* texts bring their own */
+    return TRF_OK;
+}
+
+/* The corpus, and the recipe once it is known how many updates a pass takes. */
+TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2], trf_error *err)
+{
+    int64_t i, used[2] = {0, 0}, pass = 0;
+    trf_batch batch;
+    TRF__TRY(trf__dataset_recipe(d, err));
+    TRF__TRY(trf_corpus_create(&d->corpus, &d->recipe.corpus, err));
+    for (i = 0; i < learn[1].count; i++) {
+        int32_t n = learn[0].count ? learn[0].lengths[i] : 0, k = learn[1].lengths[i];
+        TRF__TRY(trf_corpus_add(d->corpus, learn[0].ids + (n ? used[0] : 0), n, learn[1].ids + used[1], k, err));
+        used[0] += n;
+        used[1] += k;
+    }
+    for (; trf_corpus_epoch(d->corpus) == 0; pass++) TRF__TRY(trf_corpus_next(d->corpus, &batch, err));
+    trf_corpus_rewind(d->corpus);
+    d->amounts.pass = pass;
+    return trf__dataset_recipe(d, err);
+}
+
+TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
+{
+    char line[200];
+    int side;
+    for (side = d->vocab[0] == NULL; side < 2; side++) trf__tokens_reason(d, choice, side);
+    snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out (empty, or longer than "
+             "%d)", (long long)d->amounts.pairs, (long long)d->held[1].count, (long long)d->left_out,
+             (int)TRF__LONGEST_TEXT);
+    trf__put_reason(&d->recipe, line);
+}
+
+TRF__FN void trf__dataset_hold(trf_dataset *d)
+{
+    trf_sequences *to[2];
+    int side;
+    to[0] = &d->held_out.source;
+    to[1] = &d->held_out.target;
+    for (side = 0; side < 2; side++) {
+        to[side]->ids = d->held[side].ids;
+        to[side]->lengths = d->held[side].lengths;
+        to[side]->count = (int32_t)d->held[side].count;
+    }
+}
+
+/* Everything that finishing makes, from where the lines are on. */
+TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2], trf_error *err)
+{
+    trf_token_choice choice;
+    TRF__TRY(trf__dataset_split(d, s, err));
+    TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
+    TRF__TRY(trf__encode_lines(d, s, learn, err));
+    if (learn[1].count == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: they are empty, or "
+                         "longer than %d ids", (long long)s->train, (int)TRF__LONGEST_TEXT);
+    trf__dataset_amounts(d, learn);
+    TRF__TRY(trf__dataset_corpus(d, learn, err));
+    trf__dataset_hold(d);
+    trf__dataset_reasons(d, &choice);
+    d->finished = 1;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
+{
+    trf__split split;
+    trf__side learn[2];
+    trf_hooks hooks;
+    trf_status status;
+    TRF__TRY(trf__dataset_open(data, err));
+    TRF__ZERO(split);
+    TRF__ZERO(learn);
+    hooks = data->options.hooks;
+    status = trf__dataset_build(data, &split, learn, err);
+    trf__side_free(&learn[0], &hooks);
+    trf__side_free(&learn[1], &hooks);
+    trf__split_free(&split, &hooks);
+    if (status != TRF_OK) { trf__dataset_clear(data); return status; }
+    trf__texts_free(&data->texts[0], &hooks);
+    trf__texts_free(&data->texts[1], &hooks);
+    return TRF_OK;
+}
+
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *d) { return d && d->finished ? &d->recipe : NULL; }
+TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *d) { return d && d->finished ? d->corpus : NULL; }
+
+TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
+{
+    return d && d->finished && d->held[1].count ? &d->held_out : NULL;
+}
+
+TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err)
+{
+    char longest[24], unknown[24];
+    trf_status status;
+    TRF__TRY(trf__begin(model, "model", err));
+    *model = NULL;
+    TRF__TRY(trf__begin(data, "data", err));
+    if (!data->finished)
+        return trf__fail(err, TRF_E_STATE, -1, "data", "expected a finished data set, got one that is not");
+    TRF__TRY(trf_model_create(model, &data->recipe.config, err));
+    snprintf(longest, sizeof longest, "%d", (int)data->amounts.longest);
+    status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
+    snprintf(unknown, sizeof unknown, "%lld", (long long)data->unknown);
+    if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
+    if (status == TRF_OK) status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
+#endif
 
 #endif /* TRF_IMPLEMENTATION */
 #endif /* implementation or column */

@@ -131,7 +131,7 @@ static host_error train_small_model(host *h, const char *path)
     config.encoder_layers = config.decoder_layers = 1;
     config.source_vocab = config.target_vocab = 16;
     config.hooks = training.hooks = library_hooks(h);
-    training.warmup = 100;
+    training.learning_rate = 5e-3;
     training.source_tokens = training.target_tokens = SENTENCES * (LENGTH + 2);     /* a small plan: little memory */
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) goto failed;
     for (step = 1; step <= 300; step++) {

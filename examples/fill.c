@@ -36,10 +36,9 @@ int main(void)
     for (i = 0; i < 5000; i++) if (trf_vocab_learn(vocab, next_sentence(&s, 0), &err)) goto done;
     if (trf_vocab_finish(vocab, VOCAB, 1, &err)) goto done;
     for (i = 0; i < 5; i++) article[i] = trf_vocab_id(vocab, articles[i]);
-    config.kind = TRF_ENCODER_ONLY; config.head = TRF_HEAD_MASKED; config.norm_place = TRF_PRE_NORM;
+    config.kind = TRF_ENCODER_ONLY; config.head = TRF_HEAD_MASKED;
     config.encoder_layers = 2; config.decoder_layers = 0; config.source_vocab = trf_vocab_size(vocab);
-    training.label_smoothing = 0; trf_train_set_dropout(&training, 0);
-    training.schedule = TRF_INVERSE_SQRT; training.learning_rate = 2e-3; training.warmup = 200;
+    training.learning_rate = 2e-3; training.warmup = 200;
     hidden.vocab = config.source_vocab;
     if (trf_noise_create(&noise, &hidden, &err) || trf_model_create(&model, &config, &err) ||
         trf_trainer_create(&trainer, model, &training, &err)) goto done;

@@ -51,8 +51,7 @@ int main(int argc, char **argv)
     config.kind = TRF_DECODER_ONLY;
     config.encoder_layers = config.source_vocab = 0;
     config.target_vocab = trf_vocab_size(vocab);
-    config.norm_place = TRF_PRE_NORM;
-    training.warmup = 100; training.learning_rate = 0.2; training.label_smoothing = 0;
+    training.learning_rate = 2e-3;
     training.dropout = training.attention_dropout = training.activation_dropout = training.residual_dropout = 0;
     if (trf_model_create(&model, &config, &err) || trf_model_set_vocabs(model, NULL, vocab, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &training, &err)) goto done;

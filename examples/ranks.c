@@ -139,7 +139,7 @@ static void *rank_main(void *user)
     config.device.index = r->number;
     config.device.threads = 1;
     training.warmup = 40;
-    training.learning_rate = 0.3;
+    training.learning_rate = 5e-3;
     training.rank = r->number;
     training.n_ranks = r->all->n;
     training.all_reduce = all_reduce;

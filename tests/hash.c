@@ -66,8 +66,8 @@ static uint64_t translations(uint64_t hash, const trf_model *model, const trf_se
 static uint64_t hash_of(const kind *k, uint64_t hash)
 {
     static kit_pairs data;
-    trf_config c = trf_config_tiny();
-    trf_train_options o = trf_train_defaults();
+    trf_config c = kit_config();
+    trf_train_options o = kit_training();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;

@@ -8,6 +8,26 @@
 #define KIT_UNUSED __attribute__((unused))
 
 /* -----------------------------------------------------------------------------------------------
+   A model and a training in which everything is on: post-norm, the paper's schedule, smoothing and dropout. */
+
+static KIT_UNUSED trf_config kit_config(void)
+{
+    trf_config c = trf_config_tiny();
+    c.norm_place = TRF_POST_NORM;
+    return c;
+}
+static KIT_UNUSED trf_train_options kit_training(void)
+{
+    trf_train_options o = trf_train_defaults();
+    o.schedule = TRF_NOAM;
+    o.learning_rate = 1;
+    o.warmup = 4000;
+    o.label_smoothing = 0.1;
+    trf_train_set_dropout(&o, 0.1);
+    return o;
+}
+
+/* -----------------------------------------------------------------------------------------------
    Hashes: FNV-1a of 64 bits, chained. */
 
 static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)

@@ -39,7 +39,7 @@ enum { POST_TIED, PRE_LEARNED, DECODER_ONLY, UNTIED_GELU, VARIANTS };
 
 static trf_config config_of(int variant)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.d_model = D; c.n_heads = HEADS; c.d_ff = 24;
     c.encoder_layers = c.decoder_layers = 2;
     c.source_vocab = c.target_vocab = VOCAB;
@@ -57,7 +57,7 @@ static trf_config config_of(int variant)
 
 static trf_train_options training_of(int threads)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     o.warmup = 10;
     o.clip_norm = 0.7;
     o.threads = threads;

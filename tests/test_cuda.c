@@ -76,7 +76,7 @@ typedef struct side {
 
 static trf_config config_of(const kind *k, trf_device_kind device)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.kind = k->kind;
     c.encoder_layers = k->kind == TRF_DECODER_ONLY ? 0 : 1;
     c.decoder_layers = k->kind == TRF_ENCODER_ONLY ? 0 : 2;
@@ -94,7 +94,7 @@ static trf_config config_of(const kind *k, trf_device_kind device)
 
 static trf_train_options options_of(const kind *k)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     o.optimizer = k->optimizer;
     o.smoothing_rule = k->smoothing;
     o.weight_decay = 0.01;

@@ -269,10 +269,22 @@ static void test_low_features_are_fast(void **state)
 // Learning rate
 // -----------------------------------------------------------------------------------------------
 
+static trf_train_options paper_training(void)
+{
+    trf_train_options t = trf_train_defaults();
+    t.schedule = TRF_NOAM;
+    t.learning_rate = 1;
+    t.warmup = 4000;
+    t.label_smoothing = 0.1;
+    trf_train_set_dropout(&t, 0.1);
+    return t;
+}
+
 static void test_noam(void **state)
 {
     trf_train_options t = trf_train_defaults();
     (void)state;
+    trf_train_set_conventions(&t, TRF_CONVENTIONS_PAPER);
     assert_int_equal(t.schedule, TRF_NOAM);
     assert_int_equal(t.warmup, 4000);
     assert_near(trf_learning_rate(&t, 512, 1) / 1.746928107e-07, 1, 1e-9);
@@ -293,7 +305,7 @@ static void test_noam(void **state)
 /* Step 0 divides by zero in one tutorial; a longer warm-up gives a higher peak in another. */
 static void test_noam_at_zero_and_its_peak(void **state)
 {
-    trf_train_options t = trf_train_defaults();
+    trf_train_options t = paper_training();
     double last = HUGE_VAL;
     int64_t w, s;
     (void)state;
@@ -308,7 +320,7 @@ static void test_noam_at_zero_and_its_peak(void **state)
 
 static void test_inverse_sqrt_and_others(void **state)
 {
-    trf_train_options t = trf_train_defaults(), noam = trf_train_defaults();
+    trf_train_options t = paper_training(), noam = paper_training();
     int64_t s;
     (void)state;
     t.schedule = TRF_INVERSE_SQRT; t.learning_rate = 5e-3; t.initial_rate = 1e-7; t.warmup = 2000;
@@ -335,6 +347,7 @@ static void test_inverse_sqrt_and_others(void **state)
 static trf_config small_config(void)
 {
     trf_config c = trf_config_tiny();
+    c.norm_place = TRF_POST_NORM;
     c.d_model = 16; c.d_ff = 32; c.n_heads = 2; c.encoder_layers = c.decoder_layers = 1;
     c.source_vocab = c.target_vocab = 12;
     c.max_length = 32;
@@ -353,7 +366,7 @@ static trf_model *new_model(const trf_config *config)
 static trf_trainer *new_trainer(trf_model *model, const trf_train_options *options)
 {
     trf_trainer *trainer = NULL;
-    trf_train_options t = options ? *options : trf_train_defaults();
+    trf_train_options t = options ? *options : paper_training();
     trf_error err;
     trf_train_set_dropout(&t, 0.0);
     t.threads = 1; t.source_tokens = t.target_tokens = 256; t.sequences = 16; t.longest = 32;
@@ -419,7 +432,7 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
 {
     trf_config config = small_config();
     trf_model *model = new_model(&config);
-    trf_train_options t = trf_train_defaults();
+    trf_train_options t = paper_training();
     trf_batch batch = batch_of_four();
     trf_step_report report;
     trf_trainer *trainer;
@@ -603,6 +616,15 @@ static void test_presets(void **state)
         assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) && o.epsilon == (paper ? 1e-9 : 1e-8));
         assert_int_equal(o.epsilon_rule, paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE);
         assert_int_equal(o.smoothing_rule, paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM);
+        assert_true(o.label_smoothing == (paper ? 0.1 : 0));
+        assert_int_equal(o.schedule, paper ? TRF_NOAM : TRF_CONSTANT);
+        assert_true(o.learning_rate == (paper ? 1 : 1e-3) && o.warmup == (paper ? 4000 : 1));
+        assert_true(o.dropout == 0.1 && o.residual_dropout == 0.1);
+        assert_true(o.attention_dropout == (paper ? 0 : 0.1) && o.activation_dropout == o.attention_dropout);
+        others.label_smoothing = o.label_smoothing; others.schedule = o.schedule;
+        others.learning_rate = o.learning_rate; others.warmup = o.warmup; others.dropout = o.dropout;
+        others.attention_dropout = o.attention_dropout; others.activation_dropout = o.activation_dropout;
+        others.residual_dropout = o.residual_dropout;
         others.optimizer = o.optimizer; others.beta1 = o.beta1; others.beta2 = o.beta2; others.epsilon = o.epsilon;
         others.epsilon_rule = o.epsilon_rule; others.smoothing_rule = o.smoothing_rule;
         assert_memory_equal(&o, &others, sizeof o);
@@ -626,9 +648,10 @@ static void test_defaults(void **state)
     assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 && tiny.unk == 3);
     assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 && tiny.head == TRF_HEAD_NONE);
     assert_true(o.optimizer == TRF_ADAM && o.beta1 == 0.9 && o.beta2 == 0.98 && o.epsilon == 1e-9 && o.weight_decay == 0);
-    assert_true(o.schedule == TRF_NOAM && o.learning_rate == 1 && o.warmup == 4000 && o.initial_rate == 0 && o.final_rate == 0);
-    assert_true(o.label_smoothing == 0.1 && o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
-    assert_true(o.dropout == 0.1 && o.attention_dropout == 0.1 && o.activation_dropout == 0.1 && o.residual_dropout == 0.1);
+    assert_true(tiny.norm_place == TRF_PRE_NORM && base.norm_place == TRF_PRE_NORM && big.norm_place == TRF_PRE_NORM);
+    assert_true(o.schedule == TRF_INVERSE_SQRT && o.learning_rate == 1e-3 && o.warmup == 100 && o.initial_rate == 0);
+    assert_true(o.final_rate == 0 && o.label_smoothing == 0 && o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
+    assert_true(o.dropout == 0 && o.attention_dropout == 0 && o.activation_dropout == 0 && o.residual_dropout == 0);
     assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 && o.longest == 128 && o.n_ranks == 1);
     assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 && search.max_length_b == 20);
     assert_true(search.max_sentences == 32 && search.max_tokens == 4096 && search.word_penalty == 0);

@@ -20,7 +20,7 @@ static char path[64];
 
 static trf_config small_config(void)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.encoder_layers = c.decoder_layers = 3;
     c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
     c.source_vocab = c.target_vocab = VOCAB;
@@ -32,7 +32,7 @@ static trf_config small_config(void)
 
 static trf_train_options small_options(void)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     trf_train_set_dropout(&o, 0.2);
     o.source_tokens = o.target_tokens = 128;
     o.sequences = 16;

@@ -19,7 +19,7 @@ static int32_t width = 32;
 
 static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     trf_model *model = NULL;
     c.kind = kind;
     c.d_model = width; c.n_heads = width / 8; c.d_ff = 40;
@@ -320,7 +320,7 @@ static void test_unknown(void **state)
 static void test_filters(void **state)
 {
     trf_sampling o = trf_sampling_defaults();
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     int round;
     (void)state;
     o.allow_unk = 1;
@@ -354,7 +354,7 @@ static void test_filters(void **state)
 /* Numbers of Hugging Face's processors (tools/sampling.py). */
 static void test_golden(void **state)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     size_t k;
     (void)state;
     c.pad = c.bos = 22;                 /* theirs forbids none: a place that the goldens give no weight */
@@ -1228,7 +1228,7 @@ static void test_window_cancelled(void **state)
 static void too_many(void)
 {
     enum { COUNT = 1 << 16 };
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     trf_sampling s = trf_sampling_defaults();
     trf_model *model;
     trf_generator *g;

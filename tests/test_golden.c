@@ -153,6 +153,11 @@ static void options_of(int index, trf_config *config, trf_train_options *trainin
 {
     *config = trf_config_tiny();
     *training = trf_train_defaults();
+    config->norm_place = TRF_POST_NORM;     /* what the cases begin with: tools/make_goldens.py */
+    training->schedule = TRF_NOAM;
+    training->learning_rate = 1;
+    training->warmup = 4000;
+    training->label_smoothing = 0.1;
     golden_case(index, config, training, batch);
     trf_train_set_dropout(training, 0.0);
     config->device.threads = training->threads = 1;

@@ -30,7 +30,7 @@ enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 }
 
 static trf_config config_of(trf_head head)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.kind = TRF_ENCODER_ONLY;
     c.encoder_layers = 2; c.decoder_layers = 0;
     c.d_model = D; c.n_heads = 2; c.d_ff = 12;
@@ -45,7 +45,7 @@ static trf_config config_of(trf_head head)
 
 static trf_train_options options_of(void)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     trf_train_set_dropout(&o, 0);
     o.source_tokens = o.target_tokens = 128;
     o.sequences = 16;

@@ -81,7 +81,7 @@ enum { VOCAB = 60, WIDTH = 128 };
 
 static trf_model *new_model(int width)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     trf_model *model = NULL;
     trf_error err;
     c.encoder_layers = c.decoder_layers = 1;
@@ -96,7 +96,7 @@ static trf_model *new_model(int width)
 
 static trf_trainer *new_trainer(trf_model *model, int threads)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     trf_trainer *trainer = NULL;
     trf_error err;
     o.source_tokens = o.target_tokens = 1024;
@@ -334,7 +334,7 @@ static void limit_space(int more)
 static void child_short(int more, int threads)
 {
     static kit_pairs data;
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     trf_batch batch = kit_fill(&data, 40, 8, 20, VOCAB, 5);
     trf_model *model = new_model(WIDTH);
     trf_trainer *trainer = NULL;

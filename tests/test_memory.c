@@ -71,7 +71,7 @@ enum { VOCAB = 40 };
 
 static trf_config small_config(void)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.encoder_layers = c.decoder_layers = 2;
     c.d_model = 32; c.n_heads = 2; c.d_ff = 48;
     c.source_vocab = c.target_vocab = VOCAB;
@@ -82,7 +82,7 @@ static trf_config small_config(void)
 
 static trf_train_options small_options(void)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     o.source_tokens = o.target_tokens = 512;
     o.sequences = 32;
     o.longest = 40;
@@ -475,8 +475,8 @@ static void check_plan(const trf_config *given, const trf_train_options *options
 static void test_plan(void **state)
 {
     static const int32_t limits[][3] = { { 4096, 256, 128 }, { 2048, 64, 512 }, { 200, 8, 60 }, { 20, 1, 2 } };
-    trf_config c = trf_config_tiny(), small = small_config();
-    trf_train_options o = trf_train_defaults();
+    trf_config c = kit_config(), small = small_config();
+    trf_train_options o = kit_training();
     size_t i;
     int kind;
     (void)state;

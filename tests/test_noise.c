@@ -526,8 +526,8 @@ static void parts_of_a_step(void **state)
 {
     static kit_pairs p;
     trf_noise_options o = options_of(TRF_NOISE_MASKS);
-    trf_config c = trf_config_tiny();
-    trf_train_options training = trf_train_defaults();
+    trf_config c = kit_config();
+    trf_train_options training = kit_training();
     double loss[3], norm[3];
     int way;
     (void)state;
@@ -779,8 +779,8 @@ static void learning(void **state)
     int k, i;
     (void)state;
     for (k = 0; k < 3; k++) {
-        trf_config c = trf_config_tiny();
-        trf_train_options to = trf_train_defaults();
+        trf_config c = kit_config();
+        trf_train_options to = kit_training();
         trf_corpus_options co = trf_corpus_defaults();
         trf_noise_options o = options_of(kinds[k]);
         trf_vocab *v;

@@ -624,7 +624,7 @@ static void no_memory(void **state)
 static void travels(void **state)
 {
     char path[] = "/tmp/trf-pieces-XXXXXX", answer[4096];
-    trf_config config = trf_config_tiny();
+    trf_config config = kit_config();
     trf_search search = trf_search_defaults();
     trf_model *m, *back;
     trf_translator *t;

@@ -63,8 +63,8 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     static trf_real logits[40 * 1100];
     static const int32_t one = TALL - 1;
     static int32_t tall[TALL - 1];
-    trf_config c = trf_config_tiny();
-    trf_train_options o = trf_train_defaults();
+    trf_config c = kit_config();
+    trf_train_options o = kit_training();
     trf_search s = trf_search_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -287,8 +287,8 @@ static trf_corpus *new_corpus(void)
 
 static void new_trainer(trf_model **model, trf_trainer **trainer, int threads)
 {
-    trf_config c = trf_config_tiny();
-    trf_train_options o = trf_train_defaults();
+    trf_config c = kit_config();
+    trf_train_options o = kit_training();
     c.encoder_layers = c.decoder_layers = 1;
     c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
     c.source_vocab = c.target_vocab = 30;

@@ -1362,7 +1362,7 @@ static void test_memory_is_reused(void **state)
 static void test_eos_leaves_the_softmax(void **state)
 {
     enum { V = 11, LEAST = 3, LIMIT = 6 };
-    trf_config config = trf_config_tiny();
+    trf_config config = kit_config();
     trf_search search = rule(TRF_SEARCH_CTRANSLATE2, 3, 1.0);
     trf_model *model;
     trf_translator *translator;

@@ -342,7 +342,7 @@ static uint64_t draft_loaded(draft *d, const trf_config *config)
 
 static trf_config small_config(void)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = kit_config();
     config.d_model = 4;
     config.n_heads = 2;
     config.d_ff = 6;
@@ -656,7 +656,7 @@ static void large_vocabularies(void **state)
 {
     trf_error err;
     trf_config config = small_config();
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = kit_training();
     trf_vocab *vocab = long_words(17, '"');
     trf_model *model, *again = NULL;
     trf_trainer *trainer = NULL;
@@ -699,7 +699,7 @@ static void limits_of_a_checkpoint(void **state)
 {
     trf_error err;
     trf_config config = small_config();
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = kit_training();
     trf_model *model = model_of(&config);
     trf_trainer *trainer = NULL;
     (void)state;
@@ -712,10 +712,10 @@ static void limits_of_a_checkpoint(void **state)
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("limits"), NULL, NULL, &err));
-    assert_int_equal(trf_trainer_options(trainer)->source_tokens, trf_train_defaults().source_tokens);
-    assert_int_equal(trf_trainer_options(trainer)->target_tokens, trf_train_defaults().target_tokens);
-    assert_int_equal(trf_trainer_options(trainer)->sequences, trf_train_defaults().sequences);
-    assert_int_equal(trf_trainer_options(trainer)->longest, trf_train_defaults().longest);
+    assert_int_equal(trf_trainer_options(trainer)->source_tokens, kit_training().source_tokens);
+    assert_int_equal(trf_trainer_options(trainer)->target_tokens, kit_training().target_tokens);
+    assert_int_equal(trf_trainer_options(trainer)->sequences, kit_training().sequences);
+    assert_int_equal(trf_trainer_options(trainer)->longest, kit_training().longest);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -1285,7 +1285,7 @@ static trf_corpus *corpus_of(int32_t first)
 
 static trf_train_options training_options(void)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     o.optimizer = TRF_ADAMW;
     o.beta1 = 0.85; o.beta2 = 0.95; o.epsilon = 1.0 / 3e7;
     o.epsilon_rule = TRF_EPSILON_INSIDE;
@@ -1766,7 +1766,7 @@ static void options_half_way(void **state)
     for (pre = 0; pre < 2; pre++) for (all = 0; all < 2; all++) {
         trf_error err;
         trf_config config = small_config();
-        trf_train_options o = trf_train_defaults();
+        trf_train_options o = kit_training();
         trf_load_options options = watched();
         trf_model *model, *loaded = NULL;
         trf_trainer *trainer = NULL, *resumed = NULL;
@@ -1831,7 +1831,7 @@ static void options_that_stay(void **state)
     static kit_pairs data;
     trf_error err;
     trf_config config = small_config();
-    trf_train_options o = trf_train_defaults(), before, wanted;
+    trf_train_options o = kit_training(), before, wanted;
     trf_model *model = model_of(&config);
     trf_trainer *trainer = NULL;
     trf_batch batch = kit_fill(&data, 12, 3, 9, 7, 3);
@@ -1912,7 +1912,7 @@ static void slow_builds_say_so(void **state)
     trf_error err;
     trf_config config = small_config();
     trf_load_options options = trf_load_defaults();
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = kit_training();
     trf_batch batch = kit_fill(&data, 3, 1, 5, 7, 1);
     trf_model *model, *other = NULL;
     trf_trainer *trainer = NULL;
@@ -2542,7 +2542,7 @@ static void own_metadata(void **state)
 static void metadata_travels(void **state)
 {
     trf_config config = small_config();
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = kit_training();
     trf_load_options options = watched();
     trf_model *model = model_of(&config), *again = NULL;
     trf_trainer *trainer = NULL, *resumed = NULL;
@@ -2751,7 +2751,7 @@ static void most_metadata_of_a_checkpoint(void **state)
     enum { TEXTS = TRF__META_MOST };
     trf_config config = small_config();
     trf_load_options options = watched();
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = kit_training();
     trf_model *model, *again = NULL;
     trf_trainer *trainer = NULL;
     trf_error err;

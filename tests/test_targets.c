@@ -16,7 +16,7 @@ enum { VOCAB = 19, LONGEST = 12, PAIRS = 6 };
 
 static trf_config config_of(trf_kind kind, int32_t target_eos)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = kit_config();
     c.kind = kind;
     c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
     c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : 2;
@@ -32,7 +32,7 @@ static trf_config config_of(trf_kind kind, int32_t target_eos)
 
 static trf_train_options options_of(double dropout)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     trf_train_set_dropout(&o, dropout);
     o.source_tokens = o.target_tokens = 200;
     o.sequences = 20;

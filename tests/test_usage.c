@@ -54,7 +54,7 @@ enum { SYMBOLS = 8, FIRST = 4, VOCAB = FIRST + SYMBOLS, SHORT = 1, LONG = 7, PAI
 
 static trf_config small_config(void)
 {
-    trf_config config = trf_config_tiny();
+    trf_config config = kit_config();
     config.d_model = 32;
     config.n_heads = 4;
     config.d_ff = 64;
@@ -67,7 +67,7 @@ static trf_config small_config(void)
 
 static trf_train_options small_training(void)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = kit_training();
     o.schedule = TRF_INVERSE_SQRT;
     o.learning_rate = 3e-3;
     o.warmup = 60;
@@ -215,8 +215,8 @@ static void front_page(void **state)
     int step;
     double first = 0;
 
-    trf_config config = trf_config_tiny();
-    trf_train_options training = trf_train_defaults();
+    trf_config config = kit_config();
+    trf_train_options training = kit_training();
     config.source_vocab = config.target_vocab = 12;
     config.d_model = 32; config.n_heads = 4; config.d_ff = 64; config.encoder_layers = config.decoder_layers = 1;
     training.warmup = 100;
@@ -1911,7 +1911,7 @@ static void nothing_given(void **state)
     {       /* what a failing call hands out is nothing, even if it was called with nothing */
         trf_model *m = (trf_model *)&p;
         trf_trainer *r = (trf_trainer *)&p;
-        trf_config config = trf_config_tiny();
+        trf_config config = kit_config();
         trf_hooks half;
         trf_vocab *vocab = NULL;
         trf_corpus *corpus = NULL;

@@ -254,6 +254,15 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
     return best;
 }
 
+/* Everything that costs time is on. */
+static trf_train_options training_options(void)
+{
+    trf_train_options training = trf_train_defaults();
+    training.label_smoothing = 0.1;
+    trf_train_set_dropout(&training, 0.1);
+    return training;
+}
+
 static trf_config config_of(const char *size, trf_products products)
 {
     trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
@@ -262,6 +271,7 @@ static trf_config config_of(const char *size, trf_products products)
         config.d_model = 256;
         config.d_ff = 1024;
     } else if (strcmp(size, "base") != 0 && strcmp(size, "tiny") != 0) die("SIZE is tiny, small or base");
+    config.norm_place = TRF_POST_NORM;
     config.device.products = products;
     return config;
 }
@@ -271,7 +281,7 @@ static void bench_training(const char *size, int threads, const char *order, int
 {
     static shape shapes[SHAPES];
     trf_config config = config_of(size, products);
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = training_options();
     trf_corpus_options data = trf_corpus_defaults();
     trf_model *model;
     trf_trainer *trainer;
@@ -390,7 +400,7 @@ enum { COPY_WORDS = 500, COPY_LEAST = 5, COPY_MOST = 60, COPY_TOKENS = 2048 };
 static void bench_learning(const char *path, int updates, int threads)
 {
     trf_config config = config_of("tiny", TRF_PRODUCTS_AUTO);
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = training_options();
     trf_model *model;
     trf_trainer *trainer;
     trf_step_report report;
@@ -484,7 +494,7 @@ static void bench_lengths(const char *size, int threads)
     for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
     for (length = 8; length <= TOKENS; length *= 4) {
         trf_config config = config_of(size, TRF_PRODUCTS_AUTO);
-        trf_train_options training = trf_train_defaults();
+        trf_train_options training = training_options();
         trf_model *model;
         trf_trainer *trainer;
         trf_batch batch;
@@ -527,7 +537,7 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     enum { TOKENS = 2048, LENGTH = 32, STEPS = 6 };
     static int32_t ids[TOKENS], lengths[TOKENS / LENGTH];
     trf_config config = config_of(size, TRF_PRODUCTS_AUTO);
-    trf_train_options training = trf_train_defaults();
+    trf_train_options training = training_options();
     trf_model *model;
     trf_trainer *trainer;
     trf_batch batch;

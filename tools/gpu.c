@@ -109,6 +109,7 @@ static trf_config config_of(const char *size, trf_precision precision)
                                                                                            : trf_config_tiny();
     c.source_vocab = c.target_vocab = strcmp(size, "tiny") == 0 ? 10000 : 32000;
     c.tying = TRF_TIED_ALL;
+    c.norm_place = TRF_POST_NORM;
     c.device.kind = TRF_DEVICE_CUDA;
     c.device.precision = precision;
     make_pairs(c.target_vocab);
@@ -117,7 +118,9 @@ static trf_config config_of(const char *size, trf_precision precision)
 
 static trf_trainer *trainer_of(trf_model *model, int64_t tokens)
 {
-    trf_train_options o = trf_train_defaults();
+    trf_train_options o = trf_train_defaults();     /* with everything that costs time */
+    o.label_smoothing = 0.1;
+    trf_train_set_dropout(&o, 0.1);
     trf_trainer *t = NULL;
     o.source_tokens = o.target_tokens = (int32_t)tokens;
     o.sequences = (int32_t)(tokens / SHORTEST);

@@ -40,6 +40,11 @@ static int read_settings(settings *s, const char *path)
     double value;
     s->config = trf_config_tiny();
     s->training = trf_train_defaults();
+    s->config.norm_place = TRF_POST_NORM;       /* what tools/parity.py leaves out is as in nn.Transformer, */
+    s->training.schedule = TRF_NOAM;            /* and in the paper's section 5 */
+    s->training.learning_rate = 1;
+    s->training.warmup = 4000;
+    s->training.label_smoothing = 0.1;
     s->search = trf_search_defaults();
     trf_train_set_dropout(&s->training, 0.0);
     if (!f) return 0;

@@ -69,13 +69,11 @@ static void then_conventions(struct settings *s)
     trf_train_set_conventions(&s->training, (trf_conventions)s->conventions);
 }
 
-/* The rest of the paper's is what the library begins with. */
 static void then_recipe(struct settings *s)
 {
     if (s->recipe != RECIPE_PAPER) return;
     s->conventions = TRF_CONVENTIONS_PAPER;
     then_conventions(s);
-    s->training.attention_dropout = s->training.activation_dropout = 0;     /* section 5.4 names the other two */
 }
 
 static void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }

@@ -1,13 +1,11 @@
 // trf train: what follows from the data where no option says otherwise.
 //
-// Measured, not derived: see tools/defaults.md. --recipe paper switches all but the choice of tokens off. What is
-// decided here is told, and stands in the checkpoint: a run that goes on does not decide again.
+// The library decides (trf_tokens_choose, trf_recipe_find); options that are given win over it. --recipe paper switches
+// all but the choice of tokens, and when to validate, off. What is decided is told, and stands in the checkpoint: a run that goes on does not decide again.
 
 #include "train.h"
 
 #include <math.h>
-
-enum { SMALL_DATA = 1000000, LARGE_DATA = 20000000 };       /* tokens of both sides */
 
 static int is_auto(const struct settings *s, const char *name)
 {
@@ -15,60 +13,11 @@ static int is_auto(const struct settings *s, const char *name)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>tokens         words, characters or subwords
-//
-// Words will do where nearly all words of new lines are known ones: cut before, or from a small language. The others
-// are characters if a line is one word (spelling), else subwords.
+// >>tokens         words, characters or subwords: trf_tokens_choose
 // -----------------------------------------------------------------------------------------------
-
-struct words {
-    int64_t tokens, unknown;            /* of a tenth of the lines, as the others know them */
-    int64_t all;                        /* about, of all lines */
-    int32_t distinct;                   /* of the others */
-    int32_t shared;                     /* and of these, words of the other side too */
-};
-
-/* Drawn by a random number of the line: data in rows of five or ten have every part of a row in the tenth. */
-static int is_sample(size_t line) { return random_of(line) % 10 == 5; }
-
-static int count_words(const struct text *text, struct words *w, trf_vocab **vocab)
-{
-    trf_error err;
-    int32_t *ids = NULL, n, i;
-    size_t capacity = 0, line;
-    trf_status status = trf_vocab_create(vocab, TRF_WORDS, NULL, &err);
-    memset(w, 0, sizeof *w);
-    for (line = 0; line < text->count && !status; line++) {
-        if (is_sample(line)) continue;
-        status = trf_vocab_learn(*vocab, line_of(text, line), &err);
-        if (status == TRF_E_LIMIT) status = TRF_OK;     /* too large for a vocabulary */
-    }
-    if (!status) status = trf_vocab_finish(*vocab, INT32_MAX, 1, &err);
-    for (line = 0; line < text->count && !status; line++) {
-        const char *words = line_of(text, line);
-        if (!is_sample(line)) continue;
-        ids = grow(ids, &capacity, strlen(words) + 1, sizeof *ids);
-        if (trf_vocab_encode(*vocab, words, ids, (int32_t)capacity, &n, &err)) continue;
-        w->tokens += n;
-        for (i = 0; i < n; i++) w->unknown += ids[i] == 3;
-    }
-    free(ids);
-    if (status) { say_error("vocabulary", &err); return FAILED; }
-    w->distinct = trf_vocab_size(*vocab) - 4;
-    w->all = w->tokens * 10;
-    return DONE;
-}
 
 static const char *const token_names[] = {
     "auto", "words", "characters", "subwords (unigram)", "subwords (bpe)", "subwords"};
-
-/* Too little text to count unknown words in means words. */
-static int tokens_for(const struct words *w, size_t lines)
-{
-    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TOKENS_WORDS;
-    if ((double)w->all < 2 * (double)lines) return TOKENS_CHARACTERS;
-    return TOKENS_UNIGRAM;
-}
 
 static int inherited_kind(const trf_vocab *vocab)
 {
@@ -76,148 +25,181 @@ static int inherited_kind(const trf_vocab *vocab)
     return kind == TRF_WORDS ? TOKENS_WORDS : kind == TRF_CHARACTERS ? TOKENS_CHARACTERS : TOKENS_UNIGRAM;
 }
 
-static void decide_kinds(struct training *t, const struct words w[2])
+static const char *pieces_file(const struct settings *s, int side)
 {
-    struct settings *s = t->s;
-    int32_t *const kinds[2] = {&s->source_tokens, &s->target_tokens};
-    int side, decided[2];
-    for (side = 0; side < 2; side++) {
-        decided[side] = *kinds[side] == TOKENS_AUTO && reads_side(s, side) && !t->vocab[side];
-        if (t->vocab[side] && *kinds[side] == TOKENS_AUTO) *kinds[side] = inherited_kind(t->vocab[side]);
-        if (*kinds[side] == TOKENS_SENTENCEPIECE) *kinds[side] = TOKENS_UNIGRAM;
-        if (decided[side]) *kinds[side] = tokens_for(&w[side], t->text[side].count);
-        if (decided[side] && *kinds[side] == TOKENS_CHARACTERS && s->objective == OBJECTIVE_SPAN)
-            *kinds[side] = TOKENS_UNIGRAM;                  /* a missing span's mark is no character */
-        if (decided[side] && *kinds[side] == TOKENS_WORDS && learns_from_text(s) && s->documents == DOCUMENTS_FILE &&
-            subwords_can_be_learned())
-            *kinds[side] = TOKENS_UNIGRAM;                  /* words would lose the line ends */
-    }
-    for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
-        if (decided[side] && reads_side(s, !side) &&
-            *kinds[side] == TOKENS_WORDS && *kinds[!side] == TOKENS_UNIGRAM &&
-            w[side].distinct > 1000)
-            *kinds[side] = TOKENS_UNIGRAM;
-    if (decided[0] && decided[1] && *kinds[0] != *kinds[1] &&          /* one vocabulary has tokens of one kind */
-        (s->joint_vocabulary || s->config.tying == TRF_TIED_ALL))
-        *kinds[0] = *kinds[1] = *kinds[0] == TOKENS_UNIGRAM || *kinds[1] == TOKENS_UNIGRAM ? TOKENS_UNIGRAM
-                                                                                           : TOKENS_CHARACTERS;
-    for (side = 0; side < 2; side++) {
-        const char *name = side ? "target" : "source";
-        double unknown = 100.0 * (double)w[side].unknown / fmax(1, (double)w[side].tokens);
-        if (!decided[side] || (side ? s->target_sentencepiece : s->source_sentencepiece)) continue;
-        if (*kinds[side] == TOKENS_UNIGRAM && !subwords_can_be_learned()) {
-            t->new_words = fmax(t->new_words, unknown);
-            *kinds[side] = TOKENS_WORDS;
-        }
-        if (w[side].tokens == 0) inform("%s: %s (too few lines to see how many words are new)\n", name,
-                                         token_names[*kinds[side]]);
-        else inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
-                     token_names[*kinds[side]], unknown);
-    }
+    return side ? s->target_sentencepiece : s->source_sentencepiece;
 }
 
-/* Subwords are as many as are seen often enough: a twenty-fifth of the words of the text, 500 to 8,000. */
-static int32_t subwords_for(int64_t words)
+/* What is settled already of a side's tokens, and whether it is left open. */
+static int settle_kind(struct training *t, int side, trf_tokens *given)
 {
-    return (int32_t)fmax(500, fmin(8000, (double)words / 25));
+    static const trf_tokens choices[] = {TRF_TOKENS_AUTO, TRF_TOKENS_WORDS, TRF_TOKENS_CHARACTERS,
+                                         TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS};
+    int32_t *kind = side ? &t->s->target_tokens : &t->s->source_tokens;
+    if (*kind == TOKENS_AUTO && t->vocab[side]) *kind = inherited_kind(t->vocab[side]);
+    if (*kind == TOKENS_AUTO && pieces_file(t->s, side)) *kind = TOKENS_UNIGRAM;
+    if (*kind == TOKENS_SENTENCEPIECE) *kind = TOKENS_UNIGRAM;
+    *given = choices[*kind];
+    return *kind == TOKENS_AUTO && reads_side(t->s, side);
+}
+
+/* How many vocabularies there are: 1 or 2, or 0, where that follows from the text. */
+static int settle_vocabularies(const struct training *t)
+{
+    const struct settings *s = t->s;
+    if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the text itself */
+    if (s->objective != OBJECTIVE_TRANSLATE) return 2;
+    if (s->joint_vocabulary || (s->config.tying == TRF_TIED_ALL && !s->init_from)) return 1;
+    if (!is_auto(s, "joint-vocabulary") || !is_auto(s, "tying") || t->vocab[0] || t->vocab[1]) return 2;
+    if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
+    if (s->source_sentencepiece) return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
+    if (s->source_tokens >= TOKENS_UNIGRAM && s->target_tokens >= TOKENS_UNIGRAM &&
+        s->source_tokens != s->target_tokens) return 2;
+    return 0;
+}
+
+/* Subwords in the place of what was chosen, where that could not write what this objective needs. */
+static int wants_subwords(const struct settings *s, trf_tokens chosen)
+{
+    if (!subwords_can_be_learned()) return 0;
+    if (chosen == TRF_TOKENS_CHARACTERS) return s->objective == OBJECTIVE_SPAN;     /* a span's mark is no character */
+    return chosen == TRF_TOKENS_WORDS && learns_from_text(s) &&
+           s->documents == DOCUMENTS_FILE;                                          /* words would lose the line ends */
+}
+
+static void say_kind(struct training *t, int side, const trf_token_choice *choice)
+{
+    int kind = side ? t->s->target_tokens : t->s->source_tokens;
+    const char *name = side ? "target" : "source";
+    double unknown = choice->unknown[side];
+    if (choice->would_be_subwords[side]) t->new_words = fmax(t->new_words, unknown);
+    if (isnan(unknown)) inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
+    else inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name, token_names[kind], unknown);
+}
+
+static int choose_tokens(struct training *t, trf_token_choice *choice, const int open[2])
+{
+    struct settings *s = t->s;
+    const char **lines[2] = {NULL, NULL};
+    trf_error err;
+    int side, again = 0, status;
+    for (side = 0; side < 2; side++) if (reads_side(s, side)) lines[side] = lines_of(&t->text[side]);
+    do {
+        choice->vocabularies = settle_vocabularies(t);
+        choice->no_subwords = !subwords_can_be_learned();
+        choice->vocab_size[0] = s->source_vocab_size;
+        choice->vocab_size[1] = s->target_vocab_size;
+        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)t->text[0].count, NULL, &err) ? FAILED : DONE;
+        for (side = 0, again = 0; side < 2 && !status; side++) {
+            if (!open[side] || !wants_subwords(s, choice->tokens[side])) continue;
+            choice->tokens[side] = TRF_TOKENS_SUBWORDS;
+            again = 1;
+        }
+    } while (again);
+    if (status) say_error("vocabulary", &err);
+    free((void *)lines[0]);
+    free((void *)lines[1]);
+    return status;
 }
 
 int decide_tokens(struct training *t)
 {
+    static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
     struct settings *s = t->s;
-    struct words w[2];
-    trf_vocab *vocab[2] = {NULL, NULL};
-    int side, both = s->config.tying == TRF_TIED_ALL && !s->init_from, status = DONE;
-    int32_t i;
-    memset(w, 0, sizeof w);
-    for (side = 0; side < 2 && !status; side++)
-        if (reads_side(s, side)) status = count_words(&t->text[side], &w[side], &vocab[side]);
-    for (i = 4; !status && vocab[0] && vocab[1] && i < trf_vocab_size(vocab[1]); i++)
-        w[1].shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != 3;
-    trf_vocab_destroy(vocab[0]);
-    trf_vocab_destroy(vocab[1]);
-    if (status) return status;
-    decide_kinds(t, w);
-    /* one vocabulary where both sides have the same pieces, or a quarter of the words in common */
-    if (s->objective != OBJECTIVE_TRANSLATE) {          /* missing spans are tokens of the text itself */
-        both = s->objective == OBJECTIVE_SPAN;
-        s->joint_vocabulary = both;
-    } else if (is_auto(s, "joint-vocabulary") && is_auto(s, "tying") && !both && !t->vocab[0] && !t->vocab[1] &&
-        s->source_tokens == s->target_tokens &&
-        !s->source_sentencepiece == !s->target_sentencepiece && s->source_vocab_size == s->target_vocab_size)
-        both = s->source_sentencepiece ? same_file(s->source_sentencepiece, s->target_sentencepiece)
-             : s->source_tokens >= TOKENS_UNIGRAM || (w[1].distinct > 0 && w[1].shared >= 0.25 * w[1].distinct);
-    if (both) s->joint_vocabulary = 1;
-    for (side = 0; side < 2; side++) {
-        int32_t *size = side ? &s->target_vocab_size : &s->source_vocab_size;
-        int tokens = side ? s->target_tokens : s->source_tokens;
-        if (*size) continue;
-        *size = tokens < TOKENS_UNIGRAM ? 32000
-              : subwords_for(s->joint_vocabulary ? w[0].all + w[1].all : w[side].all) + n_sentinels(s);
-    }
+    trf_token_choice choice;
+    int side, open[2], unsized[2] = {!s->source_vocab_size, !s->target_vocab_size};
+    memset(&choice, 0, sizeof choice);
+    for (side = 0; side < 2; side++) open[side] = settle_kind(t, side, &choice.tokens[side]);
+    if (choose_tokens(t, &choice, open)) return FAILED;
+    if (open[0]) s->source_tokens = kinds[choice.tokens[0]];
+    if (open[1]) s->target_tokens = kinds[choice.tokens[1]];
+    for (side = 0; side < 2; side++) if (open[side]) say_kind(t, side, &choice);
+    if (choice.vocabularies == 1) s->joint_vocabulary = 1;
+    else if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = 0;
+    s->source_vocab_size = choice.vocab_size[0];
+    s->target_vocab_size = choice.vocab_size[1];
+    if (unsized[0] && s->source_tokens >= TOKENS_UNIGRAM) s->source_vocab_size += n_sentinels(s);
+    if (unsized[1] && s->target_tokens >= TOKENS_UNIGRAM) s->target_vocab_size += n_sentinels(s);
     return DONE;
 }
 
-/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
-   remember and rules to find, for which smaller models, small batches and little dropout are better. */
-static int is_language(const struct training *t) { return trf_vocab_size(t->vocab[leading_side(t->s)]) > 500; }
-
 // -----------------------------------------------------------------------------------------------
-// >>model          its size, and which matrices are one
+// >>find           everything else: trf_recipe_find. Options that are given win over it
 // -----------------------------------------------------------------------------------------------
 
-void decide_model(struct training *t)
+/* planned: updates, or 0 where nobody knows. */
+static int find_recipe(const struct training *t, int64_t planned, trf_recipe *recipe)
+{
+    const struct settings *s = t->s;
+    int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
+    trf_amounts a;
+    trf_error err;
+    memset(&a, 0, sizeof a);
+    a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
+    a.pairs = t->amounts.pairs;
+    a.source_tokens = t->amounts.tokens[0];
+    a.target_tokens = t->amounts.tokens[1];
+    a.longest = t->amounts.longest;
+    a.source_vocab = t->vocab[0] ? trf_vocab_size(t->vocab[0]) : 0;
+    a.target_vocab = t->vocab[1] ? trf_vocab_size(t->vocab[1]) : 0;
+    a.one_vocabulary = s->joint_vocabulary;
+    a.pass = t->per_epoch / s->subword_samples;
+    if (t->per_epoch && !a.pass) a.pass = 1;
+    if (t->per_epoch) a.d_model = s->config.d_model;    /* known by then */
+    a.updates = planned;
+    if (!trf_recipe_find(recipe, &a, &err)) return DONE;
+    say_error("recipe", &err);
+    return FAILED;
+}
+
+int decide_model(struct training *t)
 {
     struct settings *s = t->s;
-    int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    int i, middling = tokens >= SMALL_DATA && tokens < LARGE_DATA, symbols = middling && !is_language(t);
-    if (s->init_from) return;
+    trf_recipe recipe;
+    if (s->init_from) return DONE;
+    if (find_recipe(t, 0, &recipe)) return FAILED;
+    if (s->size == SIZE_AUTO && s->recipe == RECIPE_PAPER) recipe.config = trf_config_base();
     if (s->size == SIZE_AUTO) {
-        s->size = s->recipe == RECIPE_PAPER ? SIZE_BASE
-                : tokens < SMALL_DATA || symbols ? SIZE_TINY : middling ? SIZE_SMALL : SIZE_BASE;
-        for (i = 0; i < n_rows; i++) if (!strcmp(rows[i].name, "size")) rows[i].then(s);
-        if (s->size == SIZE_TINY && symbols) s->config.d_ff = 512;
-        set_given_architecture(s);              /* single options win over it; they have been read before */
+        s->config.d_model = recipe.config.d_model;
+        s->config.n_heads = recipe.config.n_heads;
+        s->config.d_ff = recipe.config.d_ff;
+        s->config.encoder_layers = recipe.config.encoder_layers;
+        s->config.decoder_layers = recipe.config.decoder_layers;
+        if (set_given_architecture(s)) return USAGE;        /* single options win over it */
     }
-    if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return;
-    if (is_auto(s, "norm-place")) s->config.norm_place = TRF_PRE_NORM;
-    if (is_auto(s, "tying")) s->config.tying = s->joint_vocabulary ? TRF_TIED_ALL : TRF_TIED_DECODER;
-    if (is_auto(s, "generator-bias")) s->config.generator_bias = 0;
+    if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return DONE;
+    if (is_auto(s, "norm-place")) s->config.norm_place = recipe.config.norm_place;
+    if (is_auto(s, "tying")) s->config.tying = recipe.config.tying;
+    if (is_auto(s, "generator-bias")) s->config.generator_bias = recipe.config.generator_bias;
+    return DONE;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>updates        batches, warm-up, rate, dropout, and when to look
-// -----------------------------------------------------------------------------------------------
-
-/* A pass over the data has about a hundred updates, of symbols eight hundred. */
-void decide_batches(struct training *t)
+int decide_batches(struct training *t)
 {
-    struct settings *s = t->s;
-    if (is_auto(s, "batch-tokens"))
-        s->corpus.batch_tokens =
-            (int32_t)fmax(512, fmin(4096, (double)t->amounts.tokens[leading_side(s)] / (is_language(t) ? 100 : 800)));
+    trf_recipe recipe;
+    if (!is_auto(t->s, "batch-tokens")) return DONE;
+    if (find_recipe(t, 0, &recipe)) return FAILED;
+    t->s->corpus.batch_tokens = recipe.corpus.batch_tokens;
+    return DONE;
 }
 
-static void decide_dropout(struct training *t)
+static void take_training(struct settings *s, const trf_train_options *found)
 {
-    struct settings *s = t->s;
-    int64_t tokens = t->amounts.tokens[0] + t->amounts.tokens[1];
-    double p = tokens >= LARGE_DATA || !is_language(t) ? 0.1 : tokens < SMALL_DATA ? 0.3 : 0.2;
+    if (is_auto(s, "schedule")) s->training.schedule = found->schedule;
+    if (is_auto(s, "warmup")) s->training.warmup = found->warmup;
+    if (is_auto(s, "learning-rate") || (!was_given(s, "learning-rate") && s->training.schedule != TRF_NOAM))
+        s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : found->learning_rate;
+    if (is_auto(s, "label-smoothing")) s->training.label_smoothing = found->label_smoothing;
     if (was_given(s, "dropout")) return;
-    if (is_auto(s, "embedding-dropout")) s->training.dropout = p;
-    if (is_auto(s, "residual-dropout")) s->training.residual_dropout = p;
-    if (is_auto(s, "attention-dropout")) s->training.attention_dropout = 0;
-    if (is_auto(s, "activation-dropout")) s->training.activation_dropout = 0;
+    if (is_auto(s, "embedding-dropout")) s->training.dropout = found->dropout;
+    if (is_auto(s, "residual-dropout")) s->training.residual_dropout = found->residual_dropout;
+    if (is_auto(s, "attention-dropout")) s->training.attention_dropout = found->attention_dropout;
+    if (is_auto(s, "activation-dropout")) s->training.activation_dropout = found->activation_dropout;
 }
 
-/* Smoothing is for answers, of which the best is wanted. Where the probability itself is the product, as with language
-   models and labels, it would be spoilt. */
-static void decide_smoothing(struct training *t)
-{
-    struct settings *s = t->s;
-    if (is_auto(s, "label-smoothing") && s->objective != OBJECTIVE_TRANSLATE && s->objective != OBJECTIVE_SPAN)
-        s->training.label_smoothing = 0;
-}
+// -----------------------------------------------------------------------------------------------
+// >>updates        how many there will be, and when to look
+// -----------------------------------------------------------------------------------------------
 
 enum { NO_PLAN = -1 };
 
@@ -234,18 +216,6 @@ static int64_t planned_updates(const struct training *t)
     return all == INT64_MAX ? NO_PLAN : all;
 }
 
-static void decide_rate(struct training *t, int64_t planned)
-{
-    struct settings *s = t->s;
-    if (is_auto(s, "schedule")) s->training.schedule = TRF_INVERSE_SQRT;
-    if (is_auto(s, "warmup")) {
-        double updates = planned != NO_PLAN ? fmin(1000, (double)planned / 8) : 1000;
-        s->training.warmup = (int64_t)fmax(1, updates);
-    }
-    if (is_auto(s, "learning-rate") || (!was_given(s, "learning-rate") && s->training.schedule != TRF_NOAM))
-        s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : 0.025 / sqrt((double)s->config.d_model);
-}
-
 /* The unit of the metric is that of the target: characters, words, or, where words are few or are not parted by
    blanks, characters of subwords. */
 static enum metric translation_metric(const struct training *t)
@@ -253,20 +223,19 @@ static enum metric translation_metric(const struct training *t)
     trf_token_kind kind = trf_vocab_kind(t->vocab[1]);
     int nothing;
     if (kind == TRF_CHARACTERS) return METRIC_CER;
-    if (is_language(t) && bleu_tells(t, &nothing)) return METRIC_BLEU;
+    if (trf_vocab_size(t->vocab[1]) > 500 && bleu_tells(t, &nothing)) return METRIC_BLEU;     /* of a language */
     return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
 }
 
-static void decide_validation(struct training *t, int64_t planned)
+static void decide_validation(struct training *t, const trf_learn_options *found)
 {
     struct settings *s = t->s;
-    if (!was_given(s, "valid-every"))
-        s->valid_every = (int64_t)fmax(100, fmin(1000, (double)t->per_epoch / s->subword_samples));
+    if (!was_given(s, "valid-every")) s->valid_every = found->valid_every;
     if (s->metric == METRIC_AUTO && s->objective != OBJECTIVE_TRANSLATE)
         s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
     if (s->metric == METRIC_AUTO) s->metric = translation_metric(t);
-    if (!was_given(s, "patience")) s->patience = planned != NO_PLAN || isfinite(s->minutes) ? 0 : 10;
-    if (is_auto(s, "ema")) s->ema = 0.002;
+    if (!was_given(s, "patience")) s->patience = isfinite(s->minutes) ? 0 : found->patience;
+    if (is_auto(s, "ema")) s->ema = found->mean;
 }
 
 void settle_validation(struct training *t)
@@ -359,11 +328,11 @@ void say_schedule(const struct training *t)
 int decide_schedule(struct training *t)
 {
     struct settings *s = t->s;
+    trf_recipe recipe;
     int64_t planned = planned_updates(t);
-    decide_rate(t, planned);
-    if (s->recipe == RECIPE_AUTO) decide_dropout(t);
-    decide_smoothing(t);
-    decide_validation(t, planned);
+    if (find_recipe(t, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe)) return FAILED;
+    take_training(s, &recipe.training);
+    decide_validation(t, &recipe.learning);
     settle_validation(t);
     if (check_ends(t)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {

@@ -178,92 +178,24 @@ int by_hash(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* How many of the sorted hashes are the same as this one. */
-static size_t count_equal(const uint64_t *sorted, size_t n, uint64_t hash)
+const char **lines_of(const struct text *text)
 {
-    size_t low = 0, high = n, count = 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (sorted[middle] < hash) low = middle + 1; else high = middle;
-    }
-    while (low + count < n && sorted[low + count] == hash) count++;
-    return count;
+    const char **lines = zeroed(text->count, sizeof *lines);
+    size_t i;
+    for (i = 0; i < text->count; i++) lines[i] = line_of(text, i);
+    return lines;
 }
 
-uint64_t random_of(uint64_t index)
+/* Marks the pairs to hold out, about `size`; *count: how many. A checkpoint of before has held them out with a comb. */
+static int choose_held_out(const struct training *t, const struct text *source, int64_t size, char *held, int64_t *count)
 {
-    uint64_t z = (index + 1) * 0x9E3779B97F4A7C15u;     /* splitmix64 */
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-/* The order in which pairs are held out: that of random numbers of their own, so that data in rows of two, five or
-   twenty show validation every part of a row. combed: every n-th pair, as before version 0.3, for checkpoints of
-   that time. */
-struct order { size_t *index; int combed; };
-
-static int by_random(const void *a, const void *b)
-{
-    uint64_t x = random_of(*(const size_t *)a), y = random_of(*(const size_t *)b);
-    return x < y ? -1 : x > y;
-}
-
-static size_t pick(const struct order *order, int64_t k, size_t n, int64_t picks)
-{
-    return order->combed ? (size_t)(((double)k + 0.5) * (double)n / (double)picks) : order->index[k];
-}
-
-/* The first `picks` pairs of the order, into held and chosen; a source that comes more than four times is a frequent
-   sentence, and only the pair itself is held out. Returns how many pairs that makes. */
-static int64_t pick_pairs(const struct order *order, const uint64_t *hashes, const uint64_t *sorted, size_t n,
-                          int64_t picks, char *held, uint64_t *chosen, int64_t *n_chosen)
-{
-    int64_t k, count = 0;
-    *n_chosen = 0;
-    memset(held, 0, n);
-    for (k = 0; k < picks; k++) {
-        size_t i = pick(order, k, n, picks), equal;
-        if (held[i]) continue;
-        equal = count_equal(sorted, n, hashes[i]);
-        held[i] = 1;
-        if (equal <= 4) chosen[(*n_chosen)++] = hashes[i];
-    }
-    qsort(chosen, (size_t)*n_chosen, sizeof *chosen, by_hash);
-    for (k = 0; k < (int64_t)n; k++) {
-        if (!held[k] && bsearch(&hashes[k], chosen, (size_t)*n_chosen, sizeof *chosen, by_hash)) held[k] = 1;
-        count += held[k];
-    }
-    return count;
-}
-
-/* Marks the pairs to hold out: about `size`, drawn at random, and with each the others that have its source, as a
-   dictionary has several lines for a word. Returns their number. Where sources have three lines each, 1,000 picks
-   make 3,000 pairs: then a third of the picks, and nine tenths of that again, as long as nothing is left to train
-   on. */
-static int64_t choose_held_out(const struct text *source, int64_t size, int combed, char *held)
-{
-    size_t n = source->count, i;
-    struct order order = {zeroed(n, sizeof *order.index), combed};
-    uint64_t *hashes = zeroed(n, sizeof *hashes), *sorted = zeroed(n, sizeof *sorted);
-    uint64_t *chosen = zeroed(n, sizeof *chosen);
-    int64_t count, picks, n_chosen;
-    for (i = 0; i < n; i++) sorted[i] = hashes[i] = hash_line(line_of(source, i));
-    qsort(sorted, n, sizeof *sorted, by_hash);
-    for (i = 0; i < n; i++) order.index[i] = i;
-    qsort(order.index, n, sizeof *order.index, by_random);
-    count = pick_pairs(&order, hashes, sorted, n, size, held, chosen, &n_chosen);
-    for (picks = size; picks > 1 && (count == (int64_t)n || (picks == size && count > size)); ) {
-        double fewer = (double)picks * (double)size / (double)count;    /* several pairs a source: fewer sources */
-        if (picks < size) fewer = fmin(fewer, 0.9 * (double)picks);
-        picks = fewer < 1 ? 1 : (int64_t)fewer;
-        count = pick_pairs(&order, hashes, sorted, n, picks, held, chosen, &n_chosen);
-    }
-    free(order.index);
-    free(hashes);
-    free(sorted);
-    free(chosen);
-    return count;
+    const char **lines = lines_of(source);
+    trf_error err;
+    int status = trf_hold_out(lines, (int64_t)source->count, size, t->state.combed ? TRF_PICKS_COMB : TRF_PICKS_RANDOM,
+                              held, count, NULL, &err) ? FAILED : DONE;
+    if (status) say_error("held out", &err);
+    free((void *)lines);
+    return status;
 }
 
 /* About a twentieth of the pairs or lines, a thousand or so at most, goes from the training text to that of
@@ -287,7 +219,10 @@ static int hold_out(struct training *t)
     if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
         memset(held + (n - size), 1, (size_t)size);     /* the end of it */
         count = size;
-    } else count = choose_held_out(&t->text[learns_from_text(s) && leading_side(s)], size, t->state.combed, held);
+    } else if (choose_held_out(t, &t->text[learns_from_text(s) && leading_side(s)], size, held, &count)) {
+        free(held);
+        return FAILED;
+    }
     if (learns_labels(s)) count -= keep_labels(t, held);
     if (count == n) {
         say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size, plural(size));
@@ -988,9 +923,9 @@ static int start_training(struct training *t)
     if (learns_from_text(s)) warn_of_line_ends(t, vocab[leading_side(s)]);
     warn_of_unknown(t);
     unknown = count_unknown_targets(t);
-    decide_model(t);
+    if ((status = decide_model(t))) return status;
     set_kind(s);
-    decide_batches(t);
+    if ((status = decide_batches(t))) return status;
     if (fill_corpus(t)) return FAILED;
     if ((status = decide_schedule(t))) return status;
     s->config.source_vocab = t->vocab[0] ? trf_vocab_size(t->vocab[0]) : 0;

@@ -81,7 +81,7 @@ struct training {
 /* train.c */
 uint64_t hash_line(const char *line);
 int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
-uint64_t random_of(uint64_t index);             /* the same number whenever it is asked for */
+const char **lines_of(const struct text *text);     /* pointers to all of them, to be freed */
 /* A pair that is left out: told and counted; or, with --strict, the end (FAILED). */
 int skip(struct training *t, enum skip why, const char *file, int64_t line, const char *reason);
 uint64_t held_out_hash(const struct training *t);
@@ -90,8 +90,8 @@ int copy_model(struct settings *s, const char *from, const char *to);
 
 /* recipe.c: each decides what is marked 'from the data' and was not given, and says what it decided. */
 int decide_tokens(struct training *t);
-void decide_model(struct training *t);
-void decide_batches(struct training *t);
+int decide_model(struct training *t);
+int decide_batches(struct training *t);
 int decide_schedule(struct training *t);
 int ends_cosine(const struct settings *s);      /* whether the command line says where */
 /* Where it ends, after --resume; total_steps 0: it was none before. */

@@ -1,0 +1,747 @@
+/* From texts to a trained model: what the recipe finds, which pairs are held out, what is best, and that trf_learn over a
+   data set makes the model of trf train, bit for bit. Run from the top folder; trf is where this program is. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "kit.h"
+#include "checks.h"
+
+static char folder[] = "/tmp/test_learn_XXXXXX";
+static char beside[512];                /* the folder of this program */
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][128];
+    static int at;
+    at = (at + 1) % 4;
+    snprintf(paths[at], sizeof paths[at], "%s/%s", folder, name);
+    return paths[at];
+}
+
+static void write_file(const char *name, const char *text, size_t n)
+{
+    FILE *f = fopen(in_folder(name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static uint32_t below(uint64_t *state, uint32_t n)
+{
+    *state += 1;
+    return (uint32_t)(trf__random_of(*state) % n);
+}
+
+/* Pairs of three kinds: letters from behind, sums in words, dates. */
+static void make_pair(int kind, uint64_t *state, char source[128], char target[128])
+{
+    static const char *const ones[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"};
+    static const char *const months[] = {"January", "February", "March", "April", "May", "June"};
+    uint32_t a = below(state, 10), b = below(state, 10), c = below(state, 30), n = 1 + below(state, 6), i;
+    *source = *target = 0;
+    if (kind == 0)
+        for (i = 0; i < n; i++) {
+            char letter[4] = {' ', (char)('a' + below(state, 12)), 0, 0};
+            memmove(target + 2, target, strlen(target) + 1);
+            memcpy(target, letter + 1, 1);
+            target[1] = ' ';
+            strcat(source, i ? letter : letter + 1);
+        }
+    if (kind == 0) target[2 * n - 1] = 0;
+    if (kind == 1) {
+        snprintf(source, 128, "%s plus %s", ones[a], ones[b]);
+        snprintf(target, 128, "%d", (int)(a + b));
+    }
+    if (kind == 2) {
+        snprintf(source, 128, "%d %s %d", (int)c + 1, months[a % 6], 1950 + (int)(b * 7 + c));
+        snprintf(target, 128, "%d-%02d-%02d", 1950 + (int)(b * 7 + c), (int)(a % 6) + 1, (int)c + 1);
+    }
+}
+
+static void write_pairs(const char *name, int kind, int n)
+{
+    FILE *f = fopen(in_folder(name), "w");
+    char source[128], target[128];
+    uint64_t state = 0;
+    int i;
+    assert_non_null(f);
+    for (i = 0; i < n; i++) {
+        make_pair(kind, &state, source, target);
+        fprintf(f, "%s\t%s\n", source, target);
+    }
+    fclose(f);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The model of trf train. */
+
+static void learn_file(const char *pairs, const char *to, int64_t updates)
+{
+    trf_dataset_options options = trf_dataset_defaults();
+    trf_dataset *data;
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_recipe *recipe;
+    trf_learn_report report;
+    options.updates = updates;
+    OK(trf_dataset_create(&data, &options, &err));
+    OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
+    OK(trf_dataset_finish(data, &err));
+    recipe = trf_dataset_recipe(data);
+    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
+    OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, &report, &err));
+    assert_int_equal(report.end, TRF_END_UPDATES);
+    assert_int_equal(report.updates, updates);
+    OK(trf_model_save(model, in_folder(to), &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+}
+
+static void same_as_trf(void **state)
+{
+    enum { UPDATES = 12 };
+    char command[1024];
+    int kind;
+    (void)state;
+    snprintf(command, sizeof command, "%s/trf", beside);
+    if (access(command, X_OK)) { skip(); return; }
+    for (kind = 0; kind < 3; kind++) {
+        char *ours, *theirs;
+        size_t n, m;
+        write_pairs("pairs.tsv", kind, 120);
+        learn_file("pairs.tsv", "ours", UPDATES);
+        snprintf(command, sizeof command, "cd %s && rm -f theirs && '%s/trf' train --tsv pairs.tsv --model theirs "
+                 "--checkpoint '' --updates %d 2>log", folder, beside, UPDATES);
+        assert_int_equal(system(command), 0);
+        ours = kit_read_file(in_folder("ours"), &n);
+        theirs = kit_read_file(in_folder("theirs"), &m);
+        assert_non_null(ours);
+        assert_non_null(theirs);
+        assert_int_equal(n, m);
+        assert_memory_equal(ours, theirs, n);
+        free(ours);
+        free(theirs);
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The recipe. */
+
+static trf_amounts some_amounts(void)
+{
+    trf_amounts a;
+    memset(&a, 0, sizeof a);
+    a.pairs = 1000;
+    a.source_tokens = a.target_tokens = 10000;
+    a.longest = 20;
+    a.source_vocab = a.target_vocab = 30;
+    return a;
+}
+
+static void recipe_follows_amounts(void **state)
+{
+    trf_amounts a = some_amounts();
+    trf_recipe r;
+    (void)state;
+    OK(trf_recipe_find(&r, &a, &err));          /* few symbols, few tokens */
+    assert_true(r.config.d_model == 128 && r.config.d_ff == 256 && r.config.encoder_layers == 4 && r.config.decoder_layers == 4);
+    assert_true(r.config.norm_place == TRF_PRE_NORM && r.config.tying == TRF_TIED_DECODER && !r.config.generator_bias);
+    assert_true(r.training.dropout == 0.1 && r.training.residual_dropout == 0.1 && r.training.attention_dropout == 0);
+    assert_true(r.training.label_smoothing == 0.1 && r.training.warmup == 1000 && r.training.schedule == TRF_INVERSE_SQRT);
+    assert_true(fabs(r.training.learning_rate - 0.025 / sqrt(128)) < 1e-15);
+    assert_true(r.corpus.batch_tokens == 512 && r.training.source_tokens == 512 && r.training.longest == 21);
+    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 && r.learning.measure == TRF_MEASURE_ERRORS);
+    assert_non_null(strstr(r.reasons, "of few symbols"));
+    a.source_vocab = a.target_vocab = 9000;     /* a language of few sentences */
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.training.dropout == 0.3 && r.config.d_model == 128);
+    a.source_tokens = a.target_tokens = 2000000;
+    a.one_vocabulary = 1;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.d_model == 256 && r.config.encoder_layers == 3 && r.config.d_ff == 512 && r.training.dropout == 0.2);
+    assert_true(r.config.tying == TRF_TIED_ALL && r.corpus.batch_tokens == 4096);
+    a.source_tokens = a.target_tokens = 50000000;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.d_model == 512 && r.config.encoder_layers == 6 && r.training.dropout == 0.1);
+    a = some_amounts();
+    a.source_tokens = a.target_tokens = 2000000;        /* many, of few symbols */
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.d_model == 128 && r.config.d_ff == 512 && r.corpus.batch_tokens == 2500);
+    a.updates = 80;
+    a.pass = 700;
+    a.d_model = 64;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.training.warmup == 10 && r.learning.patience == 0 && r.learning.updates == 80);
+    assert_true(r.learning.valid_every == 700 && r.config.d_model == 64 && fabs(r.training.learning_rate - 0.003125) < 1e-12);
+    a = some_amounts();
+    a.kind = TRF_DECODER_ONLY;
+    a.source_vocab = 0; a.source_tokens = a.pairs;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.encoder_layers == 0 && r.training.label_smoothing == 0 && r.learning.measure == TRF_MEASURE_LOSS);
+    a.kind = TRF_ENCODER_ONLY;
+    a.head = TRF_HEAD_MEAN; a.n_labels = 4; a.source_vocab = 700; a.target_vocab = 0; a.source_tokens = 10000;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.decoder_layers == 0 && r.config.tying == TRF_UNTIED && r.training.dropout == 0.3);
+}
+
+static void recipe_refuses(void **state)
+{
+    trf_amounts a = some_amounts();
+    trf_recipe r;
+    (void)state;
+    FAILS(trf_recipe_find(NULL, &a, &err), TRF_E_INVALID_ARG, "recipe", -1);
+    FAILS(trf_recipe_find(&r, NULL, &err), TRF_E_INVALID_ARG, "amounts", -1);
+    a.pairs = 0;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "pairs", -1);
+    a = some_amounts();
+    a.longest = -1;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "longest", -1);
+    a = some_amounts();
+    a.updates = -1;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "updates", -1);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Pairs to hold out. */
+
+static void rows_are_not_combed(void **state)
+{
+    enum { N = 2000 };
+    static const char *sources[N];
+    static char texts[N][16], held[N], again[N];
+    int64_t count;
+    int period, i, of[20];
+    (void)state;
+    for (i = 0; i < N; i++) { snprintf(texts[i], sizeof texts[i], "n%d", i); sources[i] = texts[i]; }
+    OK(trf_hold_out(sources, N, 0, TRF_PICKS_RANDOM, held, &count, NULL, &err));
+    assert_int_equal(count, 100);
+    OK(trf_hold_out(sources, N, 100, TRF_PICKS_RANDOM, again, &count, NULL, &err));
+    assert_memory_equal(held, again, N);
+    for (period = 2; period <= 20; period++) {          /* every place of a row has its share */
+        memset(of, 0, sizeof of);
+        for (i = 0; i < N; i++) of[i % period] += held[i];
+        for (i = 0; i < period; i++) assert_true(of[i] >= 1 && of[i] <= 100 / period + 25);
+    }
+    OK(trf_hold_out(sources, N, 100, TRF_PICKS_COMB, again, &count, NULL, &err));
+    for (i = 0; i < N; i++) assert_int_equal(again[i], i % 20 == 10);
+    for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i / 3);     /* three lines a source */
+    OK(trf_hold_out(sources, N, 100, TRF_PICKS_RANDOM, held, &count, NULL, &err));
+    assert_true(count >= 80 && count <= 120);
+    for (i = 0; i + 2 < N; i += 3) assert_true(held[i] == held[i + 1] && held[i] == held[i + 2]);
+    FAILS(trf_hold_out(sources, N, N + 1, TRF_PICKS_RANDOM, held, &count, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
+    FAILS(trf_hold_out(sources, N, 1, (trf_picks)2, held, &count, NULL, &err), TRF_E_INVALID_ARG, "picks", -1);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Kinds of tokens. */
+
+static void tokens_follow_texts(void **state)
+{
+    enum { N = 400 };
+    static const char *words[N], *names[N], *sentences[N];
+    static char text[3][N][128];
+    trf_token_choice c;
+    int i;
+    (void)state;
+    for (i = 0; i < N; i++) {
+        snprintf(text[0][i], 128, "w%d w%d w%d", i % 7, i % 11, i % 5);
+        snprintf(text[1][i], 128, "name%d", i);
+        snprintf(text[2][i], 128, "the long sentence number%d has a word%d that nobody knows%d yet", i, i, i);
+        words[i] = text[0][i]; names[i] = text[1][i]; sentences[i] = text[2][i];
+    }
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, names, N, NULL, &err));
+    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_CHARACTERS && c.vocabularies == 2);
+    assert_true(c.unknown[0] == 0 && c.unknown[1] == 100 && c.vocab_size[0] == 32000);
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, sentences, N, NULL, &err));
+    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_SUBWORDS && c.vocab_size[1] == 500);
+    memset(&c, 0, sizeof c);
+    c.no_subwords = 1;
+    OK(trf_tokens_choose(&c, words, sentences, N, NULL, &err));
+    assert_true(c.tokens[1] == TRF_TOKENS_WORDS && c.would_be_subwords[1] && !c.would_be_subwords[0]);
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, words, N, NULL, &err));
+    assert_true(c.vocabularies == 1);
+    memset(&c, 0, sizeof c);
+    c.tokens[0] = TRF_TOKENS_CHARACTERS;
+    c.vocabularies = 2;
+    OK(trf_tokens_choose(&c, words, words, N, NULL, &err));
+    assert_true(c.tokens[0] == TRF_TOKENS_CHARACTERS && c.tokens[1] == TRF_TOKENS_WORDS && c.vocabularies == 2);
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, NULL, names, N, NULL, &err));
+    assert_true(c.tokens[0] == TRF_TOKENS_AUTO && c.tokens[1] == TRF_TOKENS_CHARACTERS);
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, names, 0, NULL, &err));
+    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.unknown[0] != c.unknown[0]);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What is best. */
+
+static void standings(void **state)
+{
+    trf_standing s = {-1, 0, 0, 0, 0};
+    (void)state;
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 10, 300, 5), 2);
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 20, 250, 6), 0);     /* both no better than no answer */
+    assert_int_equal(s.without_gain, 1);
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 30, 400, 4), 1);     /* but it learns */
+    assert_true(s.without_gain == 0 && s.best_update == 30 && s.validated == 30);
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 40, 50, 4.5), 2);
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 50, 50, 4.4), 1);
+    assert_int_equal(s.without_gain, 1);        /* an equal score is no gain */
+    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 60, (double)NAN, 1), 0);
+    assert_true(s.without_gain == 2 && s.best == 50 && s.best_loss == 4.4);
+    assert_false(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 3));
+    assert_true(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 2));
+    assert_false(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 0));
+    s.best = 0;
+    s.without_gain = 3;
+    assert_true(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 10));      /* perfect: three will do */
+    assert_false(trf_standing_is_over(&s, TRF_MEASURE_LOSS, 10));
+    assert_true(trf_is_better(TRF_MEASURE_LOSS, 1, 1, 2, 2) && !trf_is_better(TRF_MEASURE_LOSS, 2, 2, 1, 1));
+    assert_true(trf_is_better(TRF_MEASURE_OWN, 2, 9, 1, 1) && trf_is_better(TRF_MEASURE_OWN, 1, 1, 1, 2));
+    assert_true(trf_is_better(TRF_MEASURE_OWN, 1, 1, (double)NAN, 1) && !trf_is_better(TRF_MEASURE_OWN, (double)NAN, 1, 1, 1));
+}
+
+/* -----------------------------------------------------------------------------------------------
+   A small model, and what trf_learn does with it. */
+
+enum { PAIRS = 40, VOCAB = 12 };
+
+typedef struct rig { trf_model *model; trf_trainer *trainer; trf_corpus *corpus; trf_batch held_out; } rig;
+static int32_t held_ids[2 * PAIRS], held_lengths[PAIRS];
+
+static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
+{
+    trf_config c = trf_config_tiny();
+    trf_train_options o = trf_train_defaults();
+    trf_corpus_options k = trf_corpus_defaults();
+    rig r;
+    int i;
+    memset(&r, 0, sizeof r);
+    c.d_model = 16; c.n_heads = 2; c.d_ff = 32; c.encoder_layers = c.decoder_layers = 1;
+    c.source_vocab = c.target_vocab = VOCAB;
+    o.threads = c.device.threads = 1;
+    o.source_tokens = o.target_tokens = 64; o.sequences = 32; o.longest = 8;
+    o.learning_rate = rate;
+    o.warmup = 5;
+    if (hooks) o.hooks = *hooks;
+    k.batch_tokens = 48;
+    k.epochs = epochs;
+    OK(trf_model_create(&r.model, &c, &err));
+    OK(trf_trainer_create(&r.trainer, r.model, &o, &err));
+    OK(trf_corpus_create(&r.corpus, &k, &err));
+    for (i = 0; i < PAIRS; i++) {
+        int32_t pair[2] = {4 + i % 8, 4 + i / 3 % 8};
+        held_ids[2 * i] = pair[0]; held_ids[2 * i + 1] = pair[1];
+        held_lengths[i] = 2;
+        OK(trf_corpus_add(r.corpus, pair, 2, pair, 2, &err));
+    }
+    r.held_out.source.ids = r.held_out.target.ids = held_ids;
+    r.held_out.source.lengths = r.held_out.target.lengths = held_lengths;
+    r.held_out.source.count = r.held_out.target.count = PAIRS;
+    return r;
+}
+
+static void end_rig(rig *r)
+{
+    trf_trainer_destroy(r->trainer);
+    trf_model_destroy(r->model);
+    trf_corpus_destroy(r->corpus);
+}
+
+static uint64_t weights_hash(const trf_model *model)
+{
+    uint64_t hash = HASH_START;
+    int32_t i;
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        trf_real *numbers = kit_numbers(w);
+        hash = hash_bytes(hash, numbers, (size_t)trf_tensor_count(&w) * sizeof *numbers);
+        free(numbers);
+    }
+    return hash;
+}
+
+typedef struct seen { int updates, validations, best, stop_at; uint64_t best_weights; const trf_model *model; } seen;
+
+static int note_progress(void *user, const trf_learn_progress *p)
+{
+    seen *s = (seen *)user;
+    if (!p->validated) return ++s->updates == s->stop_at;
+    s->validations++;
+    assert_int_equal(p->standing->validated, p->update->step);
+    if (p->is_best) { s->best++; s->best_weights = weights_hash(s->model); }
+    return 0;
+}
+
+static void ends(void **state)
+{
+    trf_learn_options o = trf_learn_defaults();
+    trf_learn_report report;
+    trf_batch none;
+    seen s;
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    (void)state;
+    memset(&none, 0, sizeof none);
+    memset(&s, 0, sizeof s);
+    s.model = r.model;
+    o.updates = 25; o.valid_every = 10; o.measure = TRF_MEASURE_ERRORS; o.progress = note_progress; o.user = &s;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.end == TRF_END_UPDATES && report.updates == 25 && report.skipped == 0);
+    assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1);          /* 10, 20 and the end */
+    assert_true(weights_hash(r.model) == s.best_weights);       /* the best ones stand in the model */
+    s.stop_at = s.updates + 4;
+    o.updates = TRF_ENDLESS;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.end == TRF_END_PROGRESS && report.updates == 4);
+    assert_true(report.standing.validated == trf_trainer_step(r.trainer));
+    o.progress = NULL;
+    o.patience = 2; o.valid_every = 1;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.end == TRF_END_PATIENCE && report.standing.without_gain >= 2);
+    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
+    FAILS(trf_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
+    FAILS(trf_learn(NULL, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "trainer", -1);
+    FAILS(trf_learn(r.trainer, NULL, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    o.valid_every = 0;
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "valid_every", -1);
+    o = trf_learn_defaults();
+    o.measure = TRF_MEASURE_OWN;
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "own", -1);
+    end_rig(&r);
+    r = make_rig(NULL, 2, 5e-3);
+    o = trf_learn_defaults();
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));        /* without pairs to validate on: the last weights */
+    assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 && report.standing.best_update == 0);
+    end_rig(&r);
+}
+
+static int after(void *user) { return --*(int *)user < 0; }
+
+/* Cancelled half-way the model has the best weights so far, and the same call goes on. */
+static void cancelled(void **state)
+{
+    int left = 100000;
+    trf_hooks hooks;
+    trf_learn_options o = trf_learn_defaults();
+    trf_learn_report report;
+    seen s;
+    rig r;
+    (void)state;
+    memset(&hooks, 0, sizeof hooks);
+    memset(&s, 0, sizeof s);
+    hooks.cancel = after;
+    hooks.user = &left;
+    r = make_rig(&hooks, TRF_ENDLESS, 5e-3);
+    s.model = r.model;
+    o.updates = 1000; o.valid_every = 3; o.progress = note_progress; o.user = &s;
+    left = 200;
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_CANCELLED);
+    assert_int_equal(err.status, TRF_E_CANCELLED);
+    assert_true(report.updates > 3 && report.updates < 1000 && report.standing.best_update > 0);
+    assert_true(weights_hash(r.model) == s.best_weights);
+    trf_discard_gradients(r.trainer);
+    left = 1000000;
+    o.updates = trf_trainer_step(r.trainer) + 5;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    end_rig(&r);
+}
+
+/* The mean stands in and comes back, to the bit. */
+static void means(void **state)
+{
+    trf_mean *mean;
+    trf_batch batch;
+    uint64_t before;
+    trf_real *numbers, first;
+    trf_tensor w;
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    (void)state;
+    OK(trf_mean_create(&mean, r.trainer, 0.01, &err));
+    w = trf_parameter(r.model, 0);
+    numbers = kit_numbers(w);
+    first = numbers[0];
+    free(numbers);
+    OK(trf_corpus_next(r.corpus, &batch, &err));
+    OK(trf_train_step(r.trainer, &batch, NULL, &err));
+    OK(trf_mean_add(mean, &err));
+    before = weights_hash(r.model);
+    numbers = kit_numbers(trf_parameter(r.model, 0));
+    assert_true(fabs((double)trf_mean_numbers(mean)[0] - (double)(first + (trf_real)(9.0 / 11.0) * (numbers[0] - first))) < 1e-6);
+    free(numbers);
+    OK(trf_mean_stand_in(mean, &err));
+    OK(trf_mean_stand_in(mean, &err));
+    assert_true(weights_hash(r.model) != before);
+    FAILS(trf_mean_add(mean, &err), TRF_E_STATE, "mean", -1);
+    OK(trf_mean_stand_back(mean, &err));
+    OK(trf_mean_stand_back(mean, &err));
+    assert_true(weights_hash(r.model) == before);
+    trf_mean_destroy(mean);
+    FAILS(trf_mean_create(&mean, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
+    end_rig(&r);
+}
+
+/* The loss of many pairs in batches is their loss in one; edits are counted against plain recursion. */
+static int plain_edits(const int32_t *a, int n, const int32_t *b, int k)
+{
+    int best, other;
+    if (n == 0 || k == 0) return n + k;
+    best = plain_edits(a + 1, n - 1, b + 1, k - 1) + (*a != *b || *a == 3);
+    other = 1 + plain_edits(a + 1, n - 1, b, k);
+    if (other < best) best = other;
+    other = 1 + plain_edits(a, n, b + 1, k - 1);
+    return other < best ? other : best;
+}
+
+static void judging(void **state)
+{
+    int32_t ids[] = {4, 5,  6, 7, 8,  4, 5,  9}, lengths[] = {2, 3, 2, 1};
+    int32_t wanted[] = {4, 5, 6,  3, 7,  4,  9, 9, 9}, wanted_lengths[] = {3, 2, 1, 3};
+    trf_batch pairs = {{ids, lengths, 4}, {wanted, wanted_lengths, 4}, 0, {0, 0, 0}};
+    trf_search search = trf_search_defaults();
+    trf_translator *translator;
+    trf_step_report whole, parts;
+    double percent, edits = 0, all = 0;
+    int32_t answer[16], n;
+    int e[2];
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    (void)state;
+    OK(trf_evaluate(r.trainer, &r.held_out, &whole, &err));
+    OK(trf_evaluate_all(r.trainer, &r.held_out, NULL, &parts, &err));
+    assert_int_equal(whole.target_tokens, parts.target_tokens);
+    assert_true(fabs(whole.loss - parts.loss) < 1e-5 && fabs(whole.accuracy - parts.accuracy) < 1e-12);
+    search.beam = 1; search.max_length_a = 1; search.max_length_b = 2;
+    OK(trf_translator_create(&translator, r.model, &search, &err));
+    OK(trf_error_rate(translator, &pairs, &percent, &err));
+    OK(trf_translate(translator, ids, 2, answer, 16, &n, &err));       /* twice: the nearer target of two */
+    e[0] = plain_edits(wanted, 3, answer, n);
+    e[1] = plain_edits(wanted + 5, 1, answer, n);
+    edits += e[0] <= e[1] ? e[0] : e[1];
+    all += e[0] <= e[1] ? 3 : 1;
+    OK(trf_translate(translator, ids + 2, 3, answer, 16, &n, &err));
+    edits += plain_edits(wanted + 3, 2, answer, n);
+    OK(trf_translate(translator, ids + 7, 1, answer, 16, &n, &err));
+    edits += plain_edits(wanted + 6, 3, answer, n);
+    all += 5;
+    assert_true(fabs(percent - 100 * edits / all) < 1e-9);
+    pairs.target.count = 3;
+    FAILS(trf_error_rate(translator, &pairs, &percent, &err), TRF_E_INVALID_ARG, "pairs", -1);
+    trf_translator_destroy(translator);
+    end_rig(&r);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Data sets. */
+
+static void refused_files(void **state)
+{
+    static const struct { const char *text; size_t n; int64_t where; } files[] = {
+        {"a\tb\nc\n", 6, 2}, {"a\tb\tc\n", 6, 1}, {"a\tb\n\xFF\tc\n", 8, 2}, {"a\tb\nc\0\td\n", 9, 2}};
+    trf_dataset *data;
+    size_t i;
+    (void)state;
+    OK(trf_dataset_create(&data, NULL, &err));
+    for (i = 0; i < sizeof files / sizeof *files; i++) {
+        write_file("bad.tsv", files[i].text, files[i].n);
+        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, &err), TRF_E_FORMAT, "line", files[i].where);
+        assert_non_null(strstr(err.message, "bad.tsv"));
+    }
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);     /* nothing of them is there */
+    write_file("one", "a\nb\nc\n", 6);
+    write_file("two", "a\nb\n", 4);
+    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err), TRF_E_FORMAT, "line", -1);
+    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), &err), TRF_E_FORMAT, "line", -1);
+    assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, &err), TRF_E_IO);
+    FAILS(trf_dataset_add(data, "a", NULL, &err), TRF_E_INVALID_ARG, "target", -1);
+    FAILS(trf_dataset_add(data, NULL, "a", &err), TRF_E_INVALID_ARG, "source", -1);
+    assert_int_equal(trf_dataset_add(data, "a", "\xFF", &err), TRF_E_FORMAT);
+    OK(trf_dataset_add(data, "", "a", &err));
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);     /* an empty side */
+    assert_null(trf_dataset_recipe(data));
+    assert_null(trf_dataset_corpus(data));
+    OK(trf_dataset_add(data, "a", "a", &err));                          /* it is as it was before */
+    OK(trf_dataset_finish(data, &err));
+    assert_null(trf_dataset_held_out(data));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    FAILS(trf_dataset_add(data, "a", "a", &err), TRF_E_STATE, "data", -1);
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);
+    trf_dataset_destroy(data);
+    trf_dataset_destroy(NULL);
+}
+
+/* Two files are the pairs of one; texts alone make a language model whose long ones are cut. */
+static void kinds_of_data(void **state)
+{
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    trf_model *model;
+    char text[1200];
+    int i;
+    (void)state;
+    write_file("one", "a b\nb c\r\nc", 10);
+    write_file("two", "x\ny\nz\n", 6);
+    o.source_tokens = o.target_tokens = TRF_TOKENS_WORDS;
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
+    OK(trf_dataset_model(data, &model, &err));
+    assert_int_equal(trf_vocab_size(trf_model_source_vocab(model)), 7);
+    assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+    o = trf_dataset_defaults();
+    o.kind = TRF_DATA_TEXTS;
+    o.target_tokens = TRF_TOKENS_CHARACTERS;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (i = 0; i < 1199; i++) text[i] = (char)('a' + i % 5);
+    text[1199] = 0;
+    OK(trf_dataset_add(data, NULL, text, &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);     /* 1,200 ids with EOS: 511, 511 and 178 */
+    OK(trf_dataset_model(data, &model, &err));
+    assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
+    assert_int_equal(trf_model_config(model)->target_eos, 0);
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+}
+
+/* Memory that runs out anywhere: the status says so, nothing is lost, and the same call succeeds afterwards. */
+static void out_of_memory(void **state)
+{
+    kit_memory memory;
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    int64_t at;
+    int i, failures = 0;
+    (void)state;
+    for (at = 1; at < 400; at++) {
+        trf_status status;
+        memset(&memory, 0, sizeof memory);
+        o.hooks = kit_hooks(&memory);
+        OK(trf_dataset_create(&data, &o, &err));
+        for (i = 0; i < 30; i++) OK(trf_dataset_add(data, i % 2 ? "a b" : "b c", i % 3 ? "x" : "y z", &err));
+        memory.fail_at = memory.calls + at;
+        status = trf_dataset_finish(data, &err);
+        memory.fail_at = 0;
+        if (status == TRF_OK) { trf_dataset_destroy(data); break; }
+        assert_int_equal(status, TRF_E_NOMEM);
+        failures++;
+        OK(trf_dataset_finish(data, &err));
+        trf_dataset_destroy(data);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(failures > 20 && at < 400);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Options that cannot end well. */
+
+static char said[2048];
+static void note_log(void *user, int level, const char *message)
+{
+    (void)user;
+    if (level == TRF_LOG_WARNING) snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+}
+
+static void warnings(void **state)
+{
+    trf_config c = trf_config_tiny();
+    trf_train_options o = trf_train_defaults();
+    trf_learn_options learn = trf_learn_defaults();
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_hooks hooks;
+    rig r;
+    (void)state;
+    c.d_model = 64; c.n_heads = 2; c.d_ff = 16; c.encoder_layers = c.decoder_layers = 1;
+    c.source_vocab = c.target_vocab = VOCAB;
+    o.hooks.log = note_log;
+    *said = 0;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    assert_string_equal(said, "");                  /* the defaults end well */
+    trf_trainer_destroy(trainer);
+    o.schedule = TRF_NOAM; o.warmup = 4000; o.learning_rate = 1e-3;        /* a rate where a factor is wanted */
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    assert_non_null(strstr(said, "no rate but a factor"));
+    trf_trainer_destroy(trainer);
+    *said = 0;
+    o.schedule = TRF_CONSTANT; o.learning_rate = 5e-6;
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    assert_non_null(strstr(said, "learning rate"));
+    assert_null(strstr(said, "factor"));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    *said = 0;
+    o = trf_train_defaults();
+    o.hooks.log = note_log;
+    c.embedding_init = TRF_EMBEDDING_NORMAL_1;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    assert_non_null(strstr(said, "drown the positions"));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    *said = 0;
+    memset(&hooks, 0, sizeof hooks);
+    hooks.log = note_log;
+    r = make_rig(&hooks, TRF_ENDLESS, 5e-3);
+    learn.updates = 3;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
+    assert_non_null(strstr(said, "rises for 5 updates, but there are only 3"));
+    *said = 0;
+    learn.updates = 20;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &learn, NULL, &err));
+    assert_string_equal(said, "");
+    end_rig(&r);
+}
+
+/* Rates that no model bears: a hundred skipped updates in a row end it. */
+static void too_high(void **state)
+{
+    trf_learn_options o = trf_learn_defaults();
+    trf_learn_report report;
+    trf_status status;
+    rig r = make_rig(NULL, TRF_ENDLESS, 1e6);
+    (void)state;
+    o.updates = 2000;
+    status = trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err);
+    if (status != TRF_OK) assert_int_equal(status, TRF_E_NONFINITE);
+    assert_true(status == TRF_OK ? report.skipped < 2000 : report.skipped >= 100);
+    end_rig(&r);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recipe_follows_amounts), cmocka_unit_test(recipe_refuses),
+        cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(standings),
+        cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(means), cmocka_unit_test(judging),
+        cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(warnings), cmocka_unit_test(too_high), cmocka_unit_test(same_as_trf)
+    };
+    char cwd[256];
+    int status;
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+    if (!getcwd(cwd, sizeof cwd) || !mkdtemp(folder)) return 1;
+    snprintf(beside, sizeof beside, "%s%s%.*s", *argv[0] == '/' ? "" : cwd, *argv[0] == '/' ? "" : "/",
+             slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
+    status = cmocka_run_group_tests(tests, NULL, NULL);
+    {
+        char command[128];
+        snprintf(command, sizeof command, "rm -rf %s", folder);
+        if (system(command)) status = 1;
+    }
+    return status;
+}
