@@ -209,13 +209,16 @@ extern "C" {
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
 #define trf_model_load        trf_model_load_double
+#define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_checkpoint_load   trf_checkpoint_load_double
+#define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
 #define trf_generator_create  trf_generator_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
+#define trf_file_open_memory  trf_file_open_memory_double
 #define trf_file_save         trf_file_save_double
 #else
 typedef float trf_real;
@@ -766,6 +769,25 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
    TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
+/* How weights are stored. BF16 and F16 take half the bytes of F32; each weight is the nearest number there is, of two
+   as near the one whose last bit is 0. Loading widens them again, and a model that is saved as it was loaded has the
+   same bits. A weight that would become infinite (above 65,504 in F16, 3.3e38 in BF16) is TRF_E_NONFINITE with the
+   tensor's name and, in `where`, the number of the weight. */
+typedef enum trf_weights {
+    TRF_WEIGHTS_FULL = 0,       /* F32; F64 in a TRF_DOUBLE build: trf_model_save */
+    TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
+    TRF_WEIGHTS_F16  = 2        /* 11 significant bits, down to 6e-8 */
+} trf_weights;
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights, trf_error *err);
+
+/* The same bytes in the caller's memory. Saving: *bytes (may be NULL) is their number also when `size` is too small
+   (TRF_E_LIMIT, nothing is written); buffer may be NULL where size is 0. Loading makes the checks that it makes of
+   files, and copies what it needs; messages begin with "memory". */
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer, size_t size,
+                                         size_t *bytes, trf_error *err);
+TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
+                                         const trf_load_options *options, trf_error *err);
+
 /* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
    stays open. Names and texts live until trf_file_close. dtype: "F32", "BF16", ... One thread at a time. */
 typedef struct trf_file trf_file;
@@ -776,6 +798,9 @@ typedef struct trf_file_entry {
     uint64_t begin, bytes;      /* of the data, counted from the start of the file */
 } trf_file_entry;
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err);
+/* One that is in memory, which is borrowed until trf_file_close and may not change. */
+TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
+                                        const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
@@ -1338,6 +1363,12 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
                                        const trf_train_options *training, const trf_load_options *options,
                                        trf_error *err);
+/* The same in the caller's memory: see trf_model_save_memory. */
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
+                                              size_t size, size_t *bytes, trf_error *err);
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                              const void *bytes, size_t n, const trf_train_options *training,
+                                              const trf_load_options *options, trf_error *err);
 /* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
    discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
    place. */
@@ -15826,13 +15857,17 @@ TRF__FN const trf__dtype *trf__dtype_of(const char *name)
     return NULL;
 }
 
+/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open file. */
+typedef struct trf__origin { const unsigned char *memory; int fd; const char *path; uint64_t size; } trf__origin;
+
 struct trf_file {
     trf_hooks hooks;
     size_t allocated;           /* bytes of this block: struct, tables, header */
-    int fd, allow_nonfinite;
+    trf__origin from;
+    int allow_nonfinite;
     char path[104];             /* its end, for messages */
     char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
-    uint64_t size, data_begin;
+    uint64_t data_begin;
     uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
     trf__crc crc;
     int32_t count, capacity;
@@ -16232,7 +16267,7 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
    from the start of the file. */
 TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 {
-    uint64_t end = 0, needs, data = file->size - file->data_begin;
+    uint64_t end = 0, needs, data = file->from.size - file->data_begin;
     const char *last = "header";
     int32_t i;
     for (i = 0; i < file->count; i++) file->by_begin[i] = file->entries + i;
@@ -16249,12 +16284,12 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
     }
     needs = file->data_begin + end;
     if (end > data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->size, last, "file is %llu bytes, needs %llu: truncated?",
-                         (unsigned long long)file->size, (unsigned long long)needs);
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->from.size, last, "file is %llu bytes, needs %llu: truncated?",
+                         (unsigned long long)file->from.size, (unsigned long long)needs);
     if (end < data)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)needs, last,
                          "file is %llu bytes, its tensors end at %llu: something was appended?",
-                         (unsigned long long)file->size, (unsigned long long)needs);
+                         (unsigned long long)file->from.size, (unsigned long long)needs);
     for (i = 0; i < file->count; i++) file->entries[i].begin += file->data_begin;
     return TRF_OK;
 }
@@ -16262,17 +16297,21 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 /* ---- opening ---- */
 
 /* Reads exactly `bytes` at `offset`; less is an error, since the size is known to hold them. */
-TRF__FN trf_status trf__file_fetch(int fd, const char *path, uint64_t offset, void *to, size_t bytes, trf_error *err)
+TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes, trf_error *err)
 {
     size_t got = 0;
     int error = 0;
     trf_status status;
+    if (from->memory) {
+        if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
+        return TRF_OK;
+    }
     errno = 0;
-    if (TRF_OS(seek)(fd, offset) < 0) error = trf__errno();
-    if (!error) error = trf__read_all(fd, to, bytes, &got);
+    if (TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
+    if (!error) error = trf__read_all(from->fd, to, bytes, &got);
     if (!error && got == bytes) return TRF_OK;
-    if (error) status = trf__fail_io(err, error, path, "read it");
-    else status = trf__fail(err, TRF_E_IO, -1, path,
+    if (error) status = trf__fail_io(err, error, from->path, "read it");
+    else status = trf__fail(err, TRF_E_IO, -1, from->path,
                             "the file ended at byte %llu, expected %llu: it changed while it was read",
                             (unsigned long long)(offset + got), (unsigned long long)(offset + bytes));
     if (err) err->where = (int64_t)(offset + got);
@@ -16304,16 +16343,16 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 }
 
 /* The first eight bytes, held against the size of the file and the limits. */
-TRF__FN trf_status trf__file_length(int fd, const char *path, uint64_t size, uint64_t *length, trf_error *err)
+TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
-    const char *guess;
-    uint64_t n = 0;
+    const char *guess, *path = from->path;
+    uint64_t n = 0, size = from->size;
     int i;
     if (size < 8)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
                          "not a safetensors file, or truncated: %llu bytes, not even 8", (unsigned long long)size);
-    TRF__TRY(trf__file_fetch(fd, path, 0, begin, 8, err));
+    TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
@@ -16346,7 +16385,6 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     TRF__ZERO(*file);
     file->hooks = *hooks;
     file->allocated = bytes;
-    file->fd = -1;
     file->capacity = tensors;
     file->meta_capacity = texts;
     file->entries = (trf_file_entry *)(void *)(block + fixed);
@@ -16363,7 +16401,7 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
     trf__json s;
     int32_t i;
-    TRF__TRY(trf__file_fetch(file->fd, file->path, 8, file->header, (size_t)file->header_bytes, err));
+    TRF__TRY(trf__file_fetch(&file->from, 8, file->header, (size_t)file->header_bytes, err));
     TRF__ZERO(s);
     s.text = file->header;
     s.n = file->header_bytes;
@@ -16441,7 +16479,7 @@ TRF__FN void trf__file_sum(trf_file *file)
 /* Some of the data. What is read in the order of the file goes into the checksum on the way. */
 TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes, trf_error *err)
 {
-    TRF__TRY(trf__file_fetch(file->fd, file->path, at, to, bytes, err));
+    TRF__TRY(trf__file_fetch(&file->from, at, to, bytes, err));
     if (at != file->summed) return TRF_OK;
     trf__crc_add(&file->crc, to, bytes);
     file->summed += bytes;
@@ -16505,7 +16543,7 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
         return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
     if (!file->summed) trf__file_sum(file);
-    while ((left = file->size - file->summed) > 0)
+    while ((left = file->from.size - file->summed) > 0)
         TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left : sizeof chunk, err));
     snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
     if (!strcmp(found, text)) return TRF_OK;
@@ -16520,11 +16558,14 @@ typedef struct trf__out {
     char name[TRF__FILE_NAME + 1];
     int32_t rank;
     int64_t shape[4];
-    const char *dtype;          /* "F32", "F64", "I32", "I64" or "U8" */
-    uint64_t bytes;
+    const char *dtype;          /* "F32", "F64", "BF16", "F16", "I32", "I64" or "U8" */
+    uint64_t bytes;             /* in the file */
     const void *data;           /* numbers in the machine's order, */
     const trf__run *home;       /* on this device; NULL: in the host's memory */
 } trf__out;
+
+/* Where a file is written to: a path, or, where that is NULL, memory; *bytes is how much it takes. */
+typedef struct trf__destination { const char *path; void *memory; size_t size, *bytes; } trf__destination;
 
 #define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* of all our numbers */
 
@@ -16576,27 +16617,74 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
+/* The nearest number of 16 bits, with so many of them a fraction's and as many others an exponent's, of two as near the
+   even one. Infinite where there is none: all bits of the exponent. */
+TRF__FN uint32_t trf__narrow(double x, int fraction)
+{
+    const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
+    const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
+    uint64_t bits, whole, rest, half, kept;
+    uint32_t sign;
+    int exponent, shift;
+    memcpy(&bits, &x, sizeof bits);
+    sign = (uint32_t)(bits >> 63) << 15;
+    exponent = (int)(bits >> 52 & 2047) - 1023;
+    whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
+    if (exponent == 1024) return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
+    shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
+    if (shift > 53) return sign;                        /* below half of the least one; 0 too */
+    kept = whole >> shift;
+    rest = whole & (((uint64_t)1 << shift) - 1);
+    half = (uint64_t)1 << (shift - 1);
+    kept += rest > half || (rest == half && (kept & 1));
+    if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction) - ((uint64_t)1 << fraction);
+    return sign | (kept > infinite ? infinite : (uint32_t)kept);
+}
+
+/* n numbers with 16 bits each; their number `at` is the tensor's. */
+TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, size_t n, uint64_t at,
+                                     unsigned char *chunk, trf_error *err)
+{
+    const int fraction = out->dtype[0] == 'B' ? 7 : 10;
+    const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        uint32_t bits = trf__narrow((double)from[i], fraction);
+        if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
+            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
+                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold", out->name,
+                             (unsigned long long)(at + i), (double)from[i], out->dtype);
+        trf__to_little(chunk + 2 * i, bits, 2);
+    }
+    return TRF_OK;
+}
+
 /* Up to TRF__CHUNK bytes of a tensor, as they stand in the file, and how many. */
 TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk, size_t *bytes,
                                   trf_error *err)
 {
     trf_real reals[TRF__CHUNK / sizeof(trf_real)];
     const unsigned char *from = (const unsigned char *)reals;
-    size_t n = out->bytes - at < TRF__CHUNK ? (size_t)(out->bytes - at) : (size_t)TRF__CHUNK, i;
     int width = trf__dtype_of(out->dtype)->bytes;
-    if (!out->home) from = (const unsigned char *)out->data + at;
+    size_t own = width == 2 ? sizeof(trf_real) : (size_t)width;      /* bytes of a number in memory */
+    uint64_t left = (out->bytes - at) / (uint64_t)width;
+    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
+    uint64_t begin = at / (uint64_t)width * own;
+    if (!out->home) from = (const unsigned char *)out->data + begin;
     else {
-        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + at, n);
+        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + begin, n * own);
         TRF__TRY(out->home->backend->sync(out->home, err));
     }
-    for (i = 0; i < n; i += (size_t)width) {
+    *bytes = n * (size_t)width;
+    if (width == 2)
+        return trf__narrow_chunk(out, (const trf_real *)(const void *)from, n, at / (uint64_t)width, chunk, err);
+    for (i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
         if (width == 8) memcpy(&bits, from + i, 8);
         else if (width == 4) { memcpy(&narrow, from + i, 4); bits = narrow; }
         trf__to_little(chunk + i, bits, width);
     }
-    *bytes = n;
     return TRF_OK;
 }
 
@@ -16617,35 +16705,61 @@ TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *su
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__out_write(const trf__saving *to, const char *header, size_t header_bytes,
+/* Some bytes more: into a file that is being saved, or, where that is NULL, into memory. */
+TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
+{
+    if (to) return trf__write_all(to->fd, bytes, n);
+    memcpy(*memory, bytes, n);
+    *memory += n;
+    return 0;
+}
+
+TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header, size_t header_bytes,
                                   const trf__out *tensors, int32_t n, trf_error *err)
 {
-    unsigned char chunk[TRF__CHUNK];
+    unsigned char chunk[TRF__CHUNK], *at_memory = (unsigned char *)memory;
     uint64_t at;
     size_t bytes;
     int32_t i;
     int error;
     trf__to_little(chunk, header_bytes, 8);
-    error = trf__write_all(to->fd, chunk, 8);
-    if (!error) error = trf__write_all(to->fd, header, header_bytes);
+    error = trf__out_put(to, &at_memory, chunk, 8);
+    if (!error) error = trf__out_put(to, &at_memory, header, header_bytes);
     for (i = 0; i < n; i++)
         for (at = 0; !error && at < tensors[i].bytes; at += bytes) {
             TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
-            error = trf__write_all(to->fd, chunk, bytes);
+            error = trf__out_put(to, &at_memory, chunk, bytes);
         }
     return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
 }
 
+/* Whether all of it has room in the memory that it goes to. */
+TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors, int32_t n,
+                                 trf_error *err)
+{
+    uint64_t bytes = 8 + (uint64_t)header;
+    int32_t i;
+    if (to->path) return TRF_OK;
+    for (i = 0; i < n; i++) bytes += tensors[i].bytes;
+    if (bytes > SIZE_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can have",
+                         (unsigned long long)bytes);
+    if (to->bytes) *to->bytes = (size_t)bytes;
+    if (bytes <= to->size) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size", "expected room for %llu bytes, got %llu",
+                     (unsigned long long)bytes, (unsigned long long)to->size);
+}
+
 /* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no others. */
-TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, const trf__out *tensors, int32_t n,
-                                   trf__notes notes, const void *of, trf_error *err)
+TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to, const trf__out *tensors,
+                                   int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
     trf__text header;
     size_t bytes;
     uint32_t sum;
     trf_status status;
-    if (!*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    if (to->path && !*to->path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
     trf__put_header(&header, tensors, n, notes, of, 0);
     bytes = header.n;
@@ -16653,6 +16767,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
         return trf__fail(err, TRF_E_LIMIT, -1, "header",
                          "names and texts need a header of %llu bytes, the limit is %d",
                          (unsigned long long)bytes, (int)TRF__FILE_HEADER);
+    TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
     header.to = (char *)trf__alloc(hooks, bytes);
     if (!header.to)
         return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
@@ -16661,12 +16776,20 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const char *path, con
     if (!status) {
         header.n = 0;
         trf__put_header(&header, tensors, n, notes, of, sum);
-        status = trf__save_begin(&saving, hooks, path, err);
-        if (!status) status = trf__out_write(&saving, header.to, bytes, tensors, n, err);
-        status = trf__save_end(&saving, hooks, status, err);
+        if (to->path) {
+            status = trf__save_begin(&saving, hooks, to->path, err);
+            if (!status) status = trf__out_write(&saving, NULL, header.to, bytes, tensors, n, err);
+            status = trf__save_end(&saving, hooks, status, err);
+        } else status = trf__out_write(NULL, to->memory, header.to, bytes, tensors, n, err);
     }
     trf__free(hooks, header.to, bytes);
     return status;
+}
+
+TRF__FN trf__destination trf__to_path(const char *path)
+{
+    trf__destination to = { path, NULL, 0, NULL };
+    return to;
 }
 
 /* Texts of the caller's: `of` is the list key, value, ..., NULL. */
@@ -16719,6 +16842,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks, trf_error *err)
 {
+    const trf__destination to = trf__to_path(path);
     trf__out *out;
     const void **items;
     size_t bytes, room;
@@ -16740,7 +16864,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
         items[i] = &tensors[i];
     }
     if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
-    if (!status) status = trf__file_write(hooks, path, out, n, trf__note_texts, metadata, err);
+    if (!status) status = trf__file_write(hooks, &to, out, n, trf__note_texts, metadata, err);
     trf__free(hooks, (void *)items, room);
     trf__free(hooks, out, bytes);
     return status;
@@ -16769,7 +16893,7 @@ TRF_API void trf_file_close(trf_file *file)
     trf_hooks hooks;
     if (!file) return;
     hooks = file->hooks;
-    if (file->fd >= 0) trf__close(file->fd);
+    if (file->from.fd >= 0) trf__close(file->from.fd);
     trf__free(&hooks, file, file->allocated);
 }
 
@@ -16798,38 +16922,38 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
     return found ? ((const trf__meta *)found)->value : NULL;
 }
 
-TRF__FN trf_status trf__file_start(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+/* Opens what is in memory, or at a path, or leaves nothing open. */
+TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from, const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
     trf_os_facts facts;
     uint64_t length = 0;
-    int fd = -1;
     trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(file, "file", err));
     TRF__ZERO(facts);
-    *file = NULL;
-    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     if (chosen.max_bytes == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
                          "expected a limit above 0 (trf_load_defaults), got 0");
     TRF__TRY(trf__hooks_check(&chosen.hooks, err));
-    TRF__TRY(trf__open_regular(path, &fd, &facts, err));
-    if (facts.size > chosen.max_bytes)
-        status = trf__fail(err, TRF_E_LIMIT, -1, path, "file is %llu bytes, the limit is %llu (max_bytes)",
-                           (unsigned long long)facts.size, (unsigned long long)chosen.max_bytes);
-    if (!status) status = trf__file_length(fd, path, facts.size, &length, err);
+    if (!from.memory) {
+        TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
+        from.size = facts.size;
+    }
+    if (from.size > chosen.max_bytes)
+        status = trf__fail(err, TRF_E_LIMIT, -1, from.path, "file is %llu bytes, the limit is %llu (max_bytes)",
+                           (unsigned long long)from.size, (unsigned long long)chosen.max_bytes);
+    if (!status) status = trf__file_length(&from, &length, err);
     if (!status) {
         *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
         if (!*file)
             status = trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
                                (unsigned long long)length);
     }
-    if (status) { trf__close(fd); return status; }
-    (*file)->fd = fd;
+    if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
+    trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(from.path));
+    from.path = (*file)->path;
+    (*file)->from = from;
     (*file)->allow_nonfinite = chosen.allow_nonfinite;
-    (*file)->size = facts.size;
     (*file)->data_begin = 8 + length;
-    trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(path));
     status = trf__file_load(*file, err);
     if (status) { trf_file_close(*file); *file = NULL; }
     return status;
@@ -16837,7 +16961,21 @@ TRF__FN trf_status trf__file_start(trf_file **file, const char *path, const trf_
 
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
 {
-    return trf__name_file(trf__file_start(file, path, options, err), path, err);
+    trf__origin from = { NULL, -1, path, 0 };
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    return trf__name_file(trf__file_start(file, from, options, err), path, err);
+}
+
+TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
+                                        const trf_load_options *options, trf_error *err)
+{
+    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n };
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!bytes) return trf__fail_null(err, "bytes");
+    return trf__name_file(trf__file_start(file, from, options, err), "memory", err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -17150,7 +17288,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     bytes = (char *)trf__alloc(hooks, room);
     if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
     if (kind == TRF_SENTENCEPIECE) {
-        status = trf__file_fetch(file->fd, file->path, e->begin, bytes, (size_t)n, err);
+        status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
         if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
         trf__free(hooks, bytes, room);
         return status;
@@ -17158,7 +17296,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = used = 0; !status && at < n; at += used) {
         int64_t piece = trf__min64(most, n - at);
-        status = trf__file_fetch(file->fd, file->path, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
+        status = trf__file_fetch(&file->from, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
     trf__free(hooks, bytes, room);
@@ -17244,8 +17382,9 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
-                                  trf_error *err)
+/* A model from a path, or, where that is NULL, from memory. */
+TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const void *bytes, size_t n,
+                                   const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -17256,29 +17395,47 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(trf_file_open(&file, path, options, err));
+    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file, path, options, err));
     status = trf__model_read(model, file, options, err);
     trf_file_close(file);
-    return trf__name_file(status, path, err);
+    return trf__name_file(status, bytes ? "memory" : path, err);
+}
+
+TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
+                                  trf_error *err)
+{
+    return trf__model_open(model, path, NULL, 0, options, err);
+}
+
+TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
+                                         const trf_load_options *options, trf_error *err)
+{
+    TRF__TRY(trf__begin(model, "model", err));
+    *model = NULL;
+    if (!bytes) return trf__fail_null(err, "bytes");
+    return trf__model_open(model, NULL, bytes, n, options, err);
 }
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 
-TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix, const trf_real *arena)
+TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix, const trf_real *arena,
+                            trf_weights weights)
 {
+    static const char *const dtypes[3] = {TRF__DTYPE, "BF16", "F16"};
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
-        *out = trf__out_of(prefix, p->name, TRF__DTYPE, p->rank, p->shape, arena + p->offset, &model->run);
+        *out = trf__out_of(prefix, p->name, dtypes[weights], p->rank, p->shape, arena + p->offset, &model->run);
     }
 }
 
 /* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers aligned. */
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes notes,
-                                    const void *of, const char *path, trf_error *err)
+                                    const void *of, const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
+    const char *name = to->path ? to->path : "memory";
     int32_t n = model->layout.n_params, all = m ? 3 * n : n, i;
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
     trf__out *out;
@@ -17286,20 +17443,32 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
-                              path, err);
-    trf__put_arena(out, model, "", model->weights);
+                              name, err);
+    trf__put_arena(out, model, "", model->weights, weights);
     if (m) {
-        trf__put_arena(out + n, model, "optimizer.m.", m);
-        trf__put_arena(out + 2 * n, model, "optimizer.v.", v);
+        trf__put_arena(out + n, model, "optimizer.m.", m, TRF_WEIGHTS_FULL);
+        trf__put_arena(out + 2 * n, model, "optimizer.v.", v, TRF_WEIGHTS_FULL);
     }
     for (i = 0; i < 2; i++) {
         int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
             out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes, trf__vocab_bytes(vocabs[i]), NULL);
     }
-    status = trf__file_write(hooks, path, out, all, notes, of, err);
+    status = trf__file_write(hooks, to, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
-    return trf__name_file(status, path, err);
+    return trf__name_file(status, name, err);
+}
+
+/* Memory that a caller gives to be written to. */
+TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes, trf_error *err)
+{
+    TRF__ZERO(*to);
+    if (bytes) *bytes = 0;
+    if (!buffer && size > 0) return trf__fail_null(err, "buffer");
+    to->memory = buffer;
+    to->size = size;
+    to->bytes = bytes;
+    return TRF_OK;
 }
 
 TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
@@ -17323,11 +17492,35 @@ TRF__FN void trf__note_model(trf__text *notes, const void *model)
     trf__note_content(notes, (const trf_model *)model, "model");
 }
 
-TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
+TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
+    return trf__check_range("weights", (double)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_F16, err);
+}
+
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights, trf_error *err)
+{
+    const trf__destination to = trf__to_path(path);
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
-    return trf__write_model(model, NULL, NULL, trf__note_model, model, path, err);
+    TRF__TRY(trf__check_weights(weights, err));
+    return trf__write_model(model, NULL, NULL, trf__note_model, model, &to, weights, err);
+}
+
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
+{
+    return trf_model_save_as(model, path, TRF_WEIGHTS_FULL, err);
+}
+
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer, size_t size,
+                                         size_t *bytes, trf_error *err)
+{
+    trf__destination to;
+    trf__clear(err);
+    if (bytes) *bytes = 0;
+    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__check_weights(weights, err));
+    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
+    return trf__write_model(model, NULL, NULL, trf__note_model, model, &to, weights, err);
 }
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
@@ -17387,19 +17580,38 @@ TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
 #undef TRF__X
 }
 
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
-                                       trf_error *err)
+TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
+                                         const trf__destination *to, trf_error *err)
 {
     trf__resume of;
     trf__verdict verdict;
-    trf__clear(err);
-    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__verdict_of(trainer, &verdict, err));
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = verdict.updates;
-    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__note_checkpoint, &of, path, err);
+    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__note_checkpoint, &of, to, TRF_WEIGHTS_FULL,
+                            err);
+}
+
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
+                                       trf_error *err)
+{
+    const trf__destination to = trf__to_path(path);
+    trf__clear(err);
+    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
+    return trf__checkpoint_write(trainer, corpus, &to, err);
+}
+
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
+                                              size_t size, size_t *bytes, trf_error *err)
+{
+    trf__destination to;
+    trf__clear(err);
+    if (bytes) *bytes = 0;
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
+    return trf__checkpoint_write(trainer, corpus, &to, err);
 }
 
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
@@ -17504,9 +17716,11 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     return TRF_OK;
 }
 
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options,
-                                       trf_error *err)
+/* A checkpoint from a path, or, where that is NULL, from memory. */
+TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                        const char *path, const void *bytes, size_t n,
+                                        const trf_train_options *training, const trf_load_options *options,
+                                        trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -17522,7 +17736,7 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(trf_file_open(&file, path, options, err));
+    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file, path, options, err));
     content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
@@ -17532,10 +17746,32 @@ TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer,
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
     trf_file_close(file);
-    if (status != TRF_OK) { trf_trainer_destroy(t); trf_model_destroy(m); return trf__name_file(status, path, err); }
+    if (status != TRF_OK) {
+        trf_trainer_destroy(t);
+        trf_model_destroy(m);
+        return trf__name_file(status, bytes ? "memory" : path, err);
+    }
     *model = m;
     *trainer = t;
     return TRF_OK;
+}
+
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
+                                       const trf_train_options *training, const trf_load_options *options,
+                                       trf_error *err)
+{
+    return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
+}
+
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                              const void *bytes, size_t n, const trf_train_options *training,
+                                              const trf_load_options *options, trf_error *err)
+{
+    trf__clear(err);
+    if (model) *model = NULL;
+    if (trainer) *trainer = NULL;
+    if (!bytes) return trf__fail_null(err, "bytes");
+    return trf__checkpoint_open(model, trainer, corpus, NULL, bytes, n, training, options, err);
 }
 
 #endif
@@ -18213,6 +18449,7 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 
 TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, trf_error *err)
 {
+    const trf__destination to = trf__to_path(path);
     const trf_hooks *hooks;
     int64_t n, i, count;
     trf__session session;
@@ -18251,7 +18488,7 @@ TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, 
     session.g = g;
     session.format = count > 0 && !g->stories[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;  /* as it came */
     status = trf__weights_sum(g->model, &session.sum, err);
-    if (status == TRF_OK) status = trf__file_write(hooks, path, &out, 1, trf__note_session, &session, err);
+    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__note_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
@@ -18356,7 +18593,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     room = trf__bytes((int64_t)e.bytes, 1);
     words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
     if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
-    status = trf__file_fetch(file->fd, file->path, e.begin, words, (size_t)e.bytes, err);
+    status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);

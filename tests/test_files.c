@@ -259,6 +259,13 @@ static void small_notes(trf__text *notes, const void *of)
     trf__note(notes, "", "");
 }
 
+static const trf__destination *at_path(const char *path)
+{
+    static trf__destination to;
+    to = trf__to_path(path);
+    return &to;
+}
+
 static trf_status write_small(const trf_hooks *hooks, const char *path, trf_error *err)
 {
     trf__out out[5];
@@ -269,12 +276,44 @@ static trf_status write_small(const trf_hooks *hooks, const char *path, trf_erro
     out[2] = out_of("state \"\\\xC3\xA9", "I64", small_integers, 1, 3, 0);
     out[3] = out_of("empty", "F32", NULL, 2, 0, 4);
     out[4] = out_of("bytes", "U8", "\0\1\xFF", 1, 3, 0);
-    return trf__file_write(hooks ? hooks : &none, path, out, 5, small_notes, NULL, err);
+    return trf__file_write(hooks ? hooks : &none, at_path(path), out, 5, small_notes, NULL, err);
 }
 
 /* ---- hostile files ---- */
 
 static int number_of_cases;
+
+/* The same bytes in memory of just their size: the same verdict, at the same place. */
+static void check_case_in_memory(const hostile_case *one)
+{
+    trf_load_options options = trf_load_defaults();
+    counted memory;
+    char *bytes = (char *)malloc(one->n ? one->n : 1);
+    trf_file *file = NULL;
+    trf_model *model;
+    trf_error err, of_file;
+    trf_status status;
+    trf_real numbers[16];
+    options.hooks = counting(&memory);
+    memcpy(bytes, one->bytes, one->n);
+    status = trf_file_open_memory(&file, bytes, one->n, &options, &err);
+    if (status != one->open) fail_msg("%s in memory: expected %s, got %s: %s", one->id, trf_status_name(one->open), trf_status_name(status), err.message);
+    if (status == TRF_OK && one->tensor) {
+        int32_t index = trf__file_find(file, one->tensor);
+        int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1] : 1;
+        status = trf_file_read(file, index, 0, numbers, count, &err);
+        if (status != one->read) fail_msg("%s in memory: reading: expected %s, got %s", one->id, trf_status_name(one->read), trf_status_name(status));
+    }
+    if (status && !names(&err, "memory")) fail_msg("%s: which file? %s", one->id, err.message);
+    trf_file_close(file);
+    status = trf_model_load(&model, in_folder("hostile.safetensors"), NULL, &of_file);
+    if (trf_model_load_memory(&model, bytes, one->n, NULL, &err) != status || err.where != of_file.where)
+        fail_msg("%s in memory: %s at %lld, of a file %s at %lld", one->id, trf_status_name((trf_status)err.status),
+                 (long long)err.where, trf_status_name(status), (long long)of_file.where);
+    assert_null(model);
+    if (memory.live) fail_msg("%s in memory: something is left", one->id);
+    free(bytes);
+}
 
 static void check_case(void *user, const hostile_case *one)
 {
@@ -313,6 +352,7 @@ static void check_case(void *user, const hostile_case *one)
         if (trf_model_load(&model, path, NULL, &err) == TRF_OK || !names(&err, path))
             fail_msg("%s: which file? %s", one->id, err.message);
     }
+    if (!one->sparse) check_case_in_memory(one);
     if (memory.live || memory.calls > 1 || memory.largest > (size_t)40 << 20)
         fail_msg("%s: %d allocations, the largest %llu", one->id, memory.calls, (unsigned long long)memory.largest);
     if (fault.open_files) fail_msg("%s: a descriptor is lost", one->id);
@@ -658,7 +698,7 @@ static void test_large(void **state)
     for (i = 0; i < COUNT; i++) from[i] = (float)i * 0.37f - 1000.0f;
     out[0] = out_of("one", "F32", from, 1, 1, 0);
     out[1] = out_of("many", "F32", from, 2, COUNT, 1);
-    assert_int_equal(trf__file_write(&none, path, out, 2, NULL, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, at_path(path), out, 2, NULL, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);
     assert_int_equal(trf_file_read(file, 1, 0, back, COUNT, NULL), TRF_OK);
@@ -697,7 +737,7 @@ static void test_many(void **state)
         snprintf(name, sizeof name, "%d", i);
         out[i] = out_of(name, "I64", small_integers, 1, i == 777, 0);
     }
-    assert_int_equal(trf__file_write(&none, path, out, COUNT, numbered_notes, &notes, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, at_path(path), out, COUNT, numbered_notes, &notes, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_count(file), COUNT);
     assert_int_equal(trf_file_metadata_count(file), COUNT);
@@ -788,14 +828,14 @@ static void test_writer_refuses(void **state)
     assert_non_null(huge);
     memset(huge, 'x', 16 << 20);
     huge[16 << 20] = 0;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, one_note, huge, &err), TRF_E_LIMIT);
+    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err), TRF_E_LIMIT);
     assert_told(&err, TRF_E_LIMIT, "writer");
     assert_int_equal(access(path, F_OK), -1);
     huge[(16 << 20) - 200] = 0;
-    assert_int_equal(trf__file_write(&hooks, path, &good, 1, one_note, huge, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err), TRF_OK);
     free(huge);
-    assert_int_equal(trf__file_write(&hooks, "", &good, 1, NULL, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf__file_write(&hooks, path, NULL, 0, NULL, NULL, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, at_path(""), &good, 1, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, at_path(path), NULL, 0, NULL, NULL, &err), TRF_OK);
     assert_true(memory.live == 0);
     assert_int_equal(leftovers(), 0);
     assert_int_equal(fault.open_files, 0);
@@ -1199,7 +1239,7 @@ static trf_status write_large(const char *path, float first)
     trf_hooks none;
     memset(&none, 0, sizeof none);
     numbers[0] = first;
-    return trf__file_write(&none, path, &out, 1, NULL, NULL, NULL);
+    return trf__file_write(&none, at_path(path), &out, 1, NULL, NULL, NULL);
 }
 
 /* The file is whole: whose it is. */
@@ -1370,7 +1410,7 @@ static void test_save_over_open(void **state)
     memset(&none, 0, sizeof none);
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
-    assert_int_equal(trf__file_write(&none, path, &out, 1, NULL, NULL, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, at_path(path), &out, 1, NULL, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, NULL), TRF_OK);
     assert_true((float)numbers[1] == small_weights[1]);
     assert_int_equal(trf__file_check_crc(file, NULL), TRF_OK);

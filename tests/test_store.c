@@ -720,6 +720,13 @@ static void limits_of_a_checkpoint(void **state)
     trf_model_destroy(model);
 }
 
+static const trf__destination *at_path(const char *path)
+{
+    static trf__destination to;
+    to = trf__to_path(path);
+    return &to;
+}
+
 /* One tensor too many in a file of a deep model is found at once. */
 static void stray_tensor_in_a_deep_model(void **state)
 {
@@ -739,10 +746,10 @@ static void stray_tensor_in_a_deep_model(void **state)
     n = trf_parameter_count(model);
     out = (trf__out *)calloc((size_t)n + 1, sizeof *out);
     assert_non_null(out);
-    trf__put_arena(out, model, "", model->weights);
+    trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
     out[n] = out[0];
     snprintf(out[n].name, sizeof out[n].name, "stray");
-    OK(trf__file_write(&none, in_folder("deep"), out, n + 1, trf__note_model, model, &err));
+    OK(trf__file_write(&none, at_path(in_folder("deep")), out, n + 1, trf__note_model, model, &err));
     begin = clock();
     assert_int_equal(trf_model_load(&again, in_folder("deep"), NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "stray");
@@ -1220,6 +1227,111 @@ static void other_types(void **state)
     }
 }
 
+/* The nearest number of every dtype of 16 bits, of two as near the even one: every number, every middle between two
+   neighbours, and what lies beside those. */
+static void nearest_of_16_bits(void **state)
+{
+    int which;
+    (void)state;
+    for (which = 0; which < 2; which++) {
+        const int fraction = which ? 7 : 10;
+        const uint32_t infinite = which ? 0x7F80 : 0x7C00;
+        uint32_t bits;
+        for (bits = 0; bits < infinite; bits++) {
+            unsigned char two[4];
+            double x, next, middle;
+            trf__to_little(two, bits, 2);
+            trf__to_little(two + 2, bits + 1, 2);
+            x = trf__from_file(two, which ? 'B' : 'H');
+            next = bits + 1 < infinite ? trf__from_file(two + 2, which ? 'B' : 'H')
+                                       : which ? 340282366920938463463374607431768211456.0 : 65536;
+            middle = (x + next) / 2;
+            assert_int_equal(trf__narrow(x, fraction), bits);
+            assert_int_equal(trf__narrow(-x, fraction), 0x8000 | bits);
+            assert_int_equal(trf__narrow(middle, fraction), bits + (bits & 1));
+            assert_int_equal(trf__narrow(-middle, fraction), 0x8000 | (bits + (bits & 1)));
+            assert_int_equal(trf__narrow(middle * (1 - DBL_EPSILON), fraction), bits);
+            assert_int_equal(trf__narrow(middle * (1 + 2 * DBL_EPSILON), fraction), bits + 1);
+        }
+        assert_int_equal(trf__narrow(HUGE_VAL, fraction), infinite);
+        assert_int_equal(trf__narrow(-HUGE_VAL, fraction), 0x8000 | infinite);
+        assert_int_equal(trf__narrow(1e300, fraction), infinite);
+        assert_true((trf__narrow((double)NAN, fraction) & 0x7FFF) > infinite);
+        assert_int_equal(trf__narrow(1e-300, fraction), 0);
+        assert_int_equal(trf__narrow(DBL_MIN / 4, fraction), 0);
+    }
+}
+
+static void set_weight(trf_model *model, int32_t index, int64_t at, double value)
+{
+    trf_tensor w = kit_open(trf_model_parameter(model, index));
+    w.data[at] = (trf_real)value;
+    kit_close(&w);
+}
+
+/* Half the bytes, and a model whose weights are the nearest numbers; saved once more it has the same bits. */
+static void weights_of_16_bits(void **state)
+{
+    static const char *const dtypes[3] = {"F32", "BF16", "F16"};
+    static const double most[3] = {0, 3.4e38, 65519.99};     /* the largest that rounds to a finite number is below */
+    trf_load_options options = watched();
+    int which;
+    (void)state;
+    for (which = 1; which < 3; which++) {
+        trf_config config = small_config();
+        trf_model *model = model_of(&config), *narrow = NULL;
+        trf_weights weights = (trf_weights)which;
+        trf_error err;
+        trf_file *file;
+        size_t whole, half;
+        uint64_t hash;
+        int32_t i;
+        set_weight(model, 1, 2, 1.0 / 3);
+        set_weight(model, 1, 3, -1e-7);
+        save(model, in_folder("whole"));
+        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        free(kit_read_file(in_folder("whole"), &whole));
+        free(kit_read_file(in_folder("half"), &half));
+        assert_true(half < whole - (size_t)trf_parameter_total(model) * (sizeof(trf_real) - 2) + 2000);
+        OK(trf_file_open(&file, in_folder("half"), NULL, &err));
+        for (i = 0; i < trf_parameter_count(model); i++)
+            assert_string_equal(trf_file_at(file, trf__file_find(file, trf_parameter(model, i).name)).dtype, dtypes[which]);
+        trf_file_close(file);
+        OK(trf_model_load(&narrow, in_folder("half"), &options, &err));
+        for (i = 0; i < trf_parameter_count(model); i++) {
+            trf_tensor a = kit_open(trf_parameter(model, i)), b = kit_open(trf_parameter(narrow, i));
+            int64_t k;
+            for (k = 0; k < trf_tensor_count(&a); k++) {
+                unsigned char two[2];
+                trf__to_little(two, trf__narrow((double)a.data[k], which == 1 ? 7 : 10), 2);
+                assert_true((double)b.data[k] == trf__from_file(two, which == 1 ? 'B' : 'H'));
+            }
+            kit_close(&a);
+            kit_close(&b);
+        }
+        hash = hash_file(in_folder("half"));
+        OK(trf_model_save_as(narrow, in_folder("half"), weights, &err));
+        assert_true(hash_file(in_folder("half")) == hash);
+        trf_model_destroy(narrow);
+        assert_int_equal(memory.live, 0);
+        set_weight(model, 3, 1, which == 1 && sizeof(trf_real) == 4 ? 3.4e38 : 1.01 * most[which]);    /* too large */
+        assert_int_equal(trf_model_save_as(model, in_folder("half"), weights, &err), TRF_E_NONFINITE);
+        assert_string_equal(err.what, trf_parameter(model, 3).name);
+        assert_int_equal(err.where, 1);
+        assert_true(names(&err, in_folder("half")));
+        assert_true(hash_file(in_folder("half")) == hash);
+        set_weight(model, 3, 1, which == 1 ? 3.38e38 : 65519);
+        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        set_weight(model, 3, 1, HUGE_VAL);             /* as they are */
+        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        refused(in_folder("half"), TRF_E_NONFINITE, trf_parameter(model, 3).name);
+        assert_int_equal(trf_model_save_as(model, in_folder("half"), (trf_weights)3, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_save_as(model, NULL, weights, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_save_as(NULL, in_folder("half"), weights, &err), TRF_E_INVALID_ARG);
+        trf_model_destroy(model);
+    }
+}
+
 static void not_numbers(void **state)
 {
     static const double bad[] = {HUGE_VAL, -HUGE_VAL, 0};
@@ -1346,6 +1458,89 @@ static uint64_t go_on(run *r, int steps)
         OK(trf_train_step(r->trainer, &batch, &report, &err));
     }
     return hash_state(r->trainer);
+}
+
+/* In memory a model and a checkpoint are the bytes that they are in a file; every size that is too small writes nothing
+   and tells the right one; every beginning of them is refused as that of a file is. */
+static void models_in_memory(void **state)
+{
+    run r = train_some(2, in_folder("run"));
+    trf_load_options options = watched();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_corpus *corpus = corpus_of(0);
+    trf_error err, of_file;
+    int which;
+    (void)state;
+    save(r.model, in_folder("small"));
+    for (which = 0; which < 3; which++) {
+        const char *path = in_folder(which == 0 ? "small" : which == 1 ? "run" : "half");
+        size_t n, bytes = 77, size, cut;
+        char *want, *got;
+        trf_weights weights = which == 2 ? TRF_WEIGHTS_F16 : TRF_WEIGHTS_FULL;
+        if (which == 2) OK(trf_model_save_as(r.model, path, weights, &err));
+        path = in_folder(which == 0 ? "small" : which == 1 ? "run" : "half");
+        want = kit_read_file(path, &n);
+        assert_non_null(want);
+        got = (char *)malloc(n + 8);
+        for (size = 0; size < n + 2; size += size < 3 || size > n - 3 ? 1 : n / 7) {
+            trf_status status;
+            memset(got, '#', n + 8);
+            status = which == 1 ? trf_checkpoint_save_memory(r.trainer, r.corpus, size ? got : NULL, size, &bytes, &err)
+                                : trf_model_save_memory(r.model, weights, size ? got : NULL, size, &bytes, &err);
+            assert_int_equal(status, size < n ? TRF_E_LIMIT : TRF_OK);
+            assert_int_equal(bytes, n);
+            if (size < n) {
+                assert_string_equal(err.what, "size");
+                assert_int_equal(got[0], '#');
+            } else assert_memory_equal(got, want, n);
+            assert_int_equal(got[size < n ? size : n], '#');
+        }
+        memcpy(got, want, n);
+        for (cut = 0; cut < n; cut += cut < 3000 ? 41 : 1003) {
+            char *exact = (char *)malloc(cut ? cut : 1);
+            trf_status status;
+            memcpy(exact, want, cut);
+            assert_true(kit_write_file(in_folder("cut"), want, cut));
+            status = trf_model_load(&model, in_folder("cut"), &options, &of_file);
+            assert_int_equal(trf_model_load_memory(&model, exact, cut, &options, &err), status);
+            assert_true(status != TRF_OK && model == NULL && err.where == of_file.where && names(&err, "memory"));
+            free(exact);
+        }
+        if (which == 1) {
+            OK(trf_checkpoint_load_memory(&model, &trainer, corpus, got, n, NULL, &options, &err));
+            memset(got, 0, n);                      /* it is copied */
+            OK(trf_checkpoint_save(trainer, corpus, in_folder("again"), &err));
+            assert_true(hash_file(in_folder("again")) == hash_file(in_folder("run")));
+            trf_trainer_destroy(trainer);
+        } else {
+            OK(trf_model_load_memory(&model, got, n, &options, &err));
+            memset(got, 0, n);
+            OK(trf_model_save_as(model, in_folder("again"), weights, &err));
+            assert_true(hash_file(in_folder("again")) == hash_file(in_folder(which ? "half" : "small")));
+            trf_model_destroy(model);
+            assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, want, n, NULL, &options, &err), TRF_E_STATE);
+            assert_null(model);
+            OK(trf_model_load_memory(&model, want, n, &options, &err));
+        }
+        trf_model_destroy(model);
+        model = NULL;
+        free(want);
+        free(got);
+    }
+    assert_int_equal(trf_model_load_memory(&model, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "bytes");
+    assert_int_equal(trf_model_load_memory(NULL, &err, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_load_memory(&model, &err, 0, NULL, &err), TRF_E_FORMAT);
+    assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, NULL, 9, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save_memory(NULL, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "buffer");
+    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_checkpoint_save_memory(NULL, NULL, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
+    trf_corpus_destroy(corpus);
+    end_run(&r);
+    assert_int_equal(memory.live, 0);
 }
 
 static void checkpoints_come_back(void **state)
@@ -2703,8 +2898,8 @@ static void more_metadata_than_readers_take(void **state)
     options.config = &config;
     assert_true(model->layout.n_params <= 64);
     for (n = TRF__META_LOADED; n <= TRF__META_LOADED + 1; n++) {
-        trf__put_arena(out, model, "", model->weights);
-        OK(trf__file_write(&config.hooks, in_folder("many"), out, model->layout.n_params, many_notes, &n, &err));
+        trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
+        OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params, many_notes, &n, &err));
         if (n > TRF__META_LOADED) { many_refused(in_folder("many"), &options, "120001 texts"); break; }
         OK(trf_model_load(&again, in_folder("many"), &options, &err));
         assert_int_equal(trf_model_metadata_count(again), n);
@@ -2736,8 +2931,8 @@ static void more_metadata_than_readers_take(void **state)
     forget(&d);
     memset(value, '\n', sizeof value);      /* nearly 16 MiB in a file, where each is an escape */
     value[(8 << 20) - (1 << 16)] = 0;
-    trf__put_arena(out, again, "", again->weights);
-    OK(trf__file_write(&config.hooks, in_folder("draft"), out, again->layout.n_params, long_note, value, &err));
+    trf__put_arena(out, again, "", again->weights, TRF_WEIGHTS_FULL);
+    OK(trf__file_write(&config.hooks, at_path(in_folder("draft")), out, again->layout.n_params, long_note, value, &err));
     trf_model_destroy(again);
     OK(trf_model_load(&again, in_folder("draft"), &options, &err));
     save(again, in_folder("more"));
@@ -2766,8 +2961,8 @@ static void most_metadata_of_a_checkpoint(void **state)
     options.config = &config;
     out = (trf__out *)calloc((size_t)model->layout.n_params, sizeof *out);
     assert_non_null(out);
-    trf__put_arena(out, model, "", model->weights);
-    OK(trf__file_write(&config.hooks, in_folder("many"), out, model->layout.n_params, many_notes, &n, &err));
+    trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
+    OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params, many_notes, &n, &err));
     trf_model_destroy(model);
     free(out);
     OK(trf_model_load(&model, in_folder("many"), &options, &err));
@@ -2810,7 +3005,8 @@ int main(void)
         cmocka_unit_test(bad_vocabularies),
         cmocka_unit_test(checksums),
         cmocka_unit_test(other_types),
-        cmocka_unit_test(not_numbers),
+        cmocka_unit_test(not_numbers), cmocka_unit_test(nearest_of_16_bits),
+        cmocka_unit_test(weights_of_16_bits), cmocka_unit_test(models_in_memory),
         cmocka_unit_test(checkpoints_come_back),
         cmocka_unit_test(checkpoints_in_the_middle),
         cmocka_unit_test(cancelled_steps_lose_nothing),
