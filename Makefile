@@ -93,7 +93,7 @@ help:
 	@echo 'make check      besides, every way to build it, with every compiler that is here: nine minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
-	@echo 'make check-defaults DATA=...  what trf train makes of five tasks without an option: hours'
+	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
@@ -112,7 +112,7 @@ bench-peers: $(BUILD)/bench
 mutate:
 	sh tests/mutate.sh
 
-# What trf train makes of five tasks without an option; hours. DATA: see tools/check_defaults.sh.
+# What trf train makes of ten tasks without an option; hours. DATA: see tools/check_defaults.sh.
 DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/check_defaults.sh $(BUILD) $(DATA)

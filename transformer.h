@@ -19055,7 +19055,7 @@ TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double
     TRF__TRY(trf__begin(mean, "mean", err));
     *mean = NULL;
     if (!trainer) return trf__fail_null(err, "trainer");
-    TRF__TRY(trf__check_range("share", share, 1e-12, 0.5, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
     m = (trf_mean *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *m);
     if (!m) return trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for a mean");
     m->trainer = trainer;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What trf train gives without a single option: sh tools/check_defaults.sh BUILD [DATA [TASK...]]
 #
-# Five tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
+# Ten tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
 # best that any settings have reached (the column "best": see tools/defaults.md; where nothing is left to gain, with 100). It fails
 # where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv, cmudict/dev.tsv (word, tab, phones) and
 # multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two tasks that need it are left out.
@@ -10,7 +10,7 @@
 build=${1:?usage: check_defaults.sh BUILD [DATA [TASK...]]}
 data=${2:-}
 [ $# -ge 2 ] && shift 2 || shift 1
-tasks=${*:-dates reversal grammar lines phones}
+tasks=${*:-dates reversal grammar unsegmented glossary marks rows sampling lines phones}
 build=$(cd "$build" && pwd) || exit 1
 [ -z "$data" ] || data=$(cd "$data" && pwd) || exit 1
 work=$(mktemp -d) || exit 1
@@ -27,6 +27,7 @@ make_task()
     case $1 in
     dates|reversal) "$build/tasks" "$1" 20000 1 >train.tsv && "$build/tasks" "$1" 1000 99 >test.tsv ;;
     grammar) "$build/tasks" grammar 20000 1 >train.tsv && "$build/tasks" grammar 1000 0 >test.tsv ;;
+    unsegmented|glossary|marks|rows) "$build/tasks" "$1" 3000 1 >train.tsv && "$build/tasks" "$1" 500 99 >test.tsv ;;
     lines)
         for side in en de; do plain "$data/multi30k/train.$side" | head -n 5000 >train.$side; plain "$data/multi30k/test.2016.$side" >test.$side; done
         paste train.en train.de >train.tsv && paste test.en test.de >test.tsv ;;
@@ -38,6 +39,18 @@ make_task()
 gather() { awk -F '\t' '{ if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else { at[$1] = ++n; source[n] = $1; all[n] = $2 } }
     END { for (i = 1; i <= n; i++) { print source[i] >"test.source"; print all[i] >"test.target" } }' test.tsv; }
 
+# A language model of lines beside the lines that it draws: how many of 200 are lines of its text.
+sample()
+{
+    "$build/tasks" rows 5000 1 | cut -f 2 | awk '{ n[$0]++ } END { for (l in n) if (n[l] > 1) print l }' | sort | head -n 50 >lines
+    for i in $(seq 60); do cat lines; done >text
+    began=$(date +%s)
+    "$build/trf" train --objective causal --text text --model model 2>log || { cat log; return 1; }
+    minutes=$((($(date +%s) - began + 30) / 60))
+    "$build/trf" generate --model model --count 200 --seed 1 --output drawn 2>/dev/null || return 1
+    got=$(awk 'NR == FNR { is[$0] = 1; next } is[$0] { n++ } END { print n / 2 }' lines drawn)
+}
+
 failed=0
 printf '%-10s %-8s %8s %8s %9s %9s\n' task figure defaults best updates minutes
 for task in $tasks; do
@@ -47,10 +60,14 @@ for task in $tasks; do
     grammar)  figure=exact best=100.0 ;;
     lines)    figure=bleu  best=23.3 ;;
     phones)   figure=exact best=76.1 ;;
+    unsegmented|glossary|marks|rows) figure=exact best=100.0 ;;
+    sampling) figure=lines best=100.0 ;;
     *) echo "no task is called $task"; exit 2 ;;
     esac
     case $task in lines|phones) [ -n "$data" ] || { echo "left out: $task: no DATA"; continue; } ;; esac
-    rm -f -- * && make_task $task && gather || exit 1
+    rm -f -- * || exit 1
+    if [ $task = sampling ]; then sample || exit 1; else
+    make_task $task && gather || exit 1
     began=$(date +%s)
     "$build/trf" train --tsv train.tsv --model model 2>log || { cat log; exit 1; }
     minutes=$((($(date +%s) - began + 30) / 60))
@@ -58,6 +75,7 @@ for task in $tasks; do
     tokenize=13a
     [ $task = lines ] && tokenize=none
     got=$("$build/trf" eval test.target answers --alternatives --tokenize $tokenize --metrics $figure | sed -n 's/^[^=]* = \([0-9.]*\).*/\1/p' | head -n 1)
+    fi
     updates=$(sed -n 's/^done: \([0-9]*\) updates.*/\1/p' log)
     printf '%-10s %-8s %8s %8s %9s %9s\n' $task $figure "$got" $best "$updates" "$minutes"
     awk -v got="$got" -v best=$best 'BEGIN { exit !(got + 2 >= best) }' || { echo "    more than two points behind"; failed=1; }

@@ -4,6 +4,10 @@
    run     build/tasks dates 20000 1 >train.tsv        a date in one of eight forms, and as 2024-03-05
            build/tasks reversal 20000 1 >train.tsv     up to twelve letters, and the same from behind
            build/tasks grammar 20000 1 >train.tsv      English sentences of examples/grammar.h, and their German
+           build/tasks unsegmented 3000 1 >train.tsv   numbered words, and Chinese without blanks
+           build/tasks glossary 3000 1 >train.tsv      two words, and two words the other way round
+           build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m2, 1/2, ZWNJ
+           build/tasks rows 3000 1 >train.tsv          five kinds of pairs in turn
 
    The last number is the seed; `grammar` with seed 0 gives sentences whose combinations of words no other seed has. */
 #include <stdint.h>
@@ -56,19 +60,69 @@ static void print_sentence(uint64_t *state, int test)
     printf("%s\t%s\n", s.english, s.german);
 }
 
+static void print_unsegmented(uint64_t *state)
+{
+    static const char *const who[] = {"男孩", "女孩", "我叔叔", "老师", "我们的猫", "医生", "士兵", "司机"};
+    static const char *const does[] = {"吃", "买", "卖", "想要", "看见", "喜欢", "画", "找到"};
+    static const char *const what[] = {"米饭", "茶", "鱼", "面包", "苹果", "汤", "书", "花", "纸", "一盏灯", "鞋子", "一张地图"};
+    static const char *const when[] = {"今天", "昨天", "冬天", "晚上", "每天", "星期一"};
+    uint32_t s = below(state, 8), v = below(state, 8), a = below(state, 12), b = below(state, 12), t = below(state, 6);
+    printf("t%d , s%d v%d o%d and o%d .\t%s, %s%s%s和%s。\n", (int)t, (int)s, (int)v, (int)a, (int)b, when[t], who[s],
+           does[v], what[a], what[b]);
+}
+
+/* Words of the first hundred syllables: known, in pairs that are mostly new. */
+static void print_glossary(uint64_t *state)
+{
+    static const char c[] = "bdfgklmnprst", v[] = "aeiou";
+    uint32_t a = below(state, 60), b = below(state, 60);
+    printf("%c%cn %c%cr\t%c%cro %c%cno\n", c[a % 12], v[a / 12], c[b % 12], v[b / 12], c[b % 12], v[b / 12], c[a % 12],
+           v[a / 12]);
+}
+
+static void print_marks(uint64_t *state)
+{
+    int n = 1 + (int)below(state, 99);
+    switch (below(state, 4)) {
+    case 0: printf("the room has %d square metres\tle salon fait %d m²\n", n, n); break;
+    case 1: printf("half of the %d litres of water\t%d l d’eau × ½\n", n, n); break;
+    case 2: printf("go on to the number %d and wait …\taller à %d… attendre\n", n, n); break;
+    default: printf("i go home with %d of my books\tمی\xE2\x80\x8Cروم %d کتاب\n", n, n); break;
+    }
+}
+
+/* The kind of a pair is its place in a row of five. */
+static void print_row(uint64_t *state, long i)
+{
+    static const char *const kinds[] = {"copy", "twice", "turn", "first", "last"};
+    int a = (int)below(state, 30), b = (int)below(state, 30), k = (int)(i % 5);
+    printf("%s w%d w%d\t", kinds[k], a, b);
+    if (k == 0) printf("w%d w%d\n", a, b);
+    if (k == 1) printf("w%d w%d w%d w%d\n", a, b, a, b);
+    if (k == 2) printf("w%d w%d\n", b, a);
+    if (k > 2) printf("w%d\n", k == 3 ? a : b);
+}
+
 int main(int argc, char **argv)
 {
+    static const char *const tasks[] = {"dates", "reversal", "grammar", "unsegmented", "glossary", "marks", "rows"};
+    int known = 0, k;
     const char *task = argc == 4 ? argv[1] : "";
     long n = argc == 4 ? strtol(argv[2], NULL, 10) : 0, i;
     uint64_t seed = argc == 4 ? strtoull(argv[3], NULL, 10) : 0, state = seed;
     (void)grammar_check;        /* not needed here */
-    if (n <= 0 || (strcmp(task, "dates") && strcmp(task, "reversal") && strcmp(task, "grammar"))) {
-        fprintf(stderr, "usage: tasks dates|reversal|grammar N SEED\n");
+    for (k = 0; k < 7; k++) known |= !strcmp(task, tasks[k]);
+    if (n <= 0 || !known) {
+        fprintf(stderr, "usage: tasks dates|reversal|grammar|unsegmented|glossary|marks|rows N SEED\n");
         return 2;
     }
     for (i = 0; i < n; i++) {
         if (*task == 'd') print_date(&state);
-        else if (*task == 'r') print_reversal(&state);
+        else if (!strcmp(task, "reversal")) print_reversal(&state);
+        else if (!strcmp(task, "rows")) print_row(&state, i);
+        else if (*task == 'u') print_unsegmented(&state);
+        else if (*task == 'm') print_marks(&state);
+        else if (!strcmp(task, "glossary")) print_glossary(&state);
         else print_sentence(&state, seed == 0);
     }
     return ferror(stdout) != 0;

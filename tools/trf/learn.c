@@ -87,7 +87,7 @@ static int leave_validation(void *user)
 // -----------------------------------------------------------------------------------------------
 // >>average        --ema: e += share * (w - e) after every update (Polyak and Juditsky 1992)
 //
-// At first the share is larger, 9 / (10 + update), so that the first weights, which are random, are forgotten soon.
+// The library's trf_mean.
 // To validate and to save, the average stands in for the weights, which then come back to the bit.
 // -----------------------------------------------------------------------------------------------
 
@@ -105,46 +105,56 @@ static int read_weights(const trf_model *model, trf_real *to)
     return DONE;
 }
 
-static int write_weights(struct training *t, const trf_real *from)
+/* The trainer's weights become those of a model that is like ours. */
+static int take_weights_of(struct training *t, const trf_model *model)
 {
+    trf_real *room = malloc((size_t)trf_parameter_total(model) * sizeof *room), *from = room;
     trf_error err;
     int32_t i;
-    for (i = 0; i < trf_parameter_count(t->model); i++) {
+    int status = DONE;
+    if (!room) { say("out of memory: %lld weights", (long long)trf_parameter_total(model)); return FAILED; }
+    status = read_weights(model, room);
+    for (i = 0; i < trf_parameter_count(t->model) && !status; i++) {
         trf_tensor w = trf_trainer_parameter(t->trainer, i);
         int64_t n = trf_tensor_count(&w);
-        if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); return FAILED; }
+        if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); status = FAILED; }
         from += n;
     }
-    return DONE;
+    free(room);
+    return status;
 }
 
 int make_average_room(struct training *t)
 {
-    size_t n = (size_t)trf_parameter_total(t->model);
-    if (t->s->ema <= 0 && t->s->average <= 1) return DONE;
-    t->ema = malloc(n * sizeof *t->ema);
-    t->raw = malloc(n * sizeof *t->raw);
-    if (!t->ema || !t->raw) { say("out of memory: %zu weights to average", n); return FAILED; }
-    return read_weights(t->model, t->ema);
+    trf_error err;
+    if (t->s->ema <= 0 || !trf_mean_create(&t->mean, t->trainer, t->s->ema, &err)) return DONE;
+    say_error("average", &err);
+    return FAILED;
 }
 
-static int add_to_average(struct training *t, int64_t update)
+static int done_with_mean(trf_status status, const trf_error *err)
 {
-    trf_real share = (trf_real)fmax(t->s->ema, 9.0 / (10.0 + (double)update));
-    int64_t n = trf_parameter_total(t->model), i;
-    if (t->s->ema <= 0) return DONE;
-    if (read_weights(t->model, t->raw)) return FAILED;
-    for (i = 0; i < n; i++) t->ema[i] += share * (t->raw[i] - t->ema[i]);
-    return DONE;
+    if (status) say_error("average", err);
+    return status ? FAILED : DONE;
+}
+
+static int add_to_average(struct training *t)
+{
+    trf_error err;
+    return t->mean ? done_with_mean(trf_mean_add(t->mean, &err), &err) : DONE;
 }
 
 static int average_stands_in(struct training *t)
 {
-    if (t->s->ema <= 0) return DONE;
-    return read_weights(t->model, t->raw) || write_weights(t, t->ema) ? FAILED : DONE;
+    trf_error err;
+    return t->mean ? done_with_mean(trf_mean_stand_in(t->mean, &err), &err) : DONE;
 }
 
-static int weights_come_back(struct training *t) { return t->s->ema > 0 ? write_weights(t, t->raw) : DONE; }
+static int weights_come_back(struct training *t)
+{
+    trf_error err;
+    return t->mean ? done_with_mean(trf_mean_stand_back(t->mean, &err), &err) : DONE;
+}
 
 // -----------------------------------------------------------------------------------------------
 // >>state          what a checkpoint knows besides the library's: options, the best so far, what is kept
@@ -403,7 +413,7 @@ int restore_average(struct training *t)
         } else if (trf_parameter_total(model) != trf_parameter_total(t->model)) {
             say("%s is of another model", path);
             status = FAILED;
-        } else status = read_weights(model, t->ema);
+        } else status = read_weights(model, trf_mean_numbers(t->mean));
         trf_model_destroy(model);
     }
     if (!status && t->checkpoint) remove_averages(t, trf_trainer_step(t->trainer));
@@ -415,13 +425,15 @@ int restore_average(struct training *t)
 // >>kept           models of past validations, for --keep and --average
 // -----------------------------------------------------------------------------------------------
 
-/* Of equal scores the one with the smaller loss; whatever is a number is better than what is none. */
 static int is_better(const struct training *t, double score, double loss, double than, double than_loss)
 {
-    if (isnan(than)) return !isnan(score);
-    return better(metric_of(t), score, than) ||
-           (worth(metric_of(t), score) == worth(metric_of(t), than) &&
-            (loss < than_loss || (isnan(than_loss) && !isnan(loss))));
+    return trf_is_better(measure_of(metric_of(t)), score, loss, than, than_loss);
+}
+
+static trf_standing standing_of(const struct state *state)
+{
+    trf_standing s = {state->validated, state->best_update, state->best, state->best_loss, state->without_gain};
+    return s;
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
@@ -504,7 +516,7 @@ static int become_mean(struct training *t, int *count)
     }
     if (!status && trf_model_average(models[0], models, *count, &err)) status = FAILED;
     if (status) say_error("mean", &err);
-    else status = read_weights(models[0], t->ema) || write_weights(t, t->ema) ? FAILED : DONE;
+    else status = take_weights_of(t, models[0]);
     for (k = 0; k < *count; k++) trf_model_destroy(models[k]);
     free(models);
     return status;
@@ -551,7 +563,8 @@ static int validate_and_keep(struct training *t, int64_t update)
 {
     struct state *state = &t->state;
     struct validation v;
-    int status = DONE, gain, is_best;
+    trf_standing standing;
+    int status = DONE, best;
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of update", update, t->checkpoint != NULL);
     status = validate_interruptibly(t, &v);
@@ -562,15 +575,13 @@ static int validate_and_keep(struct training *t, int64_t update)
         remove_unneeded(t, 1);
         return status;
     }
-    gain = state->best_update == 0 ||
-           (isnan(state->best) ? !isnan(v.score) : better(metric_of(t), v.score, state->best));
-    is_best = state->best_update == 0 || is_better(t, v.score, v.loss, state->best, state->best_loss);
-    show_validation(t, update, &v, !is_best ? "" : gain ? "  best so far" : "  best so far, by its loss");
-    if (keep_model(t, update, v.score, v.loss) || (is_best && save_model(t, t->s->model))) return FAILED;
+    standing = standing_of(state);
+    best = trf_standing_add(&standing, measure_of(metric_of(t)), update, v.score, v.loss);
+    show_validation(t, update, &v, !best ? "" : best > 1 ? "  best so far" : "  best so far, by its loss");
+    if (keep_model(t, update, v.score, v.loss) || (best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
-    if (is_best && is_hopeless(metric_of(t), v.score)) gain = 1;       /* only the loss can tell yet that it learns */
-    state->without_gain = gain ? 0 : state->without_gain + 1;
-    if (is_best) {
+    state->without_gain = standing.without_gain;
+    if (best) {
         state->best = t->score = v.score;
         state->best_loss = v.loss;
         state->best_update = update;
@@ -602,12 +613,6 @@ static int is_perfect(const struct training *t)
     return metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
 }
 
-/* Validations to wait for something better: three will do where nothing can be. */
-static int32_t patience(const struct training *t)
-{
-    return is_perfect(t) && t->s->patience > 3 ? 3 : t->s->patience;
-}
-
 /* Every update so far was left out: there is nothing to validate or to keep. */
 static int learnt_nothing(const struct training *t, const struct progress *p)
 {
@@ -626,8 +631,9 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
 {
     const struct settings *s = t->s;
+    trf_standing standing = standing_of(&t->state);
     if (step >= s->updates) return "updates";
-    if (s->patience && t->state.without_gain >= patience(t)) return "patience";
+    if (trf_standing_is_over(&standing, measure_of(metric_of(t)), s->patience)) return "patience";
     if (t->state.seconds + now() - p->began >= s->minutes * 60) return "minutes";
     return NULL;
 }
@@ -662,7 +668,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         if (status == TRF_E_END) { *why = "epochs"; break; }
         if (status) { say_error("training", &err); return FAILED; }
         step = report.step;
-        if (add_to_average(t, step)) return FAILED;
+        if (add_to_average(t)) return FAILED;
         count_update(p, &report);
         if (report.skipped) say_left_out(p, &report); else t->state.learnt = 1;
         show_progress(t, p, epoch, &report);

@@ -1184,6 +1184,7 @@ static int load_training(struct training *t)
 static void free_training(struct training *t)
 {
     int side;
+    trf_mean_destroy(t->mean);
     trf_trainer_destroy(t->trainer);
     trf_model_destroy(t->model);
     trf_corpus_destroy(t->corpus);
@@ -1201,8 +1202,6 @@ static void free_training(struct training *t)
     }
     free(t->valid_line);
     free(t->state.kept);
-    free(t->ema);
-    free(t->raw);
     free(t->checkpoint);
     if (t->log) fclose(t->log);
 }
@@ -1778,7 +1777,7 @@ static int train_seeds(struct settings *s)
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
         sum += score;
         squares += score * score;
-        if (!status && (!best_model || better((enum metric)s->metric, score, best))) {
+        if (!status && (!best_model || trf_is_better(measure_of((enum metric)s->metric), score, 0, best, 0))) {
             free(best_model);
             best_model = model;
             best = score;

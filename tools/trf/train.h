@@ -72,7 +72,7 @@ struct training {
     trf_trainer *trainer;
     trf_corpus *corpus;
     struct state state;
-    trf_real *ema, *raw;                /* --ema: the average, and room for the weights while it stands in for them */
+    trf_mean *mean;                     /* --ema; or NULL */
     FILE *log;
     int log_broken;                     /* 1: it could not be written, which has been told */
     double score;                       /* of the model file; NAN: nothing was validated */
@@ -159,10 +159,7 @@ enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
 int bleu_tells(const struct training *t, int *nothing);     /* whether it is a measure for these references */
 int is_translating(enum metric metric);         /* needs answers */
-/* Answers that need more corrections than they should have words are no worse than no answers: 100. */
-double worth(enum metric metric, double score);
-int better(enum metric metric, double a, double b);
-int is_hopeless(enum metric metric, double score);      /* 1: nothing could be worse */
+trf_measure measure_of(enum metric metric);     /* by which the library says what is better */
 
 /* progress.c */
 struct progress {

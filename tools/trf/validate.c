@@ -19,18 +19,9 @@ enum metric metric_of(const struct training *t) { return (enum metric)t->s->metr
 
 static int is_error_rate(enum metric metric) { return metric == METRIC_WER || metric == METRIC_CER; }
 
-double worth(enum metric metric, double score) { return is_error_rate(metric) && score > 100 ? 100 : score; }
-
-int better(enum metric metric, double a, double b)
+trf_measure measure_of(enum metric metric)
 {
-    a = worth(metric, a);
-    b = worth(metric, b);
-    return metric == METRIC_LOSS || is_error_rate(metric) ? a < b : a > b;
-}
-
-int is_hopeless(enum metric metric, double score)
-{
-    return is_error_rate(metric) ? score >= 100 : metric != METRIC_LOSS && score <= 0;
+    return metric == METRIC_LOSS ? TRF_MEASURE_LOSS : is_error_rate(metric) ? TRF_MEASURE_ERRORS : TRF_MEASURE_OWN;
 }
 
 static int cancelled(trf_status status, const trf_error *err)
@@ -53,42 +44,18 @@ static double rows_at_a_time(const struct training *t)
 /* Mean loss over the pairs, in batches of the training's size. */
 static int mean_loss(struct training *t, struct validation *v)
 {
-    const trf_train_options limits = *trf_trainer_options(t->trainer);
-    const double most[2] = {fmin(limits.source_tokens, rows_at_a_time(t)),
-                            fmin(limits.target_tokens, rows_at_a_time(t))};
-    size_t i = 0, source = 0, target = 0;
-    int64_t number = 0;
-    double tokens = 0;
-    while (i < t->valid[0].count) {
-        int64_t tokens_of[2] = {0, 0};
-        trf_step_report report;
-        trf_batch batch;
-        trf_error err;
-        trf_status status;
-        memset(&batch, 0, sizeof batch);
-        batch.source.ids = t->valid[0].ids + source; batch.source.lengths = t->valid[0].lengths + i;
-        batch.target.ids = t->valid[1].ids + target; batch.target.lengths = t->valid[1].lengths + i;
-        for (; i < t->valid[0].count && batch.source.count < limits.sequences; i++, batch.source.count++) {
-            tokens_of[0] += t->valid[0].lengths[i] + 1;
-            tokens_of[1] += t->valid[1].lengths[i] + 1;
-            if (batch.source.count > 0 &&
-                ((double)tokens_of[0] > most[0] || (double)tokens_of[1] > most[1])) break;
-            source += (size_t)t->valid[0].lengths[i];
-            target += (size_t)t->valid[1].lengths[i];
-        }
-        batch.target.count = batch.source.count;
-        batch.place.batch = number++;
-        status = t->valid_noise ? trf_noise_apply(t->valid_noise, &batch, &batch, &err) : TRF_OK;
-        if (!status) status = trf_evaluate(t->trainer, &batch, &report, &err);
-        if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
-        v->loss += report.loss * (double)report.target_tokens;
-        v->nll += report.nll * (double)report.target_tokens;
-        v->accuracy += report.accuracy * (double)report.target_tokens;
-        tokens += (double)report.target_tokens;
-    }
-    v->loss /= tokens;
-    v->nll /= tokens;
-    v->accuracy /= tokens;
+    trf_step_report report;
+    trf_batch pairs;
+    trf_error err;
+    trf_status status;
+    memset(&pairs, 0, sizeof pairs);
+    pairs.source = sequences_of(&t->valid[0]);
+    pairs.target = sequences_of(&t->valid[1]);
+    status = trf_evaluate_all(t->trainer, &pairs, t->valid_noise, &report, &err);
+    if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
+    v->loss = report.loss;
+    v->nll = report.nll;
+    v->accuracy = report.accuracy;
     return DONE;
 }
 
