@@ -287,6 +287,7 @@ static const struct tested table[] = {
     OPTION(EVAL, FLAG, "json", json),
     OPTION(INSPECT, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
+    OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16}, {"f16", TRF_WEIGHTS_F16}),
     OPTION(PLOT, TEXT, "output", output),
 };
 enum { N_TESTED = (int)(sizeof table / sizeof *table) };

@@ -93,4 +93,12 @@ check "a prompt as long as one likes" grep -q '^one two three four five six seve
 expect 0 "which is no fault" "" "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)"
 check "nor worth a word" test ! -s err
 
+# half the bytes, and the same answers or nearly
+for weights in bf16 f16; do
+    expect 0 "weights as $weights" "" "$trf" average letters --weights $weights --output half.$weights
+    check "they are smaller" test "$(wc -c <half.$weights)" -lt "$(wc -c <letters)"
+    check "and a model" eval '"$trf" generate --model half.$weights --max-tokens 5 --prompt "the" >out 2>err && grep -q "^the" out'
+done
+expect 2 "one model as it is" "two models or more, or one and --weights" "$trf" average letters --output same
+
 finish

@@ -53,7 +53,10 @@ int command_average(struct settings *s, int argc, char **argv)
     size_t capacity = 0;
     trf_error err;
     int i, n = 0, status = DONE;
-    if (argc < 2) { say("give two models or more"); return USAGE; }
+    if (argc < 1 || (argc < 2 && !was_given(s, "weights"))) {
+        say("give two models or more, or one and --weights");
+        return USAGE;
+    }
     if (!s->output || !strcmp(s->output, "-")) { say("give --output FILE, the model to write"); return USAGE; }
     for (i = 0; i < argc; i++)
         if (same_file(s->output, argv[i])) {
@@ -79,7 +82,8 @@ int command_average(struct settings *s, int argc, char **argv)
         say_difference(s, argv, models, &err);
         status = FAILED;
     }
-    if (!status && (forget_training(models[0], &err) || trf_model_save(models[0], s->output, &err))) {
+    if (!status && ((n > 1 && forget_training(models[0], &err)) ||
+                    trf_model_save_as(models[0], s->output, (trf_weights)s->weights, &err))) {
         say_error(NULL, &err);
         status = FAILED;
     }

@@ -119,7 +119,8 @@ static const struct command commands[] = {
      "Writes a model whose weights are the means of those of the given models or checkpoints, which\n"
      "must come from one training: its last ones, or its best (trf train --keep).\n"
      "\n"
-     "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors",
+     "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
+     "    trf average model.safetensors --weights bf16 --output half.safetensors",
      EXIT_TEXT ".", command_average},
     {PLOT, "plot", "a picture of a training", "trf plot LOG [--output FILE]",
      "Draws the log that trf train --log has written, with gnuplot: losses, metric, learning rate.",

@@ -508,6 +508,8 @@ const struct row rows[] = {
     {INSPECT, FLAG, "json", AT(json), NULL, "one JSON object", NULL},
     {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},
     {AVERAGE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {AVERAGE, CHOICE, "weights", AT(weights), "full|bf16|f16",
+     "how they are stored: 32 bits each, or 16, half the file; then one model alone may be given", NULL},
     {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",

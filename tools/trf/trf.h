@@ -139,6 +139,7 @@ struct settings {
     int32_t batch, interactive, scores, json, token_scores, alignments, attention;    /* translating, scoring, inspecting */
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
+    int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_told;                                        /* classifying */
     int32_t truncate, split;
 
