@@ -104,7 +104,7 @@
 // DOES NOT
 //   learn subwords (it reads what SentencePiece has learned); speak to a network
 //   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
-//   train an encoder-only model that has no head (trf_head: labels of sequences, of tokens, masked tokens).
+//   train an encoder-only model without a head (trf_head: labels of sequences or tokens, masked tokens).
 //
 // CONTENTS: search for a mark to go there
 //   >>api-basics       numbers, status, errors, hooks, tensors
@@ -119,7 +119,7 @@
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
 //   -- stop here if you only want to use the library --
-//   (to learn how a transformer works read ops, cpu, pass and train; then search and translate)
+//   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //   >>vector           sixteen lanes on every machine
@@ -196,11 +196,12 @@ extern "C" {
 // -----------------------------------------------------------------------------------------------
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
-// Rules of all calls. ..._create and ..._load make an object, ..._destroy ends it (NULL is legal there). Where an
-// object's options, hooks or device are asked for, NULL means the defaults. Arguments are borrowed for the call,
-// unless a comment says longer; what is returned belongs to its object and lives as long, a model's vocabularies
-// until others are set. One thread at a time uses an object; a model and a finished vocabulary may be read by any
-// number of them.
+// Rules of all calls. ..._create and ..._load make an object, ..._destroy ends it (NULL is legal
+// there). Options, hooks and devices may be NULL, which means the defaults; a trf_config may
+// not. Arguments are borrowed for the call, unless a comment says longer. A returned pointer
+// belongs to its object and lives as long; a model's vocabularies live until others are set. One
+// thread at a time uses an object; any number of threads may read a model or a finished
+// vocabulary.
 // -----------------------------------------------------------------------------------------------
 
 /* The type of all tensor data. TRF_DOUBLE makes it double, for gradient checks; the functions that
@@ -253,11 +254,11 @@ typedef enum trf_status {
 /* "TRF_E_SHAPE"; static text, any thread. */
 TRF_API const char *trf_status_name(trf_status status);
 
-/* Everything about one failure, in the caller's memory: no pointers, nothing to free. Every call takes
-   a trf_error * that may be NULL; on success it is cleared, on failure filled, and nothing else has
-   changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they were, unless a call's own
-   comment says otherwise. (But a device that breaks, TRF_E_BACKEND, may have made its step, and leaves arrays half
-   written.) */
+/* Describes one error. Plain data in the caller's memory; nothing to free. Every call takes a
+   trf_error *, which may be NULL. On success it is cleared. On failure it is filled, and nothing
+   else has changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they
+   were, unless the call's own comment says otherwise. (After TRF_E_BACKEND the step may or may not
+   have been applied, and output arrays are unspecified.) */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
@@ -286,16 +287,20 @@ typedef struct trf_hooks {
 
 typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
 
-/* How wide the numbers of a forward and a backward pass are. TRF_PRECISION_BF16 is for CUDA alone: activations, their
-   gradients and the weights in products have 16 bits; weights, their gradients, Adam's moments and every sum keep 32.
-   No loss scaling is needed. The blocks (>>api-blocks) compute in float32 all the same. Stored in no file. */
+/* How wide the numbers of a forward and a backward pass are. TRF_PRECISION_BF16 is for CUDA alone:
+   activations, their gradients and the weights in products have 16 bits; weights, their gradients,
+   Adam's moments and every sum keep 32. No loss scaling is needed. The blocks (>>api-blocks)
+   compute in float32 all the same. Not saved in files. */
 typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 } trf_precision;
 
-/* Which matrix product the CPU computes with. AUTO, the default: the built-in one where this code was compiled for
-   vectors of eight numbers or more (AVX2, AVX-512 in float), as it is the faster one there at every shape of a
-   transformer; CBLAS elsewhere. CBLAS: for more than 16 rows, in translators and generators, which pack their
-   weights, for more than 512, and never inside attention; without one in the build TRF_E_BACKEND. Stored in no
-   file. */
+/* Which matrix product the CPU computes with.
+   AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or
+             more (AVX2, AVX-512 in float), as it is faster there at every shape of a transformer;
+             else CBLAS
+   CBLAS     in training for more than 16 rows; in translators and generators, which pack their
+             weights, for more than 512; in attention never. TRF_E_BACKEND in a build without it
+   BUILT_IN  never CBLAS
+   Not saved in files. */
 typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2 } trf_products;
 
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
@@ -349,9 +354,9 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
                                     trf_error *err);
 
-/* How this copy was built: version, type, vector width, whether CBLAS is there, threads, columns; and "not optimised"
-   where GCC or clang were not asked to. A model that computes with such code says so when it is created or loaded: a
-   warning. */
+/* How this copy was built: version, type, vector width, whether CBLAS is there, threads, columns;
+   and "not optimised" if GCC or clang compiled it without -O. A model that computes with such code
+   logs a warning when it is created or loaded. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
@@ -442,7 +447,7 @@ typedef struct trf_config {
     int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24 */
     int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added; 2..2^20, default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. pad is never used as filling */
+    int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. Batches need no padding */
     trf_activation activation;
     trf_positions positions;
     int32_t position_offset;    /* number of the first position; 0..2^20, default 0; fairseq 2, CTranslate2 1 */
@@ -456,8 +461,8 @@ typedef struct trf_config {
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
-    int32_t target_eos;         /* 1, the default: and every target, so n ids are n + 1 rows; 0: n ids are n rows, EOS
-                                   stands where the caller puts it, and ends answers all the same */
+    int32_t target_eos;         /* 1, the default: and every target, so n ids are n + 1 rows; 0: n ids
+                                   are n rows, the caller adds EOS, and decoding still stops at it */
     trf_decoder_start decoder_start;
     trf_head head;              /* of an encoder-only model; default 0, which it is in the others */
     int32_t n_labels;           /* 2..2^24 for the heads of labels, MEAN, FIRST and TOKENS; else 0 */
@@ -509,16 +514,18 @@ typedef struct trf_vocab trf_vocab;
 /* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_vocab_destroy(trf_vocab *vocab);
-/* Counts the tokens of one line (NUL-terminated UTF-8, without its end, which for characters would be one more;
-   invalid UTF-8 is TRF_E_FORMAT with its offset, a token of more than 1 MiB is TRF_E_LIMIT). */
+/* Counts the tokens of one line: NUL-terminated UTF-8 without the newline, which a character
+   vocabulary would count. Invalid UTF-8 is TRF_E_FORMAT with its offset; a token of more than 1 MiB
+   is TRF_E_LIMIT. */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
 /* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
-/* A finished vocabulary of the subwords of a SentencePiece model, from the bytes of its file (below 2 GiB, copied):
-   of type unigram or BPE, with byte fallback or without. Raw text is made normal, cut and put together again as
-   libsentencepiece 0.2.3 does it; bytes that are not UTF-8 become U+FFFD, as there. Ids from 4 on are the model's
-   pieces in their order, without unknown and control ones. Hostile bytes are TRF_E_FORMAT with their offset; models
-   of words or characters, and those that change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
+/* A finished vocabulary of the subwords of a SentencePiece model, from the bytes of its file (below
+   2 GiB, copied): of type unigram or BPE, with byte fallback or without. It normalises, segments
+   and detokenises raw text as libsentencepiece 0.2.3 does; bytes that are not UTF-8 become U+FFFD,
+   as there. Ids from 4 on are the model's pieces in their order, without unknown and control ones.
+   Hostile bytes are TRF_E_FORMAT with their offset; models of words or characters, and those that
+   change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
 /* The same of a file. */
@@ -534,7 +541,8 @@ TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special 
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 /* NULL if out of range; lives until the next trf_vocab_add. */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
-/* The unk id if unknown, as the texts of special ids are: no text can smuggle one in. */
+/* The unk id for an unknown token, and for the spelling of a special token: no text can contain a
+   special id. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS; unknown tokens become unk. Bytes that are not UTF-8 are TRF_E_FORMAT with their
    offset; for subwords they are U+FFFD. *n is the number of tokens of the whole text also when it is more than
@@ -580,8 +588,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
    (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
    keys and values together may be 1 MiB and 65,000 texts, those that a file brings 8 MiB and 120,000 (TRF_E_LIMIT).
-   To be called before the model is shared with other threads, but also while it has a trainer and translators. Each call copies
-   all texts once. */
+   To be called before the model is shared with other threads, but also while it has a trainer and translators.
+   Each call copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
                                           trf_error *err);
 /* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */
@@ -589,10 +597,10 @@ TRF_API int32_t trf_model_metadata_count(const trf_model *model);
 TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value);
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);    /* NULL if there is none */
 
-/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears once. The view of
-   trf_parameter is for reading. That of trf_model_parameter may be written through while the model has no trainer and
-   no translator, which keep copies of its weights; beside a trainer trf_trainer_parameter's may. A wrong number: no
-   data and no elements. */
+/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears
+   once. The view of trf_parameter is for reading. You may write through trf_model_parameter's while
+   the model has no trainer and no translator, as these keep copies of its weights; beside a trainer
+   write through trf_trainer_parameter's. A wrong number gives a view without data and elements. */
 TRF_API int32_t trf_parameter_count(const trf_model *model);
 TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
 TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
@@ -626,9 +634,10 @@ typedef struct trf_sequences {
     int32_t count;
 } trf_sequences;
 
-/* Where a batch stands in its corpus; all zeros: nowhere. A checkpoint holds the place behind the last batch that its
-   updates have seen: what was drawn beyond that comes again. All parts of one batch belong to one update, which may
-   have several batches; every rank draws from a corpus of its own that is the same, and takes its part. */
+/* Where a batch stands in its corpus; all zeros: nowhere. A checkpoint holds the place behind the
+   last batch that its updates have seen: batches drawn but not yet applied are drawn again. All
+   parts of one batch belong to one update, which may have several batches; every rank draws from a
+   corpus of its own that is the same, and takes its part. */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that decide their order */
     int64_t epoch, batch;
@@ -697,9 +706,10 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 /* Batches to learn from, made out of the sources of plain ones. Of a sequence's n ids k = round(density * n), ties to
    even, are noise:
 
-   MASKS   at least one. Words are chosen in random order, those that would be too many passed over (but not the last,
-           if there is none yet). Each of their ids becomes `mask` with probability `masked`, with `randomised` any id
-           from 4 to vocab - 1, or stays. The target has what was chosen, and -1 elsewhere: see TRF_HEAD_MASKED.
+   MASKS   at least one. Words are chosen in random order, skipping those that would exceed k (but
+           not the last, if there is none yet). Each of their ids becomes `mask` with probability
+           `masked`, any id from 4 to vocab - 1 with probability `randomised`, or stays. The target
+           has the chosen ids, and -1 elsewhere: see TRF_HEAD_MASKED.
    SPANS   1 to n - 1 of them, in round(k / mean_span) spans, but 1 to min(k, n - k, n_sentinels). Plain and noisy
            spans take turns up to a noisy one at the end; all ways to cut the k and the n - k ids are as likely.
            Source: noisy span i is the id first_sentinel + i (T5 counts down); target: that, then the span's ids:
@@ -745,8 +755,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
 // configuration and texts of your own as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16,
-// and may carry the prefix `transformer.`, and all of them `module.` or `_orig_mod.` before it; the CRC-32 of the data is checked where the file has one. Of a checkpoint
-// trf_model_load takes the model and leaves the rest.
+// and may carry the prefix `transformer.`, and all of them `module.` or `_orig_mod.` before it; the CRC-32 of
+// the data is checked where the file has one. Of a checkpoint trf_model_load takes the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
@@ -761,12 +771,12 @@ typedef struct trf_load_options {
 TRF_API trf_load_options trf_load_defaults(void);
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err);
-/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never half. A symbolic
-   link at `path` is replaced by the file, not followed. Any number of programs may save there at a time. One that is
-   killed here leaves a file path.tmp-... behind, which the next save there removes: flock tells that nobody writes it
-   any more (not on Windows, nor where files cannot be locked, nor of more than four that save at a time). A program
-   whose files may not exceed a size (RLIMIT_FSIZE) should ignore SIGXFSZ, which otherwise ends it: saving is then
-   TRF_E_IO, errno EFBIG. */
+/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never
+   half. A symbolic link at `path` is replaced by the file, not followed. Any number of programs may
+   save there at a time. A program that is killed here leaves a file path.tmp-... behind. The next
+   save there removes it once its lock (flock) is free; not on Windows, nor where files cannot be
+   locked, nor beyond four that save at a time. A program whose file size is limited (RLIMIT_FSIZE)
+   should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
 /* How weights are stored. BF16 and F16 take half the bytes of F32; each weight is the nearest number there is, of two
@@ -859,14 +869,15 @@ typedef struct trf_search {
     double alpha;               /* length penalty exponent, 0..10 */
     int32_t count_eos;          /* 1: EOS counts in L */
     int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
-    double word_penalty;        /* S is lessened by this times L before the rule (Marian); -1e6..1e6, default 0 */
+    double word_penalty;        /* this times L is subtracted from S before the rule (Marian); -1e6..1e6, default 0 */
     int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
     int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
     int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
     trf_beam_stop stop;
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
-    int32_t renormalise;        /* 1: EOS leaves the softmax before that (CTranslate2); 0: it keeps its share */
+    int32_t renormalise;        /* 1: EOS is masked before the softmax until then (CTranslate2); 0: it keeps its
+                                   share */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the softmax; a prefix may
                                    have it; default 0 */
     double max_length_a;        /* 0..1e6; at most a * source + b target tokens without EOS, and never more than */
@@ -913,7 +924,8 @@ typedef struct trf_hypothesis {
     const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
     int32_t n;
     double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens in any case */
-    const double *log_probabilities;    /* of each of the n ids, in nats, and behind them EOS's where it has ended them.
+    const double *log_probabilities;    /* of each of the n ids, in nats, and behind them EOS's where it has
+                                           ended them.
                                    beginning + the first + the second + ..., added in this order, is log_probability
                                    to the last bit. NULL in a session that transformer.h 0.2.0 has saved */
     double beginning;           /* of a decoder-only model's beginning, where a translator has scored it; else 0 */
@@ -922,8 +934,9 @@ typedef struct trf_hypothesis {
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
 } trf_hypothesis;
 
-/* Caches, beams, scratch, all of which grow to what the calls bring; one thread at a time. The model must outlive it.
-   It prepares the weights when it is created: make a new one after training on. NULL search: the defaults. */
+/* Caches, beams, scratch, all of which grow to what the calls bring; one thread at a time. The
+   model must outlive it. It takes a snapshot of the weights: create a new one after more training.
+   NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
@@ -942,8 +955,9 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
 /* Text, through the model's vocabularies (TRF_E_STATE if it has none); `answer` may be `text`. `size` bytes too
    small: TRF_E_LIMIT with err->what "size", cut at a whole token; trf_hypothesis_text(translator, 0, 0, ...) then has
-   the length and the whole, at no further cost, and with its length where a NUL may be in it. A text longer than max_length is TRF_E_LIMIT, too, with no answer. An
-   empty text is translated as an empty sequence is. Bytes that are not UTF-8: see trf_vocab_encode. */
+   the length and the whole, at no further cost, and with its length where a NUL may be in it. A text longer
+   than max_length is TRF_E_LIMIT, too, with no answer. An empty text is translated as an empty sequence is.
+   Bytes that are not UTF-8: see trf_vocab_encode. */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
                                       trf_error *err);
 /* Many; the results stay in the translator until its next call. */
@@ -1012,8 +1026,8 @@ typedef struct trf_sampling {
                                    0..1, default 0: all */
     double repetition_penalty;  /* logits of ids in the beginning or the answer are divided by it, negative ones
                                    multiplied (Keskar et al. 2019); 1e-6..1e6, default 1: none */
-    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256. Beginning and answer of an
-                                   encoder-decoder have config.max_length - 1 ids at most */
+    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256. Beginning and
+                                   answer of an encoder-decoder have config.max_length - 1 ids at most */
     int32_t window;             /* decoder-only: so many ids are read at a time, but never more than
                                    config.max_length - 1 (W); default INT32_MAX. Once there are more, the older half
                                    goes, and the other (W + 1) / 2 ids are read again as if they were the beginning:
@@ -1022,9 +1036,10 @@ typedef struct trf_sampling {
     int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
     uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
     int32_t threads;            /* 1..4096; default 0: as many as config.device.threads of the model */
-    /* Called for every token in its order, EOS included, or NULL. text: the `bytes` that the answer's text grows by, in
-       whole characters, and a NUL behind them; "" without a target vocabulary. Bytes that may begin a character wait for
-       its rest, or for the end; others are U+FFFD at once. A NUL among the bytes: see trf_vocab_decode. */
+    /* Called for every token in its order, EOS included, or NULL. text: the `bytes` that the answer's text
+       grows by, in whole characters, and a NUL behind them; "" without a target vocabulary. Bytes that may
+       begin a character wait for its rest, or for the end; others are U+FFFD at once. A NUL among the bytes:
+       see trf_vocab_decode. */
     void (*token)(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes);
     void *user;
     trf_hooks hooks;
@@ -1040,15 +1055,16 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
 TRF_API void trf_generator_destroy(trf_generator *generator);
 /* Takes up the sequences that beginnings.target begins, possibly with nothing: lengths of 0. Of encoder-decoder
    models it encodes beginnings.source, and without any target each begins with nothing. The beginnings are read in
-   one pass; of one that is longer than the window its end. The i of random numbers counts from beginnings.ordinal. What was there before is forgotten, also on
-   failure. */
+   one pass; of one that is longer than the window its end. The i of random numbers counts from
+   beginnings.ordinal. What was there before is forgotten, also on failure. */
 TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
    Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
    and the next call goes on from there. TRF_E_STATE before a beginning. */
 TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err);
 /* The answer so far, or NULL if out of range; lives until the next begin, load or destroy; what it says and where its
-   arrays are changes with each step. log_probability is that under the model itself, before all rules; score is the same. */
+   arrays are changes with each step. log_probability is that under the model itself, before all rules; score is
+   the same. */
 TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence);
 /* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
    for a generator of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
@@ -1073,8 +1089,8 @@ TRF_API void trf_context_destroy(trf_context *context);
    `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
    may change between versions; layer norm takes NULL where no backward follows. All tensors are in the host's memory:
    where the context's device has another, they are copied there and back at every call.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. There may be no rows, but not
-   no features, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Zero rows
+   are allowed, zero features are not, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
 
 /* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d), to be trained of 2^24 rows at most
    (TRF_E_LIMIT). Positions restart in every sequence. options may not be NULL. */
@@ -1335,10 +1351,10 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
-/* Other options from the next step on, which is the same bits as that of a trainer which has been loaded with them
-   from a checkpoint made now. All may change but the threads and the hooks' alloc and free (with `user`, where there
-   are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones give no memory back.
-   TRF_E_STATE in the middle of an accumulation. */
+/* Changes options from the next step on: the same bits as saving a checkpoint and loading it with
+   the new options. All may change but the threads and the hooks' alloc and free (with `user`, where
+   there are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones
+   give no memory back. TRF_E_STATE in the middle of an accumulation. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
 /* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
    characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
@@ -1476,14 +1492,15 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    without held-out pairs (NULL, or none) the last. Weights are validated and kept as their mean (trf_mean), if
    there is one. A validation comes at every multiple of valid_every and at the end. held_out is one batch of any
    size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG where nothing says when to end: neither
-   updates, seconds, patience with held-out pairs, progress nor the corpus's epochs. TRF_E_NONFINITE: a hundred updates in a row were skipped. After
-   TRF_E_CANCELLED, and any other failure, the model has the best weights so far, if there was a validation; the
-   report (may be NULL) is filled. Adam goes on from where it is: another call trains on, from the best weights. */
+   updates, seconds, patience with held-out pairs, progress nor the corpus's epochs. TRF_E_NONFINITE: a hundred
+   updates in a row were skipped. After TRF_E_CANCELLED, and any other failure, the model has the best weights
+   so far, if there was a validation; the report (may be NULL) is filled. Adam goes on from where it is: another
+   call trains on, from the best weights. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report, trf_error *err);
 
-/* One more validation. Returns 0 if it is not the best so far, 2 if its score is better than all, and 1 if it is as good
-   as the best and its loss smaller. Where no score can be worse, a smaller loss is a gain. */
+/* One more validation. Returns 0 if it is not the best so far, 2 if its score is better than all, and 1 if it
+   is as good as the best and its loss smaller. Where no score can be worse, a smaller loss is a gain. */
 TRF_API int trf_standing_add(trf_standing *standing, trf_measure measure, int64_t update, double score, double loss);
 /* Whether score a with loss a_loss is better than b with b_loss; any number is better than NAN. */
 TRF_API int trf_is_better(trf_measure measure, double a, double a_loss, double b, double b_loss);
@@ -1555,9 +1572,10 @@ typedef struct trf_token_choice {
     int32_t would_be_subwords[2];       /* out: 1: words because of no_subwords */
 } trf_token_choice;
 /* Words, where at most 2 % of those in a tenth of the lines, drawn at random, are new; else characters, where lines
-   have fewer than two words or 24 characters on the average: names, dates, glossaries; else subwords. A side of more than 1,000 words goes with one of subwords. One vocabulary,
-   where both sides have subwords, or a quarter of the target's words are words of the source. Lines are UTF-8; source or
-   target may be NULL: there is no such side. NULL hooks: none. */
+   have fewer than two words or 24 characters on the average: names, dates, glossaries; else subwords. A side of
+   more than 1,000 words goes with one of subwords. One vocabulary, where both sides have subwords, or a quarter
+   of the target's words are words of the source. Lines are UTF-8; source or target may be NULL: there is no
+   such side. NULL hooks: none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
 
@@ -1567,8 +1585,8 @@ typedef enum trf_picks {
     TRF_PICKS_COMB   = 1        /* every k-th pair, as version 0.2 held them out */
 } trf_picks;
 /* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all others of the same
-   text are held out, if these are four or fewer: a dictionary has several lines for a word. size 0: about a twentieth, and
-   1,000 at most. *count: how many; all n, where it cannot be done otherwise. */
+   text are held out, if these are four or fewer: a dictionary has several lines for a word. size 0: about a
+   twentieth, and 1,000 at most. *count: how many; all n, where it cannot be done otherwise. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_picks picks, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
 
@@ -1600,8 +1618,8 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
    tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the line in `where`: it is not UTF-8,
    has a NUL or not one tab; or one file has more lines. Nothing was added then. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err);
-/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is left out (the reasons
-   say how many). TRF_E_STATE: nothing is left to learn from; or it is finished already. */
+/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is left out (the
+   reasons say how many). TRF_E_STATE: nothing is left to learn from; or it is finished already. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* Until it is finished: NULL. The recipe may be changed before the model is made. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
@@ -2819,7 +2837,11 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* A live row and its next token; a hypothesis that has finished in node (n, row). */
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
-typedef struct trf__finished { double sum, score, own; int32_t n, row; trf_ended ended; } trf__finished;    /* own: EOS's */
+typedef struct trf__finished {
+    double sum, score, own;     /* own: EOS's */
+    int32_t n, row;
+    trf_ended ended;
+} trf__finished;
 
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
@@ -3083,7 +3105,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
-    if (beam->n_chosen == 0 && beam->n_kept == 0) trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
+    if (beam->n_chosen == 0 && beam->n_kept == 0)
+        trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
 
 /* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
@@ -3154,8 +3177,9 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 }
 
 /* Writes the answers, best first, into answers[n_best], their tokens into ids and those's log-probabilities into own:
-   of each answer its n and one more. Returns how many there are. An unfinished answer that stands in for finished ones
-   (TRF_LIMIT_FALL_BACK) is proven only if nothing at all was given up, as any finished one would have replaced it. */
+   of each answer its n and one more. Returns how many there are. An unfinished answer that stands in for
+   finished ones (TRF_LIMIT_FALL_BACK) is proven only if nothing at all was given up, as any finished one would
+   have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids, double *own)
 {
     int32_t k, t;
@@ -8050,8 +8074,9 @@ enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
    it back, unless the program has changed it meanwhile. More callers at a time than there are buffers, twice
    MAX_THREADS, would crash: ours take half of them, and are let in in the order in which they came, so that no team
    starves. What a program must not do: change the number while an op runs (the bits may change), cancel a thread
-   inside a call, compute in a child that was forked while an op ran, or compute with two copies of the implementation at once (each has a
-   guard of its own). Who waits has a condition of its own: one for all would wake all. */
+   inside a call, compute in a child that was forked while an op ran, or compute with two copies of the
+   implementation at once (each has a guard of its own). Who waits has a condition of its own: one for all would
+   wake all. */
 typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
 
 static struct trf__openblas {
@@ -10076,7 +10101,8 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 
 typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
 
-/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be saved beside them. */
+/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be saved beside
+   them. */
 enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000,
        TRF__META_LOADED_BYTES = 8 << 20, TRF__META_LOADED = 120000 };
 
@@ -16284,7 +16310,8 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
     }
     needs = file->data_begin + end;
     if (end > data)
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->from.size, last, "file is %llu bytes, needs %llu: truncated?",
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)file->from.size, last,
+                         "file is %llu bytes, needs %llu: truncated?",
                          (unsigned long long)file->from.size, (unsigned long long)needs);
     if (end < data)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)needs, last,
@@ -16617,8 +16644,8 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
-/* The nearest number of 16 bits, with so many of them a fraction's and as many others an exponent's, of two as near the
-   even one. Infinite where there is none: all bits of the exponent. */
+/* The nearest number of 16 bits, with so many of them a fraction's and as many others an exponent's, of two as
+   near the even one. Infinite where there is none: all bits of the exponent. */
 TRF__FN uint32_t trf__narrow(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
@@ -17789,9 +17816,10 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 // whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
 // encoded together: more than 512 rows may go to CBLAS.)
 //
-// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there are W or
-// fewer; then the older half of those that are read leaves at a time, and the rest is read again, since positions
-// count from there. `first` follows from the number of ids alone, so it does not matter where a beginning ended.
+// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there
+// are W or fewer; then the older half of those that are read leaves at a time, and the rest is read again,
+// since positions count from there. `first` follows from the number of ids alone, so it does not matter where a
+// beginning ended.
 // -----------------------------------------------------------------------------------------------
 
 /* As in >>config; files keep the rules. */
@@ -18236,8 +18264,8 @@ TRF__FN int32_t trf__story_limit(const trf_generator *g, int32_t n)
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
 }
 
-/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values. begins: how
-   many ids of each are its beginning; NULL: all. */
+/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
+   begins: how many ids of each are its beginning; NULL: all. */
 TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *target, const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *room, trf_error *err)
 {
@@ -18827,7 +18855,8 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
 TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
 {
     if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
-    if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines) return TRF_TOKENS_CHARACTERS;
+    if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines)
+        return TRF_TOKENS_CHARACTERS;
     return TRF_TOKENS_SUBWORDS;
 }
 
