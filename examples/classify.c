@@ -1,8 +1,8 @@
-/* classify.c - what kind of sentence is it? An encoder with one label a sequence tells it of German ones.
+/* classify.c - what kind of sentence is it? An encoder learns one label for each German sentence.
    build   cc -O2 -march=native -I. examples/classify.c -o classify -lopenblas -lm
    run     ./classify             (a few seconds)
-   prints  the loss, six sentences with their kind and its probability, and how many of 1000 sentences, all with
-           combinations of words that were never seen, were told right; exits with 1 if fewer than 98 % were. */
+   prints  the loss, six sentences with their kind and its probability, and how many of 1000 sentences
+           with new combinations of words got the right label; exits with 1 if fewer than 98 % did. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "grammar.h"

@@ -2,7 +2,8 @@
 
    build   cc -O2 -march=native -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy
-   prints  the loss as it falls to nearly 0, and "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it, and so does trf_model_load. */
+   prints  the loss as it falls to nearly 0, and "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it,
+           and so does trf_model_load. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* fill.c - masked words: an encoder learns German by filling gaps, then chooses articles.
    build   cc -O2 -march=native -I. examples/fill.c -o fill -lopenblas -lm
-   run     ./fill                       (a minute)
+   run     ./fill                       (half a minute)
    prints  the loss, six sentences with a gap and what fills it, and how many of 1000 gaps in unseen sentences got the
            article that stood there (in some gaps two are right); exits with 1 if fewer than 85 % did. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* generate.c - a language model of characters: learns a text, then goes on with what it is given, letter by letter.
+/* generate.c - a language model of characters: learns a text, then continues a beginning, letter by letter.
 
    build   cc -O2 -march=native -I. examples/generate.c -o generate -lopenblas -lm
    run     ./generate [FILE [BEGINNING [STEPS]]]       without a file: sums that it makes itself

@@ -1,6 +1,6 @@
 /* learn.c - pairs of texts to a model, without a number of its own. trf train makes the same model, bit for bit.
 
-   build   cc -O2 -march=native -fopenmp -I. examples/learn.c -o learn -lopenblas -lm
+   build   cc -O2 -march=native -I. examples/learn.c -o learn -lopenblas -lm
    run     ./learn pairs.tsv model            each line: source, tab, target
            ./learn source.txt target.txt model                 line n belongs to line n
            ./learn source.txt target.txt model pieces.model    both sides in subwords of this SentencePiece model

@@ -8,12 +8,12 @@
            echo "the dog sees a cat" | ./translate      translates the lines of a file or pipe
    prints  the size of the corpus and what was held out; every hundred updates a line like
                step   500 of 2600   loss 1.0318   word accuracy  98.4 %   lr 2.9e-03   41449 tokens/s    65 s left
-           then ten translations, how many of 1,000 unseen sentences came out exactly right (98 %; 95 % is promised),
+           then ten translations, how many of 1,000 unseen sentences came out exactly right (98 %; at least 95 %),
            how many the nearest training sentence would have got right (none; remembering is not enough), and
                english> I know that the dog helps the old king
                ich weiß , dass der hund dem alten könig hilft .
            It leaves translate.safetensors behind, which embed.c and trf_model_load take.
-   exits   with 1 if a promise was not kept (--quick promises nothing about the share of right answers).
+   exits   with 1 if a check failed (with --quick any share of right answers will do).
 
    Every test sentence holds a combination that no training sentence holds: two words, or a word and a kind of
    clause, that never occur together in training. See grammar.h. */

@@ -37,6 +37,14 @@ grep -o -e '^make [a-z-]*' -e '`make [a-z-]*`' "$page" | tr -d '`' | grep -v bui
 done >missing
 check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
 
+# Every example says how to build and run it, and what it prints.
+for example in "$source"/examples/*.c; do
+    name=$(basename "$example" .c)
+    check "examples/$name.c: build, run, prints" eval 'sed "/\*\//q" "$example" >head &&
+        grep -q "^   build   cc -O2 -march=native .*-I. examples/$name.c -o $name .*-lopenblas .*-lm\$" head &&
+        grep -q "^   run     \./$name" head && grep -q "^   prints  " head && ! grep -q fopenmp head'
+done
+
 # --- its blocks ---------------------------------------------------------------------------------------------------------
 mkdir copy blocks || exit 1
 (cd "$source" && tar -cf - --exclude=./build --exclude=./.git .) | (cd copy && tar -xf -)
