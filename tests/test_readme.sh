@@ -39,10 +39,10 @@ check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
 
 # Every example says how to build and run it, and what it prints.
 for example in "$source"/examples/*.c; do
-    name=$(basename "$example" .c)
-    check "examples/$name.c: build, run, prints" eval 'sed "/\*\//q" "$example" >head &&
-        grep -q "^   build   cc -O2 -march=native .*-I. examples/$name.c -o $name .*-lopenblas .*-lm\$" head &&
-        grep -q "^   run     \./$name" head && grep -q "^   prints  " head && ! grep -q fopenmp head'
+    this=$(basename "$example" .c)
+    check "examples/$this.c: build, run, prints" eval 'sed "/\*\//q" "$example" >head &&
+        grep -q "^   build   cc -O2 -march=native .*-I. examples/$this.c -o $this .*-lopenblas .*-lm\$" head &&
+        grep -q "^   run     \./$this" head && grep -q "^   prints  " head && ! grep -q fopenmp head'
 done
 
 # --- its blocks ---------------------------------------------------------------------------------------------------------
