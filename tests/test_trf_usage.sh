@@ -206,4 +206,10 @@ expect 0 "as --min-length wants" "; --min-length 9 is not below it for 4 of them
 expect 0 "those that end" "" "$trf" translate asked --model rare
 check "are not told" eval '! grep -q "longest length" err'
 
+# --- a rate that is too high -----------------------------------------------------------------------------------------
+high="$model --batch-tokens 256 --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
+expect 1 "a hundred updates left out in a row" "the last 100 updates were left out: the rate of 1e+05 is too high" \
+    "$trf" train --tsv train.tsv $high --metric loss --updates 3000 --log-every 50 --model high
+check "end the training" eval '! grep -q "^update 250" err'
+
 finish

@@ -627,6 +627,17 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
         p->left_out == TOLD ? "; more of them are counted, and not told one by one" : "");
 }
 
+/* Updates that are left out change nothing, so that the next one is no better: after a hundred in a row training ends,
+   without a checkpoint of weights that do not recover. */
+static int is_lost(const struct progress *p, const trf_step_report *report)
+{
+    enum { IN_A_ROW = 100 };
+    if (p->in_a_row < IN_A_ROW) return 0;
+    say("the last %d updates were left out: the rate of %.3g is too high; begin again with a smaller --learning-rate",
+        IN_A_ROW, report->learning_rate);
+    return 1;
+}
+
 /* Why training is over before the next update, or NULL. */
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
 {
@@ -672,6 +683,7 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         count_update(p, &report);
         if (report.skipped) say_left_out(p, &report); else t->state.learnt = 1;
         show_progress(t, p, epoch, &report);
+        if (is_lost(p, &report)) return FAILED;
     }
     if (stopped() || !step || t->state.validated == step || learnt_nothing(t, p)) return DONE;
     return validate_or_save(t, p, step);

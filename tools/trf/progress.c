@@ -29,6 +29,7 @@ void count_update(struct progress *p, const trf_step_report *report)
     p->updates++;
     p->tokens += tokens;
     p->window_tokens += tokens;
+    p->in_a_row = report->skipped ? p->in_a_row + 1 : 0;
     if (report->skipped) { p->left_out++; return; }
     p->window_target += report->target_tokens;
     p->window_loss += report->loss * (double)report->target_tokens;

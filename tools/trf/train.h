@@ -168,6 +168,7 @@ struct progress {
     double window_began, window_loss;           /* since the last finished line */
     int64_t window_target, window_tokens;
     int64_t tokens, updates, left_out;          /* of this run; left_out: of these updates */
+    int64_t in_a_row;                           /* left out without one between them that was not */
     double passes, first_pass;                  /* over the data, in this run; where that began */
     int terminal, warned;
 };
