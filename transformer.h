@@ -7784,7 +7784,8 @@ TRF__FN int trf__processors(void)
     size_t i;
     memset(set, 0, sizeof set);
     if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
-        for (i = 0; i < sizeof set / sizeof *set; i++) n += __builtin_popcountl(set[i]);
+        for (i = 0; i < sizeof set / sizeof *set; i++)
+            for (; set[i]; set[i] &= set[i] - 1) n++;      /* each turn clears the lowest bit */
 #endif
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;

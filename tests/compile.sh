@@ -54,9 +54,10 @@ END
 
 cat >frozen.c <<'END'
 #include "transformer.h"
+#include <stdio.h>
 int main(void)
 {
-    int32_t source[5] = {5, 9, 7, 4, 12}, target[8], n, i;
+    int32_t source[5] = {5, 9, 7, 4, 12}, target[32], n, i;
     trf_error err;
     trf_model *model = NULL;
     trf_translator *translator = NULL;
@@ -68,8 +69,8 @@ int main(void)
     if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", &err)) return 1;
     trf_model_destroy(model);
     if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err)) return 2;
-    if (trf_translate(translator, source, 5, target, 8, &n, &err) && err.status != TRF_E_LIMIT) return 3;
-    for (i = 0; i < n && i < 20; i++) printf("%d ", (int)target[i]);
+    if (trf_translate(translator, source, 5, target, 32, &n, &err)) return 3;
+    for (i = 0; i < n; i++) printf("%d ", (int)target[i]);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
     return 0;
@@ -422,7 +423,7 @@ fi
 # Nothing that prints, ends the program or changes what is the program's.
 called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise|malloc|mem[a-z]*|open|pow'
 called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strerror|strlen|strncmp|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
-called="$called|__fstat|__(v?snprintf|mem[a-z]*)_chk|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
+called="$called|bsearch|difftime|qsort|time|__fstat|__(v?snprintf|mem[a-z]*)_chk|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
 seen()
 {
     job "symbols: $1" "[ -s $2.o ] && nm $2.o >$2.txt &&

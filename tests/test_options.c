@@ -854,6 +854,8 @@ static void effects(void **state)
     EFFECT(TRAIN, "vocab-size", "7", wanted.vocab_size = wanted.source_vocab_size = wanted.target_vocab_size = 7);
     EFFECT(TRAIN, "recipe", "auto", wanted.recipe = RECIPE_AUTO);
     EFFECT(TRAIN, "recipe", "paper", wanted.recipe = RECIPE_PAPER; want_conventions(1);
+           wanted.training.schedule = TRF_NOAM; wanted.training.learning_rate = 1; wanted.training.warmup = 4000;
+           wanted.training.label_smoothing = wanted.training.dropout = wanted.training.residual_dropout = 0.1;
            wanted.training.attention_dropout = wanted.training.activation_dropout = 0);
     EFFECT(TRAIN, "size", "auto", wanted.size = SIZE_AUTO);
     EFFECT(TRAIN, "size", "tiny", want_size(SIZE_TINY, 4, 128, 256, 4));

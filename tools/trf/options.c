@@ -63,17 +63,28 @@ static void then_size(struct settings *s)
     s->config.decoder_layers = size.decoder_layers;
 }
 
+/* Adam and the rule of smoothing. Schedule, smoothing and dropout stay: --recipe decides them. */
 static void then_conventions(struct settings *s)
 {
+    trf_train_options *o = &s->training, kept = *o;
     trf_config_set_conventions(&s->config, (trf_conventions)s->conventions);
-    trf_train_set_conventions(&s->training, (trf_conventions)s->conventions);
+    trf_train_set_conventions(o, (trf_conventions)s->conventions);
+    o->schedule = kept.schedule;
+    o->learning_rate = kept.learning_rate;
+    o->warmup = kept.warmup;
+    o->label_smoothing = kept.label_smoothing;
+    o->dropout = kept.dropout;
+    o->attention_dropout = kept.attention_dropout;
+    o->activation_dropout = kept.activation_dropout;
+    o->residual_dropout = kept.residual_dropout;
 }
 
 static void then_recipe(struct settings *s)
 {
     if (s->recipe != RECIPE_PAPER) return;
     s->conventions = TRF_CONVENTIONS_PAPER;
-    then_conventions(s);
+    trf_config_set_conventions(&s->config, TRF_CONVENTIONS_PAPER);
+    trf_train_set_conventions(&s->training, TRF_CONVENTIONS_PAPER);
 }
 
 static void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
