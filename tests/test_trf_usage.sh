@@ -212,4 +212,25 @@ expect 1 "a hundred updates left out in a row" "the last 100 updates were left o
     "$trf" train --tsv train.tsv $high --metric loss --updates 3000 --log-every 50 --model high
 check "end the training" eval '! grep -q "^update 250" err'
 
+# --- progress --------------------------------------------------------------------------------------------------------
+expect 0 "three answers a validation" "^    [0-9 ]* -> .*  (reference: [a-z ]*)$" \
+    "$trf" train $plain --valid-every 20 --updates 40 --model shown --log shown.log
+check "the same three sources each time" eval 'grep -e " -> " err | sed "s/ -> .*//" >sources && head -n 3 sources >first && tail -n 3 sources >last &&
+    lines_are 6 sources && same first last'
+expect 0 "right answers are called so" "^    [0-9 ]* -> [a-z ]*  (right)$" "$trf" train --tsv letters.tsv --source-tokens characters --d-model 64 --n-heads 2 --d-ff 128 \
+    --encoder-layers 1 --decoder-layers 1 --batch-tokens 512 --warmup 60 --updates 400 --threads 1 --model good
+expect 0 "every update" "" "$trf" train $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --metric loss --tsv train.tsv --updates 40 --model each \
+    --log-every 1 --log each.log
+mean() { sed -n 's/.*"event":"progress","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' each.log | awk -v from=$1 -v to=$2 '
+    $1 >= from && $1 <= to { s += $2; n++ } END { print s / n }'; }
+told() { sed -n "s/.*\"event\":\"progress\",\"update\":$1,.*\"loss\":\([0-9.]*\),.*/\1/p" shown.log; }
+near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(a > 0 && d < 0.05 && d > -0.05) }'; }
+check "a line's loss is the mean of the last ten updates" eval 'near "$(told 20)" "$(mean 11 20)" && near "$(told 40)" "$(mean 31 40)"'
+"$trf" train $plain --updates 19 --model spike 2>err
+expect 0 "an update behind a break" "^update 30 " "$trf" train $plain --updates 35 --model spike --resume
+check "has no line of its own" eval '! grep -q "^update 20 " err'
+expect 0 "the time until patience ends" "left [0-9]*s if no better  [0-9]* MB$" \
+    "$trf" train $plain --patience 2 --valid-every 10 --updates 100000 --schedule constant --learning-rate 1e-30 --model waits
+expect 0 "JSON has it too" '"seconds_left":[0-9]' cat shown.log
+
 finish

@@ -578,6 +578,9 @@ static int validate_and_keep(struct training *t, int64_t update)
     standing = standing_of(state);
     best = trf_standing_add(&standing, measure_of(metric_of(t)), update, v.score, v.loss);
     show_validation(t, update, &v, !best ? "" : best > 1 ? "  best so far" : "  best so far, by its loss");
+    validating = 1;
+    show_samples(t);
+    validating = 0;
     if (keep_model(t, update, v.score, v.loss) || (best && save_model(t, t->s->model))) return FAILED;
     state->validated = update;
     state->without_gain = standing.without_gain;
@@ -611,6 +614,12 @@ static int is_perfect(const struct training *t)
     enum metric metric = metric_of(t);
     double perfect = metric == METRIC_WER || metric == METRIC_CER ? 0 : 100;
     return metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
+}
+
+int32_t validations_left(const struct training *t)
+{
+    int32_t most = is_perfect(t) && t->s->patience > 3 ? 3 : t->s->patience;
+    return !t->s->patience ? 0 : most > t->state.without_gain ? most - t->state.without_gain : 1;
 }
 
 /* Every update so far was left out: there is nothing to validate or to keep. */
@@ -832,10 +841,11 @@ int learn(struct training *t)
     int status = check_translating(t);
     if (status) return status;
     catch_signals();
-    start_progress(&p);
+    start_progress(&p, t->s->log_every);
     watched = &p;
     status = learn_watched(t, &p, &why);
     watched = NULL;
+    end_progress(&p);
     log_end(t, &p, status == DONE ? why : stopped() ? "signal" : "error");
     release_signals();
     return status;

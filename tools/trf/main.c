@@ -28,9 +28,9 @@ static const struct command commands[] = {
     {TRAIN, "train", "learn from text, write a model file", "trf train [options]",
      "Learns to turn source lines into target lines and writes a model file, vocabularies inside; or\n"
      "what else --objective says: a language model, labels for texts or words, hidden parts of texts.\n"
-     "Progress goes to standard error: update, mean loss of a target token since the last line,\n"
-     "learning rate, real tokens of both sides a second (there is no padding), time left, and the\n"
-     "most memory that the process has had.\n"
+     "Progress goes to standard error: update, mean loss of a target token of the last --log-every\n"
+     "updates, learning rate, real tokens of both sides a second (there is no padding), time left, and\n"
+     "the most memory that the process has had; with each validation three of its answers.\n"
      "What no option says follows from the data, and is told in the first lines. Pairs are held out\n"
      "to see how good the model is; the best so far is in the model file from then on. Training ends\n"
      "when it gets no better, unless --updates, --epochs or --minutes say when.\n"

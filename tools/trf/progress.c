@@ -1,6 +1,7 @@
 // trf train: a line now and then for people, and the same as JSON for programs.
 //
-// Loss is the mean over the target tokens since the last line. Tokens are real ones of both sides: there is no
+// Loss is the mean over the target tokens of the last --log-every updates, however long the last line is ago: a line
+// that comes by the clock leaves the next one as many updates as it has otherwise. Tokens are real ones of both sides: there is no
 // padding to count. On a terminal the line is written over once a second, with a bar: of the whole training where its
 // end is known, else of the pass over the data. In a file lines come every --log-every updates, and every 30 seconds.
 
@@ -16,9 +17,10 @@
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 
-void start_progress(struct progress *p)
+void start_progress(struct progress *p, int64_t log_every)
 {
     memset(p, 0, sizeof *p);
+    p->span = log_every < MOST_RECENT ? log_every : MOST_RECENT;
     p->began = p->drawn = p->told = p->window_began = now();
     p->terminal = !quiet && isatty(STDERR_FILENO);
 }
@@ -26,13 +28,41 @@ void start_progress(struct progress *p)
 void count_update(struct progress *p, const trf_step_report *report)
 {
     int64_t tokens = report->source_tokens + report->target_tokens;
-    p->updates++;
+    size_t at = (size_t)(p->updates++ % p->span);
+    p->recent = grow(p->recent, &p->recent_capacity, at + 1, sizeof *p->recent);
+    p->recent[at].target = report->skipped ? 0 : report->target_tokens;
+    p->recent[at].loss = report->skipped ? 0 : report->loss * (double)report->target_tokens;
     p->tokens += tokens;
     p->window_tokens += tokens;
     p->in_a_row = report->skipped ? p->in_a_row + 1 : 0;
-    if (report->skipped) { p->left_out++; return; }
-    p->window_target += report->target_tokens;
-    p->window_loss += report->loss * (double)report->target_tokens;
+    p->left_out += report->skipped != 0;
+}
+
+void end_progress(struct progress *p)
+{
+    free(p->recent);
+    p->recent = NULL;
+}
+
+/* Mean loss of a target token of the last updates; NAN: all of them were left out. */
+static double recent_loss(const struct progress *p)
+{
+    int64_t n = p->updates < p->span ? p->updates : p->span, target = 0, i;
+    double sum = 0;
+    for (i = 0; i < n; i++) {
+        sum += p->recent[i].loss;
+        target += p->recent[i].target;
+    }
+    return target ? sum / (double)target : NAN;
+}
+
+/* Seconds until --patience is over, if no validation from now on is better. */
+static double patience_left(const struct training *t, const struct progress *p, int64_t step)
+{
+    int32_t left = validations_left(t);
+    int64_t every = t->s->valid_every, next = (step / every + 1) * every;
+    if (!left || !t->valid[0].count) return HUGE_VAL;
+    return (now() - p->began) / (double)p->updates * (double)(next - step + (left - 1) * every);
 }
 
 /* Seconds until the last update, the last epoch or the last minute, whichever comes first. */
@@ -96,7 +126,7 @@ static void log_progress(struct training *t, const struct progress *p, int64_t e
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld", (long long)report->step,
             (long long)epoch + 1);
-    print_json_field(t->log, "loss", p->window_target ? p->window_loss / (double)p->window_target : NAN);
+    print_json_field(t->log, "loss", recent_loss(p));
     print_json_field(t->log, "learning_rate", report->learning_rate);
     print_json_field(t->log, "gradient_norm", report->gradient_norm);
     print_json_field(t->log, "tokens_per_second", rate);
@@ -127,19 +157,24 @@ static void warn_of_minutes(const struct training *t, struct progress *p, int64_
 
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
 {
-    char line[192];
+    char line[224];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
-           left_s;
-    int whole = report->step % t->s->log_every == 0 || time - p->told >= 30;
-    char left[32], loss[32] = "-", bar[64] = "";        /* '-': every update since the last line was left out */
+           left_s, patient, mean;
+    /* where training goes on just before such an update, a single one would look like a jump of the loss */
+    int whole = (report->step % t->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
+    char left[32], loss[32] = "-", bar[64] = "";        /* '-': every one of these updates was left out */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(t, p, report->step);
-    time_text(left_s, left);
-    if (p->window_target) snprintf(loss, sizeof loss, "%.4f", p->window_loss / (double)p->window_target);
+    patient = patience_left(t, p, report->step);
+    time_text(fmin(left_s, patient), left);
+    mean = recent_loss(p);
+    if (isfinite(mean)) snprintf(loss, sizeof loss, "%.4f", mean);
     snprintf(line, sizeof line,
-             p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left %.0f MB"
-                         : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s  %.0f MB",
-             (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left, megabytes());
+             p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"
+                         : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s  %.0f MB",
+             (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left,
+             patient < left_s ? " if no better" : "", megabytes());
+    left_s = fmin(left_s, patient);
     if (p->terminal) {
         int most = columns() - 1;
         bar_text(share_done(t, p, report->step), most - (int)strlen(line), bar);
@@ -153,8 +188,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     log_progress(t, p, epoch, report, rate, left_s);
     warn_of_minutes(t, p, report->step);
     p->window_began = p->told = time;
-    p->window_loss = 0;
-    p->window_target = p->window_tokens = 0;
+    p->window_tokens = 0;
 }
 
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since)

@@ -146,6 +146,7 @@ int make_noise(struct training *t, const trf_vocab *vocab);     /* which must ou
 /* learn.c */
 int learn(struct training *t);
 int stopped(void);                      /* the signal that asks to end, or 0 */
+int32_t validations_left(const struct training *t);     /* until --patience ends, if none is better; 0: it does not */
 int restore_options(struct training *t);    /* from the metadata of the model, */
 int restore_state(struct training *t);      /* which lose both */
 int restore_average(struct training *t);
@@ -165,21 +166,29 @@ trf_measure measure_of(enum metric metric);     /* by which the library says wha
 struct progress {
     double began, drawn, told, waited;          /* times: training began; the last line was drawn; was kept; was one
                                                    of waiting */
-    double window_began, window_loss;           /* since the last finished line */
-    int64_t window_target, window_tokens;
+    double window_began;                        /* the last finished line */
+    int64_t window_tokens;                      /* since then */
+    struct { double loss; int64_t target; } *recent;    /* of the last `span` updates: a ring */
+    size_t recent_capacity;
+    int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: of these updates */
     int64_t in_a_row;                           /* left out without one between them that was not */
     double passes, first_pass;                  /* over the data, in this run; where that began */
     int terminal, warned;
 };
 
-void start_progress(struct progress *p);
+enum { MOST_RECENT = 65536 };
+
+void start_progress(struct progress *p, int64_t log_every);
+void end_progress(struct progress *p);
 void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report);
 /* A line for an update or a validation that takes long, if the last one is old. */
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since);
 /* Before the first update: a line, with its end, that comes every 30 seconds until the next call; NULL: none. */
 void busy_with(const char *line);
+/* Three of the pairs held out, as the model answers them now. */
+void show_samples(struct training *t);
 void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark);
 void end_line(void);                            /* of progress, if one stands unfinished */
 void log_start(struct training *t);

@@ -187,6 +187,58 @@ static int make_translator(struct training *t, trf_translator **translator)
     return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
 }
 
+/* A text of at most 60 bytes, whole characters, for one line of several. malloc'd */
+static char *clipped(const char *text)
+{
+    size_t n = strlen(text), most = 60;
+    if (n <= most) return format_text("%s", text);
+    for (most -= 3; most && ((unsigned char)text[most] & 0xC0) == 0x80; most--) { }
+    return format_text("%.*s...", (int)most, text);
+}
+
+static void show_sample(const struct training *t, size_t pair, const char *answer)
+{
+    const char *reference = line_of(&t->held[1], t->valid_line[pair]);
+    char *source = clipped(line_of(&t->held[0], t->valid_line[pair])), *got = clipped(answer),
+         *wanted = clipped(reference);
+    if (!strcmp(answer, reference)) tell("    %s -> %s  (right)", source, got);
+    else tell("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
+    free(source);
+    free(got);
+    free(wanted);
+}
+
+void show_samples(struct training *t)
+{
+    enum { SAMPLES = 3 };
+    size_t n = t->valid[0].count, pair = 0, used = 0, capacity = 0;
+    trf_translator *translator;
+    char *text = NULL;
+    trf_error err;
+    int k, status;
+    if (quiet || t->s->objective != OBJECTIVE_TRANSLATE || n == 0) return;
+    status = make_translator(t, &translator);
+    for (k = 0; k < SAMPLES && (size_t)k < n && !status; k++) {
+        size_t at = (size_t)(2 * k + 1) * n / (2 * SAMPLES);        /* the same ones each time */
+        const char *answer = "";
+        trf_sequences source;
+        for (; pair < at; pair++) used += (size_t)t->valid[0].lengths[pair];
+        source.ids = t->valid[0].ids + used;
+        source.lengths = t->valid[0].lengths + at;
+        source.count = 1;
+        if (*source.lengths) {
+            const trf_hypothesis *h;
+            if (trf_translate_batch(translator, &source, &err)) break;      /* left by a signal */
+            h = trf_hypothesis_at(translator, 0, 0);
+            answer = text_of(trf_model_target_vocab(t->model), h->ids, h->n, &text, &capacity);
+        }
+        if (!answer) break;
+        show_sample(t, at, answer);
+    }
+    free(text);
+    trf_translator_destroy(translator);
+}
+
 int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }
 
 static int translates(const struct training *t) { return is_translating(metric_of(t)); }
