@@ -282,6 +282,8 @@ static const struct tested table[] = {
     OPTION(EVAL, FLAG, "lowercase", lowercase),
     OPTION(EVAL, TEXTS, "reference", references),
     OPTION(EVAL, FLAG, "alternatives", alternatives),
+    OPTION(EVAL, NUMBER, "worst", worst),
+    OPTION(EVAL, FLAG, "by-length", by_length),
     OPTION(EVAL, FLAG, "json", json),
     OPTION(INSPECT, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),

@@ -233,4 +233,23 @@ expect 0 "the time until patience ends" "left [0-9]*s if no better  [0-9]* MB$" 
     "$trf" train $plain --patience 2 --valid-every 10 --updates 100000 --schedule constant --learning-rate 1e-30 --model waits
 expect 0 "JSON has it too" '"seconds_left":[0-9]' cat shown.log
 
+# --- which lines are bad, and whether long ones are ------------------------------------------------------------------
+printf 'one\ntwo three\nfour five six\nseven eight nine ten\none two three four five six\n' >references
+printf 'one\ntwo thre\nfour five\n\none two three four five six\n' >hypotheses
+expect 0 "the worst lines" "^worst lines by chrF2$" "$trf" eval references hypotheses --worst 2
+sed -n '/^worst/,$p' out >got
+printf 'worst lines by chrF2\n       4    0.00  reference   seven eight nine ten\n                  hypothesis  \n' >wanted
+check "the worst one first" eval 'head -n 3 got | cmp -s - wanted && lines_are 5 got && grep -q "^       3 .*four five six$" got'
+expect 0 "perfect ones are not among them" "" "$trf" eval references hypotheses --worst 99 --metrics wer
+check "whatever the number" test "$(grep -c '  reference  ' out)" -eq 3
+check "errors are worse when there are more" test "$(awk '/  reference  / { print $1 }' out | tr '\n' ' ')" = "4 2 3 "
+expect 0 "by length" "^       words    lines     BLEU      WER$" "$trf" eval references hypotheses --by-length --metrics bleu,wer
+sed -n '/words    lines/,$p' out | tail -n +2 >got
+printf '%12s  %7s  %7s  %7s\n' 1 1 - 0.00 2-3 2 - 40.00 >wanted
+check "classes of references" eval 'lines_are 3 got && head -n 2 got | cmp -s - wanted'
+expect 0 "both in JSON" '"by_length":\[{"from":1,"to":1,"lines":1,"bleu":null,"wer":0},.*"worst":\[{"line":4,"metric":"wer","score":100,"reference":"seven eight nine ten","hypothesis":""}\]}$' \
+    "$trf" eval references hypotheses --by-length --worst 1 --metrics wer,bleu --json
+if command -v python3 >/dev/null; then check "which is JSON" python3 -c 'import json; json.load(open("out"))'; fi
+expect 0 "characters" "^  characters    lines " "$trf" eval references hypotheses --by-length --tokenize char
+
 finish

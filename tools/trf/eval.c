@@ -6,6 +6,13 @@
 #include "trf.h"
 #include "metrics.h"
 
+#include <math.h>
+
+/* A line of --worst. */
+struct compared { int64_t number; double value; char *reference, *hypothesis; };
+
+enum { CLASSES = 33 };          /* of --by-length: 0, 1, 2 to 3, 4 to 7 ... */
+
 struct evaluation {
     struct settings *s;
     struct metrics *metrics;
@@ -14,6 +21,9 @@ struct evaluation {
     int n;
     const char **references;                        /* of the line at hand */
     size_t capacity;
+    struct compared *lines;
+    size_t n_lines, lines_capacity;
+    struct metrics_sums by_length[CLASSES];
 };
 
 static int read_figures(struct evaluation *e)
@@ -94,12 +104,139 @@ static int split_references(struct evaluation *e)
     return 1;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>lines          which are bad, and whether long ones are
+// -----------------------------------------------------------------------------------------------
+
+/* The figure by which lines are worse or better. */
+static enum figure ranking(const struct evaluation *e)
+{
+    const char *first = e->s->metrics;
+    if (e->figures >> FIGURE_CHRF & 1) return FIGURE_CHRF;
+    return (enum figure)metrics_figure_named(first, strcspn(first, ","));
+}
+
+static int is_error_rate(enum figure which) { return which == FIGURE_WER || which == FIGURE_CER; }
+
+/* 0: nothing; k: 2^(k-1) words and more, but fewer than 2^k. */
+static int length_class(const struct evaluation *e, const char *text)
+{
+    size_t words = 0;
+    int k = 0, inside = 0;
+    for (; *text; text++) {
+        int blank = strchr(" \t\r\n", *text) != NULL;
+        if (e->s->tokenize == METRICS_CHAR) words += !blank && ((unsigned char)*text & 0xC0) != 0x80;
+        else words += !blank && !inside;
+        inside = !blank;
+    }
+    for (; words && k < CLASSES - 1; words /= 2) k++;
+    return k;
+}
+
+/* sums: of the line alone. */
+static void note_line(struct evaluation *e, const struct metrics_sums *sums)
+{
+    struct compared *c;
+    metrics_sums_add(&e->by_length[length_class(e, e->references[0])], sums, 1);
+    if (!e->s->worst) return;
+    e->lines = grow(e->lines, &e->lines_capacity, e->n_lines + 1, sizeof *e->lines);
+    c = &e->lines[e->n_lines++];
+    c->number = e->readers[0].number;
+    c->value = metrics_value_of(sums, ranking(e));
+    if (is_error_rate(ranking(e))) c->value = -c->value;        /* the worst is the smallest */
+    c->reference = format_text("%s", e->references[0]);
+    c->hypothesis = format_text("%s", e->readers[0].line);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct compared *x = (const struct compared *)a, *y = (const struct compared *)b;
+    if (x->value < y->value) return -1;
+    if (x->value > y->value) return 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+/* Fewer than N where the others are perfect. */
+static void print_worst(const struct evaluation *e)
+{
+    const double perfect = is_error_rate(ranking(e)) ? 0 : 100;
+    const char *name = metrics_figures[ranking(e)].title;
+    size_t i, n = (size_t)e->s->worst < e->n_lines ? (size_t)e->s->worst : e->n_lines;
+    qsort(e->lines, e->n_lines, sizeof *e->lines, by_value);
+    printf(e->s->json ? ",\"worst\":[" : "\nworst lines by %s\n", name);
+    for (i = 0; i < n; i++) {
+        const struct compared *c = &e->lines[i];
+        if (c->value >= perfect - 1e-9) break;
+        if (e->s->json) {
+            printf("%s{\"line\":%lld,\"metric\":\"%s\"", i ? "," : "", (long long)c->number,
+                   metrics_figures[ranking(e)].name);
+            print_json_field(stdout, "score", fabs(c->value));
+            fputs(",\"reference\":", stdout);
+            print_json_text(stdout, c->reference, strlen(c->reference));
+            fputs(",\"hypothesis\":", stdout);
+            print_json_text(stdout, c->hypothesis, strlen(c->hypothesis));
+            putchar('}');
+            continue;
+        }
+        printf("%8lld  %6.2f  reference   ", (long long)c->number, fabs(c->value));
+        print_clean(stdout, c->reference, SIZE_MAX);
+        printf("\n%8s  %6s  hypothesis  ", "", "");
+        print_clean(stdout, c->hypothesis, SIZE_MAX);
+        putchar('\n');
+    }
+    if (e->s->json) putchar(']');
+}
+
+/* NAN: BLEU of references without four words tells nothing. */
+static double value_of(const struct metrics_sums *sums, int figure)
+{
+    return figure == FIGURE_BLEU && !sums->bleu[3].reference ? NAN : metrics_value_of(sums, (enum figure)figure);
+}
+
+static void print_by_length(const struct evaluation *e)
+{
+    const char *unit = e->s->tokenize == METRICS_CHAR ? "characters" : "words", *comma = "";
+    int k, i;
+    if (e->s->json) printf(",\"by_length\":[");
+    else printf("\n%12s  %7s", unit, "lines");
+    for (i = 0; i < FIGURES && !e->s->json; i++)
+        if (e->figures >> i & 1) printf("  %7s", metrics_figures[i].title);
+    if (!e->s->json) putchar('\n');
+    for (k = 0; k < CLASSES; k++) {
+        const struct metrics_sums *sums = &e->by_length[k];
+        long long from = k ? 1LL << (k - 1) : 0, to = k ? (1LL << k) - 1 : 0;
+        if (!sums->sentences) continue;
+        if (e->s->json) printf("%s{\"from\":%lld,\"to\":%lld,\"lines\":%lld", comma, from, to,
+                               (long long)sums->sentences);
+        else {
+            char range[48];
+            snprintf(range, sizeof range, from == to ? "%lld" : "%lld-%lld", from, to);
+            printf("%12s  %7lld", range, (long long)sums->sentences);
+        }
+        for (i = 0; i < FIGURES; i++) {
+            if (!(e->figures >> i & 1)) continue;
+            if (e->s->json) print_json_field(stdout, metrics_figures[i].name, value_of(sums, i));
+            else if (isnan(value_of(sums, i))) printf("  %7s", "-");
+            else printf("  %7.2f", value_of(sums, i));
+        }
+        putchar(e->s->json ? '}' : '\n');
+        comma = ",";
+    }
+    if (e->s->json) putchar(']');
+}
+
 static int evaluate(struct evaluation *e)
 {
     int got, n;
     while ((got = next_lines(e)) > 0) {
+        struct metrics_sums before = *metrics_sums(e->metrics), line;
         n = split_references(e);
-        if (!metrics_add(e->metrics, e->readers[0].line, e->references, n)) continue;
+        if (!metrics_add(e->metrics, e->readers[0].line, e->references, n)) {
+            line = *metrics_sums(e->metrics);
+            metrics_sums_add(&line, &before, -1);
+            if (e->s->worst || e->s->by_length) note_line(e, &line);
+            continue;
+        }
         say("%s:%lld: out of memory", e->readers[0].name, (long long)e->readers[0].number);
         return FAILED;
     }
@@ -176,6 +313,8 @@ static void print_results(const struct evaluation *e)
         metrics_signature(e->metrics, (enum figure)i, "trf-" TRF_VERSION, signature, sizeof signature);
         (e->s->json ? print_json_figure : print_figure)(e, (enum figure)i, signature);
     }
+    if (e->s->by_length) print_by_length(e);
+    if (e->s->worst) print_worst(e);
     if (e->s->json) puts("}");
 }
 
@@ -210,5 +349,10 @@ int command_eval(struct settings *s, int argc, char **argv)
     for (i = 0; i < e.n; i++) close_reader(&e.readers[i]);
     metrics_destroy(e.metrics);
     free(e.references);
+    for (; e.n_lines; e.n_lines--) {
+        free(e.lines[e.n_lines - 1].reference);
+        free(e.lines[e.n_lines - 1].hypothesis);
+    }
+    free(e.lines);
     return status;
 }

@@ -107,6 +107,7 @@ static const struct command commands[] = {
      "\n"
      "    trf translate --model de-en.safetensors test.de | trf eval test.en\n"
      "    trf eval test.en answers --metrics bleu,chrf++ --lowercase --json\n"
+     "    trf eval test.en answers --by-length --worst 20\n"
      "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
      EXIT_TEXT ".", command_eval},
     {INSPECT, "inspect", "what is in a model, a checkpoint or another safetensors file", "trf inspect FILE [--json]",

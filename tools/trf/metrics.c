@@ -670,9 +670,18 @@ const struct metrics_sums *metrics_sums(const struct metrics *m) { return &m->su
 
 static double percent(int64_t part, int64_t whole) { return 100 * (double)part / (double)(whole > 0 ? whole : 1); }
 
-double metrics_value(const struct metrics *m, enum figure which)
+double metrics_value(const struct metrics *m, enum figure which) { return metrics_value_of(&m->sums, which); }
+
+void metrics_sums_add(struct metrics_sums *to, const struct metrics_sums *more, int sign)
 {
-    const struct metrics_sums *s = &m->sums;
+    int64_t *sums = (int64_t *)(void *)to;          /* there is nothing else in it */
+    const int64_t *other = (const int64_t *)(const void *)more;
+    size_t i;
+    for (i = 0; i < sizeof *to / sizeof *sums; i++) sums[i] += sign * other[i];
+}
+
+double metrics_value_of(const struct metrics_sums *s, enum figure which)
+{
     switch (which) {
     case FIGURE_BLEU: return metrics_bleu(s).score;
     case FIGURE_CHRF: return f_score(s->chrf, 6);

@@ -68,6 +68,11 @@ const struct metrics_sums *metrics_sums(const struct metrics *m);
    words or characters of the references; without any, a hundred times the errors, as jiwer has it. */
 double metrics_value(const struct metrics *m, enum figure which);
 
+/* The same of other sums: those of one sentence are the difference that adding it has made (sign -1), and sums of
+   some sentences the sums of theirs (sign 1). */
+double metrics_value_of(const struct metrics_sums *sums, enum figure which);
+void metrics_sums_add(struct metrics_sums *to, const struct metrics_sums *more, int sign);
+
 /* BLEU and what it is made of: smoothed precisions in percent, brevity penalty. */
 struct metrics_bleu { double score, precision[4], brevity; };
 struct metrics_bleu metrics_bleu(const struct metrics_sums *sums);

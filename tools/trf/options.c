@@ -513,6 +513,12 @@ const struct row rows[] = {
     {EVAL, FLAG, "alternatives", AT(alternatives), NULL,
      "a line of references holds several, with tabs between them, any of which counts", NULL},
     {EVAL, HEADING, "Form", 0, NULL, NULL, NULL},
+    {EVAL, NUMBER, "worst", AT(worst), "N",
+     "then the N lines with the worst values, the worst first: of chrF where it is one of --metrics, else of the first "
+     "of them", NULL},
+    {EVAL, FLAG, "by-length", AT(by_length), NULL,
+     "then the figures of references of 1 word, of 2 and 3, 4 to 7, 8 to 15 and so on (of the first reference; words are "
+     "between blanks; characters with --tokenize char)", NULL},
     {EVAL, FLAG, "json", AT(json), NULL, "one JSON object: figures, signatures, and the sums they come from", NULL},
 
     {INSPECT, HEADING, "Form", 0, NULL, NULL, NULL},

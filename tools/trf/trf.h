@@ -144,7 +144,7 @@ struct settings {
     int32_t truncate, split;
 
     const char *metrics;                                        /* evaluating */
-    int32_t tokenize, lowercase, alternatives;
+    int32_t tokenize, lowercase, alternatives, worst, by_length;
     struct texts references;
 
     const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
