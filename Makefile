@@ -97,7 +97,8 @@ help:
 	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
-	@echo 'make install    header, trf, and files for pkg-config and CMake under PREFIX=$(PREFIX); make uninstall removes them'
+	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
+	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
@@ -171,10 +172,17 @@ $(BUILD)/%: tools/%.c $(HEADERS)
 
 TO       = $(DESTDIR)$(PREFIX)
 PACKAGE  = $(TO)/lib/cmake/transformer
+MAN      = $(TO)/share/man/man1
+BASH     = $(TO)/share/bash-completion/completions
+ZSH      = $(TO)/share/zsh/site-functions
 install: $(BUILD)/trf
-	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(PACKAGE)"
+	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(PACKAGE)" "$(MAN)" "$(BASH)" "$(ZSH)"
 	install -m 644 transformer.h "$(TO)/include"
 	install -m 755 $(BUILD)/trf "$(TO)/bin"
+	if $(BUILD)/trf help --man >"$(MAN)/trf.1"; then \
+	  $(BUILD)/trf completion bash >"$(BASH)/trf" && $(BUILD)/trf completion zsh >"$(ZSH)/_trf" && \
+	  chmod 644 "$(MAN)/trf.1" "$(BASH)/trf" "$(ZSH)/_trf"; \
+	else rm "$(MAN)/trf.1"; echo 'left out: the man page and completion, as trf does not run here'; fi
 	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: transformers (translators, language models, classifiers) in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
 	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' >$(BUILD)/transformer.pc
 	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
@@ -186,6 +194,7 @@ install: $(BUILD)/trf
 
 uninstall:
 	rm -f "$(TO)/include/transformer.h" "$(TO)/bin/trf" "$(TO)/lib/pkgconfig/transformer.pc"
+	rm -f "$(MAN)/trf.1" "$(BASH)/trf" "$(ZSH)/_trf"
 	rm -f "$(PACKAGE)/transformerConfig.cmake" "$(PACKAGE)/transformerConfigVersion.cmake"
 	[ ! -d "$(PACKAGE)" ] || rmdir "$(PACKAGE)"
 

@@ -326,7 +326,9 @@ built=$(cd .. && pwd)
 given="BUILD='$built' PREFIX='/usr/my local' CFLAGS='-O2 -march=native' -o '$built/trf' -o '$built/flags'"
 there="root/usr/my local"
 [ ! -x "$built/trf" ] || job "installed, found, taken back" "make -s -C '$root' $given DESTDIR=\"\$PWD/root\" install &&
-    [ -x '$there/bin/trf' ] && cmp '$there/include/transformer.h' '$root/transformer.h' && { ! command -v pkg-config >/dev/null ||
+    [ -x '$there/bin/trf' ] && cmp '$there/include/transformer.h' '$root/transformer.h' &&
+    grep -q '^.TH TRF 1' '$there/share/man/man1/trf.1' && [ -s '$there/share/bash-completion/completions/trf' ] &&
+    [ -s '$there/share/zsh/site-functions/_trf' ] && { ! command -v pkg-config >/dev/null ||
     PKG_CONFIG_PATH='$there/lib/pkgconfig' pkg-config --variable=vectors transformer | grep -q -e -march=native; } &&
     make -s -C '$root' $given DESTDIR=\"\$PWD/root\" uninstall && [ -z \"\$(find root -type f)\" ]"
 

@@ -252,4 +252,48 @@ expect 0 "both in JSON" '"by_length":\[{"from":1,"to":1,"lines":1,"bleu":null,"w
 if command -v python3 >/dev/null; then check "which is JSON" python3 -c 'import json; json.load(open("out"))'; fi
 expect 0 "characters" "^  characters    lines " "$trf" eval references hypotheses --by-length --tokenize char
 
+# --- version, man page, completion, misspelt options -----------------------------------------------------------------
+expect 0 "what is built in" "^subwords: " "$trf" --version
+for line in "^trf [0-9.]*$" "^transformer.h .*threads\|^transformer.h .*one thread" "^products: built-in" "^pictures: .*gnuplot" "^compiler: "; do
+    check "is told: $line" grep -q "$line" out
+done
+for wrong in --versoin:--version --hepl:--help -V:--version; do
+    expect 2 "${wrong%:*}" "unknown option '${wrong%:*}'; did you mean ${wrong#*:}?" "$trf" ${wrong%:*}
+done
+expect 2 "an option in front of its command" "'--model' is an option of a command, .* trf train --model" "$trf" --model=m translate
+expect 2 "no option at all" "unknown option '--nonsense'; all commands: trf --help" "$trf" --nonsense
+expect 2 "nearly completion" "did you mean 'trf completion'" "$trf" completon
+expect 2 "another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" completion tcsh
+expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
+cp out trf.1
+missing=
+for command in train translate generate classify tag score eval inspect average plot; do
+    for option in $("$trf" $command --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
+        grep -q "^.fB.-.-$(echo "$option" | sed 's/-/.-/g').fR" trf.1 || missing="$missing $command:$option"
+    done
+done
+check "has every option ($missing)" test -z "$missing"
+check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq "$(for command in train translate generate classify tag score eval inspect average plot; do
+    "$trf" $command --help | grep '^  --'; done | wc -l)"
+if command -v man >/dev/null && man --version 2>/dev/null | grep -q 'man-db\|^man 2'; then
+    man -l --warnings -E UTF-8 trf.1 2>roff >/dev/null
+    check "without a warning" test ! -s roff
+fi
+if command -v mandoc >/dev/null; then check "or an error" mandoc -T lint -W error trf.1; fi
+"$trf" completion bash >complete.bash
+"$trf" completion zsh >_trf
+if command -v bash >/dev/null; then
+    check "bash reads its script" bash -n complete.bash
+    cat >completing.bash <<'EOF'
+. ./complete.bash
+t() { COMP_WORDS=(trf "$@"); COMP_CWORD=$#; _trf; (IFS=,; echo "${COMPREPLY[*]}"); }
+t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'
+EOF
+    : >'a bell'
+    bash completing.bash >got
+    printf 'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\n' >wanted
+    check "and completes" same got wanted
+fi
+if command -v zsh >/dev/null; then check "zsh reads its own" zsh -n _trf; fi
+
 finish

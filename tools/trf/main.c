@@ -24,7 +24,7 @@
     "Exit status: 0 all went well; 1 an error, or a line of input that could not be used;\n" \
     "2 a wrong command line"
 
-static const struct command commands[] = {
+const struct command commands[] = {
     {TRAIN, "train", "learn from text, write a model file", "trf train [options]",
      "Learns to turn source lines into target lines and writes a model file, vocabularies inside; or\n"
      "what else --objective says: a language model, labels for texts or words, hidden parts of texts.\n"
@@ -128,17 +128,19 @@ static const struct command commands[] = {
      EXIT_TEXT ".", command_plot},
 };
 
-enum { N_COMMANDS = (int)(sizeof commands / sizeof *commands) };
+const int n_commands = (int)(sizeof commands / sizeof *commands);
 
 static void print_overview(FILE *file)
 {
     int i;
     fprintf(file, "trf %s: trains and runs transformers on lines of text\n\n", TRF_VERSION);
     fprintf(file, "usage: trf COMMAND [options]\n\n");
-    for (i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    for (i = 0; i < n_commands; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fprintf(file, "\n  trf COMMAND --help   all options of a command, with their defaults\n"
                   "  trf --help           this text\n"
-                  "  trf --version        version, and how this program was built\n");
+                  "  trf --version        version, and how this program was built\n"
+                  "  trf help --man       all of this as a man page\n"
+                  "  trf completion bash  what bash (or zsh) completes\n");
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
@@ -172,35 +174,91 @@ static void open_standard_streams(void)
     if (fd >= 0) close(fd);
 }
 
+static void print_version(void)
+{
+    printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
+#ifdef TRF_WITH_SENTENCEPIECE
+    puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");
+#else
+    puts("subwords: read from a SentencePiece model; not learned, as it was built without libsentencepiece");
+#endif
+#ifdef TRF_NO_CBLAS
+    puts("products: built-in");
+#else
+    puts("products: built-in, or those of the CBLAS library that it is linked with (--products cblas)");
+#endif
+    puts("pictures: trf plot starts gnuplot, if it is installed");
+#ifdef __clang__
+    printf("compiler: %s, C %ld\n", __VERSION__, (long)__STDC_VERSION__);
+#else
+    printf("compiler: gcc %s, C %ld\n", __VERSION__, (long)__STDC_VERSION__);
+#endif
+}
+
+/* trf help, trf help COMMAND, trf help --man. Returns -1 if the word is no command. */
+static int help(const char *word)
+{
+    char trf[] = "trf", option[] = "--help", *arguments[] = {trf, option, NULL};
+    int i;
+    for (i = 0; i < n_commands; i++)
+        if (!strcmp(word, commands[i].name)) return run_command(&commands[i], 2, arguments);
+    if (!strcmp(word, "--man")) print_manual();
+    else if (!*word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) print_overview(stdout);
+    else return -1;
+    return close_output(stdout, NULL);
+}
+
+/* A misspelt option, one that a command takes, or neither. */
+static void say_unknown_option(const char *word)
+{
+    char name[64];
+    int i;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    if (!strcmp(name, "-v") || !strcmp(name, "-V") || distance(name, "--version") <= 3) {
+        say("unknown option '%s'; did you mean --version?", name);
+        return;
+    }
+    if (distance(name, "--help") <= 2) { say("unknown option '%s'; did you mean --help?", name); return; }
+    for (i = 0; i < n_rows && !strncmp(name, "--", 2); i++) {
+        int k = 0;
+        if (rows[i].kind == HEADING || strcmp(rows[i].name, name + 2)) continue;
+        while (!(commands[k].bit & rows[i].commands)) k++;
+        say("'%s' is an option of a command, and stands behind it, as in: trf %s %s; all commands: trf --help", name,
+            commands[k].name, name);
+        return;
+    }
+    say("unknown option '%s'; all commands: trf --help", name);
+}
+
 int main(int argc, char **argv)
 {
-    const char *word = argc > 1 ? argv[1] : "", *nearest = commands[0].name;
-    char trf[] = "trf", option[] = "--help", *help[] = {trf, option, NULL};
-    int i;
+    static const char *const others[] = {"help", "completion"};
+    const char *word = argc > 1 ? argv[1] : "", *next = argc > 2 ? argv[2] : "", *nearest = commands[0].name;
+    int i, status;
     open_standard_streams();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
-    for (i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(word, commands[i].name)) continue;
-        return run_command(&commands[i], argc - 1, argv + 1);
-    }
+    for (i = 0; i < n_commands; i++)
+        if (!strcmp(word, commands[i].name)) return run_command(&commands[i], argc - 1, argv + 1);
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-        for (i = 0; argc > 2 && i < N_COMMANDS; i++)
-            if (!strcmp(argv[2], commands[i].name)) return run_command(&commands[i], 2, help);
-        if (argc < 3 || !strcmp(argv[2], "help") || !strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")) {
-            print_overview(stdout);
-            return close_output(stdout, NULL);
-        }
-        word = argv[2];
+        if ((status = help(next)) >= 0) return status;
+        word = next;
     }
     if (!strcmp(word, "--version")) {
-        printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
+        print_version();
         return close_output(stdout, NULL);
     }
+    if (!strcmp(word, "completion")) {
+        if (!print_completion(next)) return close_output(stdout, NULL);
+        say("completion takes bash or zsh, got '%s'", next);
+        return USAGE;
+    }
     if (!*word) { print_overview(stderr); return USAGE; }
-    if (*word == '-') { say("unknown option '%s'; all commands: trf --help", word); return USAGE; }
-    for (i = 1; i < N_COMMANDS; i++)
-        if (distance(word, commands[i].name) < distance(word, nearest)) nearest = commands[i].name;
+    if (*word == '-') { say_unknown_option(word); return USAGE; }
+    for (i = 1; i < n_commands + 2; i++) {
+        const char *name = i < n_commands ? commands[i].name : others[i - n_commands];
+        if (distance(word, name) < distance(word, nearest)) nearest = name;
+    }
     say("unknown command '%s'; did you mean 'trf %s'? All commands: trf --help", word, nearest);
     return USAGE;
 }

@@ -774,7 +774,7 @@ static void print_wrapped(const char *text, int indent, int column)
 }
 
 /* "default 128; --size base 512; --size big 1024" */
-static void default_text(const struct row *row, char *text, size_t size)
+void default_text(const struct row *row, char *text, size_t size)
 {
     static const char *const presets[][2] = {
         {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"},

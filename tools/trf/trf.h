@@ -12,6 +12,7 @@
 //   validate.c   loss and translations of held-out pairs
 //   progress.c   the line of progress, the log
 //   metrics.c    BLEU, chrF, error rates
+//   manual.c     the man page, completion for bash and zsh
 //   unknown.c    words that a model does not know, in sources and answers
 //   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
 
@@ -192,7 +193,14 @@ struct command {
     int (*run)(struct settings *s, int argc, char **argv);
 };
 
+extern const struct command commands[];         /* main.c */
+extern const int n_commands;
+
 void set_defaults(struct settings *s);
+void default_text(const struct row *row, char *text, size_t size);      /* " (default 128)", or "" */
+/* manual.c: on standard output. */
+void print_manual(void);
+int print_completion(const char *shell);        /* USAGE: it is neither bash nor zsh */
 /* Writes the current value of a row as text: what would be typed to set it. Empty: nothing is set. */
 void value_text(const struct row *row, const struct settings *s, char *text, size_t size);
 int set_value(const struct row *row, struct settings *s, const char *text);
