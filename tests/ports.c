@@ -60,11 +60,11 @@ static trf_status corpus_of(course *c, trf_error *err)
     int i;
     trf_corpus_options options = trf_corpus_defaults();
     options.batch_tokens = 256;
-    if (trf_corpus_create(&c->corpus, &options, err)) return err->status;
+    if (trf_corpus_create(&c->corpus, &options, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
         if (trf_corpus_add_text(c->corpus, trf_model_source_vocab(c->model), digits, trf_model_target_vocab(c->model), names, err))
-            return err->status;
+            return (trf_status)err->status;
     }
     return TRF_OK;
 }
@@ -75,12 +75,12 @@ static trf_status vocabs_of(trf_vocab *vocab[2], trf_error *err)
     uint32_t seed = 1;
     int i;
     for (i = 0; i < 2; i++)
-        if (trf_vocab_create(&vocab[i], TRF_WORDS, NULL, err)) return err->status;
+        if (trf_vocab_create(&vocab[i], TRF_WORDS, NULL, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
-        if (trf_vocab_learn(vocab[0], digits, err) || trf_vocab_learn(vocab[1], names, err)) return err->status;
+        if (trf_vocab_learn(vocab[0], digits, err) || trf_vocab_learn(vocab[1], names, err)) return (trf_status)err->status;
     }
-    if (trf_vocab_finish(vocab[0], 1000, 1, err) || trf_vocab_finish(vocab[1], 1000, 1, err)) return err->status;
+    if (trf_vocab_finish(vocab[0], 1000, 1, err) || trf_vocab_finish(vocab[1], 1000, 1, err)) return (trf_status)err->status;
     return TRF_OK;
 }
 
@@ -125,7 +125,7 @@ static trf_status updates(course *c, int n, double *loss, trf_error *err)
     for (i = 0; i < n; i++) {
         trf_batch batch;
         trf_step_report report;
-        if (trf_corpus_next(c->corpus, &batch, err) || trf_train_step(c->trainer, &batch, &report, err)) return err->status;
+        if (trf_corpus_next(c->corpus, &batch, err) || trf_train_step(c->trainer, &batch, &report, err)) return (trf_status)err->status;
         loss[i] = report.loss;
     }
     return TRF_OK;
