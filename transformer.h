@@ -16651,7 +16651,7 @@ TRF__FN uint32_t trf__narrow(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
-    uint64_t bits, whole, rest, half, kept;
+    uint64_t bits, whole, rest, middle, kept;
     uint32_t sign;
     int exponent, shift;
     memcpy(&bits, &x, sizeof bits);
@@ -16663,8 +16663,8 @@ TRF__FN uint32_t trf__narrow(double x, int fraction)
     if (shift > 53) return sign;                        /* below half of the least one; 0 too */
     kept = whole >> shift;
     rest = whole & (((uint64_t)1 << shift) - 1);
-    half = (uint64_t)1 << (shift - 1);
-    kept += rest > half || (rest == half && (kept & 1));
+    middle = (uint64_t)1 << (shift - 1);
+    kept += rest > middle || (rest == middle && (kept & 1));
     if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction) - ((uint64_t)1 << fraction);
     return sign | (kept > infinite ? infinite : (uint32_t)kept);
 }
