@@ -90,7 +90,7 @@ help:
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make test       the suites, the examples and trf: four minutes'
-	@echo 'make check      besides, every way to build it, with every compiler that is here: nine minutes; CI runs it'
+	@echo 'make check      besides, every way to build it, with every compiler that is here: twelve minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'

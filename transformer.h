@@ -1364,6 +1364,8 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
    TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
                                       trf_error *err);
+/* 1: the parameter is frozen; 0: it learns, or there is none of this number. */
+TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
    step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
@@ -12304,6 +12306,11 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     return TRF_OK;
 }
 
+TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
+{
+    return trainer && index >= 0 && index < trainer->model->layout.n_params && trainer->frozen[index] == '1';
+}
+
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
     if (trainer) trainer->written = 1;
@@ -19038,6 +19045,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 struct trf_mean {
     trf_trainer *trainer;
     double share;
+    trf_hooks hooks;            /* the trainer's, which may be gone when the mean is destroyed */
     int64_t n;                  /* weights */
     trf_real *mean, *raw;       /* raw: the trainer's own, while the mean stands in for them */
     int stands_in;
@@ -19072,7 +19080,7 @@ TRF_API void trf_mean_destroy(trf_mean *mean)
 {
     trf_hooks hooks;
     if (!mean) return;
-    hooks = mean->trainer->options.hooks;
+    hooks = mean->hooks;
     trf__free(&hooks, mean->mean, trf__bytes(mean->n, sizeof *mean->mean));
     trf__free(&hooks, mean->raw, trf__bytes(mean->n, sizeof *mean->raw));
     trf__free(&hooks, mean, sizeof *mean);
@@ -19089,6 +19097,7 @@ TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double
     m = (trf_mean *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *m);
     if (!m) return trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for a mean");
     m->trainer = trainer;
+    m->hooks = trainer->options.hooks;
     m->share = share;
     m->n = trf_parameter_total(trainer->model);
     m->mean = (trf_real *)trf__alloc(&trainer->options.hooks, trf__bytes(m->n, sizeof *m->mean));

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include "kit.h"
 
 #if defined(TRF_DOUBLE)
 #define EXACT 1e-13             /* relative, where a few operations are compared with their formula */
@@ -269,17 +270,6 @@ static void test_low_features_are_fast(void **state)
 // Learning rate
 // -----------------------------------------------------------------------------------------------
 
-static trf_train_options paper_training(void)
-{
-    trf_train_options t = trf_train_defaults();
-    t.schedule = TRF_NOAM;
-    t.learning_rate = 1;
-    t.warmup = 4000;
-    t.label_smoothing = 0.1;
-    trf_train_set_dropout(&t, 0.1);
-    return t;
-}
-
 static void test_noam(void **state)
 {
     trf_train_options t = trf_train_defaults();
@@ -305,7 +295,7 @@ static void test_noam(void **state)
 /* Step 0 divides by zero in one tutorial; a longer warm-up gives a higher peak in another. */
 static void test_noam_at_zero_and_its_peak(void **state)
 {
-    trf_train_options t = paper_training();
+    trf_train_options t = kit_training();
     double last = HUGE_VAL;
     int64_t w, s;
     (void)state;
@@ -320,7 +310,7 @@ static void test_noam_at_zero_and_its_peak(void **state)
 
 static void test_inverse_sqrt_and_others(void **state)
 {
-    trf_train_options t = paper_training(), noam = paper_training();
+    trf_train_options t = kit_training(), noam = kit_training();
     int64_t s;
     (void)state;
     t.schedule = TRF_INVERSE_SQRT; t.learning_rate = 5e-3; t.initial_rate = 1e-7; t.warmup = 2000;
@@ -366,7 +356,7 @@ static trf_model *new_model(const trf_config *config)
 static trf_trainer *new_trainer(trf_model *model, const trf_train_options *options)
 {
     trf_trainer *trainer = NULL;
-    trf_train_options t = options ? *options : paper_training();
+    trf_train_options t = options ? *options : kit_training();
     trf_error err;
     trf_train_set_dropout(&t, 0.0);
     t.threads = 1; t.source_tokens = t.target_tokens = 256; t.sequences = 16; t.longest = 32;
@@ -432,7 +422,7 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
 {
     trf_config config = small_config();
     trf_model *model = new_model(&config);
-    trf_train_options t = paper_training();
+    trf_train_options t = kit_training();
     trf_batch batch = batch_of_four();
     trf_step_report report;
     trf_trainer *trainer;

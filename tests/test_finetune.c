@@ -345,6 +345,11 @@ static void frozen_and_tied(void **state)
     FAILS(trf_trainer_freeze(l.trainer, "tgt_embed.*", 1, &n, &err), TRF_E_INVALID_ARG, "pattern", -1);
     assert_int_equal(n, 0);
     OK(trf_trainer_freeze(l.trainer, "src_embed.weight", 1, &n, &err));
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_index(l.model, "src_embed.weight")), 1);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_index(l.model, "encoder.layers.0.linear1.weight")), 0);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, -1), 0);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_count(l.model)), 0);
+    assert_int_equal(trf_trainer_is_frozen(NULL, 0), 0);
     assert_int_equal(n, 1);
     hash = hash_tensor(HASH_START, trf_parameter(l.model, 0));
     assert_string_equal(trf_parameter(l.model, 0).name, "src_embed.weight");

@@ -461,7 +461,7 @@ static void cancelled(void **state)
 /* The mean stands in and comes back, to the bit. */
 static void means(void **state)
 {
-    trf_mean *mean;
+    trf_mean *mean, *none;
     trf_batch batch;
     uint64_t before;
     trf_real *numbers, first;
@@ -487,9 +487,9 @@ static void means(void **state)
     OK(trf_mean_stand_back(mean, &err));
     OK(trf_mean_stand_back(mean, &err));
     assert_true(weights_hash(r.model) == before);
-    trf_mean_destroy(mean);
-    FAILS(trf_mean_create(&mean, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
+    FAILS(trf_mean_create(&none, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
     end_rig(&r);
+    trf_mean_destroy(mean);             /* also after its trainer */
 }
 
 /* The loss of many pairs in batches is their loss in one; edits are counted against plain recursion. */

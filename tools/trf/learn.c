@@ -87,7 +87,7 @@ static int leave_validation(void *user)
 // -----------------------------------------------------------------------------------------------
 // >>average        --ema: e += share * (w - e) after every update (Polyak and Juditsky 1992)
 //
-// The library's trf_mean.
+// The library computes it: trf_mean.
 // To validate and to save, the average stands in for the weights, which then come back to the bit.
 // -----------------------------------------------------------------------------------------------
 

@@ -243,17 +243,14 @@ static int hold_out(struct training *t)
     return DONE;
 }
 
-/* A training that goes on keeps the pairs that it held out, which a checkpoint without a note drew with a comb, and
-   what it froze. */
+/* A training that goes on keeps the pairs that it held out. A checkpoint without a note drew them with a comb. */
 static int read_notes(struct training *t)
 {
     trf_load_options load = load_options(t->s);
     trf_file *file;
     trf_error err;
-    const char *frozen;
     if (trf_file_open(&file, t->checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
     t->state.combed = trf_file_metadata(file, "training.picks") == NULL;
-    for (frozen = trf_file_metadata(file, "trf.frozen"); frozen && *frozen; frozen++) t->was_frozen += *frozen == '1';
     trf_file_close(file);
     return DONE;
 }
@@ -517,17 +514,11 @@ static int take_weights(struct training *t)
     return DONE;
 }
 
-/* Whether a whole name fits a pattern, as trf_trainer_freeze has it. */
-static int fits(const char *pattern, const char *name)
+static int32_t count_frozen(const struct training *t)
 {
-    const char *star = NULL, *tried = NULL;
-    while (*name)
-        if (*pattern == '*') { star = ++pattern; tried = name; }
-        else if (*pattern == *name) { pattern++; name++; }
-        else if (star) { pattern = star; name = ++tried; }
-        else return 0;
-    while (*pattern == '*') pattern++;
-    return !*pattern;
+    int32_t i, frozen = 0;
+    for (i = 0; i < trf_parameter_count(t->model); i++) frozen += trf_trainer_is_frozen(t->trainer, i);
+    return frozen;
 }
 
 /* The patterns of this command line count, and those of an earlier one no more; '' fits nothing. Without any, what the
@@ -535,21 +526,18 @@ static int fits(const char *pattern, const char *name)
 static int freeze(struct training *t)
 {
     const struct texts *patterns = &t->s->freeze;
-    int32_t i, frozen = 0, n = trf_parameter_count(t->model);
+    int32_t frozen = count_frozen(t), n = trf_parameter_count(t->model);
     trf_error err;
     int k;
-    if (!patterns->n && t->was_frozen)
-        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n", (int)t->was_frozen,
+    if (!patterns->n && frozen)
+        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n", (int)frozen,
                (int)n);
     if (!patterns->n) return DONE;
-    if (t->was_frozen && trf_trainer_freeze(t->trainer, "*", 0, NULL, &err)) return refused("--freeze", &err);
+    if (frozen && trf_trainer_freeze(t->trainer, "*", 0, NULL, &err)) return refused("--freeze", &err);
     for (k = 0; k < patterns->n; k++)
         if (*patterns->item[k] && trf_trainer_freeze(t->trainer, patterns->item[k], 1, NULL, &err))
             return refused("--freeze", &err);
-    for (i = 0; i < n; i++) {
-        for (k = 0; k < patterns->n && !fits(patterns->item[k], trf_parameter(t->model, i).name); k++) { }
-        frozen += k < patterns->n;
-    }
+    frozen = count_frozen(t);
     if (frozen == n) say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
     else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
     return DONE;

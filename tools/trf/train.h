@@ -59,7 +59,6 @@ struct training {
     struct labels labels;               /* of texts or words, where these are learned */
     trf_noise *noise, *valid_noise;     /* where something is hidden from the model; else NULL */
     trf_model *from;                    /* --init-from, while beginning */
-    int32_t was_frozen;                 /* parameters that the checkpoint has frozen */
     struct side ids[2], valid[2];
     size_t *valid_line;                 /* of each validation pair: its line in held */
     size_t valid_line_capacity;

@@ -242,18 +242,6 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence, 
 // >>json           answers with everything known about them
 // -----------------------------------------------------------------------------------------------
 
-static void write_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
-{
-    int32_t i;
-    fprintf(out, ",\"%s\":[", name);
-    for (i = 0; i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (i) fputc(',', out);
-        print_json_text(out, token, strlen(token));
-    }
-    fputc(']', out);
-}
-
 /* "alignment": for each target token the number of a source token, from 0; "attention": row by row, that of the end
    last. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
