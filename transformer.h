@@ -1430,33 +1430,34 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 //
 // Each part can be had alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
 // (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and corpus. Who wants to
-// see every step calls trf_train_step in a loop; trf_mean and trf_standing are the parts of trf_learn for that.
+// see every step calls trf_train_step in a loop; trf_ema and trf_early_stopping are the parts of trf_learn for that.
 // -----------------------------------------------------------------------------------------------
 
-/* How trf_learn judges a model on pairs that it does not learn from. */
-typedef enum trf_measure {
-    TRF_MEASURE_LOSS   = 0,     /* mean loss of a target token: the smaller, the better */
-    TRF_MEASURE_ERRORS = 1,     /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or more is no
-                                   better than no answer */
-    TRF_MEASURE_OWN    = 2      /* `own`: the larger, the better; 0 or less is no better than no answer, and 100
-                                   is perfect */
-} trf_measure;
+/* The score of a model on pairs that it does not learn from. */
+typedef enum trf_metric {
+    TRF_METRIC_LOSS       = 0,  /* mean loss of a target token: the smaller, the better */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or more is as
+                                   good as no answer */
+    TRF_METRIC_ACCURACY   = 2,  /* percent of the target tokens, or labels, that are the most probable ones */
+    TRF_METRIC_CUSTOM     = 3   /* `custom`. Of both: the larger, the better; 100 is perfect, and 0 or less is as good
+                                   as no answer */
+} trf_metric;
 
-/* What the validations so far have found. Plain numbers: a checkpoint of your own can keep them. */
-typedef struct trf_standing {
+/* Early stopping: the state that validations leave. Plain numbers, which a checkpoint of your own can keep. */
+typedef struct trf_early_stopping {
     int64_t validated;          /* update of the last validation; -1: there was none */
     int64_t best_update;        /* of the best one; 0: there was none */
     double best, best_loss;     /* its score, and its loss, which decides between equal scores */
-    int32_t without_gain;       /* validations since the score got better */
-} trf_standing;
+    int32_t wait;               /* validations since the score improved */
+} trf_early_stopping;
 
 typedef struct trf_learn_progress {
     const trf_step_report *update;      /* of the last update */
     double epoch;                       /* passes over the corpus, in this call */
     int32_t validated;                  /* 1: called for a validation; 0: for an update */
     int32_t is_best;                    /* then: 1: it is the best so far */
-    double loss, nll, accuracy, score;  /* of the held-out pairs; score: of `measure` */
-    const trf_standing *standing;
+    double loss, nll, accuracy, score;  /* of the held-out pairs; score: of `metric` */
+    const trf_early_stopping *stopping;
 } trf_learn_progress;
 
 typedef struct trf_learn_options {
@@ -1465,13 +1466,13 @@ typedef struct trf_learn_options {
     int64_t valid_every;        /* updates between two validations, >= 1; default 1000 */
     int32_t patience;           /* end after so many validations without a better score (3 once it is perfect);
                                    0: never; default 10 */
-    double mean;                /* the share of trf_mean, 0..0.5; 0: none; default 0.002 */
-    trf_measure measure;        /* default TRF_MEASURE_LOSS */
+    double ema;                 /* the share of trf_ema, 0..0.5; 0: none; default 0.002 */
+    trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches of one update, >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to each batch, and to those of the held-out pairs; or NULL */
-    trf_search search;          /* of TRF_MEASURE_ERRORS; default trf_search_defaults() with beam 1 */
-    /* TRF_MEASURE_OWN: the score of a model, which is valid for the call. Non-zero: an error (TRF_E_CANCELLED). */
-    int (*own)(void *user, const trf_model *model, double *score);
+    trf_search search;          /* of TRF_METRIC_ERROR_RATE; default trf_search_defaults() with beam 1 */
+    /* TRF_METRIC_CUSTOM: the score of a model, which is valid for the call. Non-zero: end with TRF_E_CANCELLED. */
+    int (*custom)(void *user, const trf_model *model, double *score);
     /* Called after each update and each validation, or NULL. Non-zero: end here, as at the last update. */
     int (*progress)(void *user, const trf_learn_progress *progress);
     void *user;
@@ -1485,14 +1486,13 @@ typedef enum trf_learn_end {
 typedef struct trf_learn_report {
     trf_learn_end end;
     int64_t updates, skipped;   /* of this call; those that were not finite */
-    trf_standing standing;
+    trf_early_stopping stopping;
     trf_step_report last;       /* of the last update */
 } trf_learn_report;
 
 TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until one of the ends, and leaves the best weights in the model: those of the best validation, or
-   without held-out pairs (NULL, or none) the last. Weights are validated and kept as their mean (trf_mean), if
-   there is one. A validation comes at every multiple of valid_every and at the end. held_out is one batch of any
+   without held-out pairs (NULL, or none) the last. With `ema` their moving average is validated and kept. A validation comes at every multiple of valid_every and at the end. held_out is one batch of any
    size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG where nothing says when to end: neither
    updates, seconds, patience with held-out pairs, progress nor the corpus's epochs. TRF_E_NONFINITE: a hundred
    updates in a row were skipped. After TRF_E_CANCELLED, and any other failure, the model has the best weights
@@ -1501,30 +1501,38 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report, trf_error *err);
 
-/* One more validation. Returns 0 if it is not the best so far, 2 if its score is better than all, and 1 if it
-   is as good as the best and its loss smaller. Where no score can be worse, a smaller loss is a gain. */
-TRF_API int trf_standing_add(trf_standing *standing, trf_measure measure, int64_t update, double score, double loss);
+/* Adds a validation. Returns 0 if it is not the best so far, 2 if its score is better than all before, and 1 if its
+   score equals the best and its loss is smaller. Where no score can be worse, a smaller loss improves too. */
+TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update, double score,
+                                   double loss);
+/* How many more validations without a better score end training; 0: it ends now. patience 0: INT32_MAX. Once the best
+   score is perfect, three will do. */
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric, int32_t patience);
 /* Whether score a with loss a_loss is better than b with b_loss; any number is better than NAN. */
-TRF_API int trf_is_better(trf_measure measure, double a, double a_loss, double b, double b_loss);
-/* Whether `patience` is over: 1 or 0. */
-TRF_API int trf_standing_is_over(const trf_standing *standing, trf_measure measure, int32_t patience);
+TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
+/* Whether no score can be better: 1 or 0. */
+TRF_API int trf_is_perfect(trf_metric metric, double score);
 
-/* The mean of the weights after every update (Polyak and Juditsky 1992): e += share * (w - e), where the share is
-   9 / (10 + update) as long as that is more, so that the first weights, which are random, are forgotten soon. */
-typedef struct trf_mean trf_mean;
-TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double share, trf_error *err);
-TRF_API void trf_mean_destroy(trf_mean *mean);
-TRF_API trf_status trf_mean_add(trf_mean *mean, trf_error *err);    /* after each update */
-/* The mean takes the place of the trainer's weights, to be validated or saved; or they come back, to the bit. Between
-   the two no update may be made. The second call of a kind changes nothing. */
-TRF_API trf_status trf_mean_stand_in(trf_mean *mean, trf_error *err);
-TRF_API trf_status trf_mean_stand_back(trf_mean *mean, trf_error *err);
-/* All numbers of the mean, parameter by parameter; they may be written. */
-TRF_API trf_real *trf_mean_numbers(trf_mean *mean);
+/* An exponential moving average of the weights (Polyak and Juditsky 1992): after every update e += share * (w - e).
+   The share is 1 less what others call the decay. It is 9 / (10 + update) while that is more, so that the random first
+   weights soon count no more. */
+typedef struct trf_ema trf_ema;
+TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err);   /* 0..0.5 */
+TRF_API void trf_ema_destroy(trf_ema *ema);
+TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
+/* apply: the trainer's weights become the average, to be validated or saved. restore: they become again what they were,
+   to the bit. Between the two no update may be made. A second call in a row changes nothing. */
+TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
+TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
+/* All numbers of the average, parameter by parameter; they may be written. */
+TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 
 /* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
+/* Lowers max_sentences to what a model of this configuration computes in about half a second, so that a cancel hook,
+   which is called between two matrix products, ends a long translation soon. */
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Answers the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein 1966) that make each
    answer its target: their number in 100 target ids. unk is right nowhere. A source that occurs several times is
    answered once, and counts with the target that it is nearest to. For words it is WER, for characters CER. An empty
@@ -1532,22 +1540,22 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
                                   trf_error *err);
 
-/* What data amount to, for the recipe. */
-typedef struct trf_amounts {
-    trf_kind kind;
-    trf_head head;
-    int32_t n_labels;
-    int64_t pairs;                          /* to learn from */
+/* What the recipe has to know about the data. */
+typedef struct trf_data_stats {
+    trf_kind kind;                          /* of the model; default TRF_ENCODER_DECODER */
+    trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
+    int32_t n_labels;                       /* as in trf_config */
+    int64_t pairs;                          /* to learn from, >= 1 */
     int64_t source_tokens, target_tokens;   /* of all of them, counting each sequence's ids and one */
-    int32_t longest;                        /* ids of the longest sequence */
-    int32_t source_vocab, target_vocab;     /* sizes; 0 where there is no such side */
+    int32_t longest;                        /* ids of the longest sequence, 0..2^20 - 1 */
+    int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 where the model has no such side */
     int32_t one_vocabulary;                 /* 1: both sides have the same */
-    int32_t d_model;                        /* 0: chosen; else the width that the model will have */
-    int64_t pass;                           /* updates that a pass over the data takes; 0: estimated */
+    int32_t d_model;                        /* 0: chosen; else the model's width, 1..65536 */
+    int64_t updates_per_epoch;              /* of a pass over the data; 0: estimated */
     int64_t updates;                        /* planned; 0: no plan, but until nothing gets better */
-} trf_amounts;
+} trf_data_stats;
 
-/* All options that follow from the amounts. Change what you know better before you use it. */
+/* All options that follow from the data. Change what you know better before you use it. */
 typedef struct trf_recipe {
     trf_config config;
     trf_train_options training;
@@ -1556,8 +1564,8 @@ typedef struct trf_recipe {
     char reasons[1024];                     /* what was chosen and why, a line each */
 } trf_recipe;
 
-/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: no pairs, or a size out of range, with its field. */
-TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_amounts *amounts, trf_error *err);
+/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: a field out of its range, which `what` names. */
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
 
 /* What a token is. AUTO: chosen from the text. */
 typedef enum trf_tokens {
@@ -1581,15 +1589,15 @@ typedef struct trf_token_choice {
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
 
-/* How pairs to hold out are picked. */
-typedef enum trf_picks {
-    TRF_PICKS_RANDOM = 0,       /* by a random number of each pair's index, the same in every run */
-    TRF_PICKS_COMB   = 1        /* every k-th pair, as version 0.2 held them out */
-} trf_picks;
+/* Which pairs are held out. */
+typedef enum trf_hold_out_rule {
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a random number of each pair's index, the same in every run */
+    TRF_HOLD_OUT_EVERY_KTH = 1  /* every k-th pair, as version 0.2 held them out */
+} trf_hold_out_rule;
 /* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all others of the same
    text are held out, if these are four or fewer: a dictionary has several lines for a word. size 0: about a
    twentieth, and 1,000 at most. *count: how many; all n, where it cannot be done otherwise. */
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_picks picks, char *held,
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
@@ -1606,7 +1614,7 @@ typedef struct trf_dataset_options {
     int64_t min_count;          /* tokens seen less often are unknown; >= 1; default 1 */
     int64_t held_out;           /* about so many pairs; default 0: a twentieth, 1,000 at most; -1: none */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
-    int64_t updates;            /* as in trf_amounts */
+    int64_t updates;            /* as in trf_data_stats */
     trf_hooks hooks;
 } trf_dataset_options;
 
@@ -18662,7 +18670,7 @@ TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
-// >>recipe         amounts in, options out
+// >>recipe         statistics of data in, options out
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };     /* tokens of both sides */
@@ -18674,7 +18682,7 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     o.updates = TRF_ENDLESS;
     o.valid_every = 1000;
     o.patience = 10;
-    o.mean = 0.002;
+    o.ema = 0.002;
     o.accumulate = 1;
     o.search = trf_search_defaults();
     o.search.beam = 1;
@@ -18682,21 +18690,21 @@ TRF_API trf_learn_options trf_learn_defaults(void)
 }
 
 /* What is learned: the target, but where that is labels, or hidden in the source, the source. */
-TRF__FN int trf__leads_by_target(const trf_amounts *a)
+TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY || (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
 }
 
 /* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
    remember and rules to find, for which smaller models, small batches and little dropout are better. */
-TRF__FN int trf__is_language(const trf_amounts *a)
+TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
 }
 
 TRF__FN double trf__clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
-TRF__FN void trf__recipe_model(trf_recipe *r, const trf_amounts *a)
+TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
     int64_t tokens = a->source_tokens + a->target_tokens;
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA, symbols = middling && !trf__is_language(a);
@@ -18709,6 +18717,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_amounts *a)
     }
     if (symbols) c->d_ff = 512;
     if (a->d_model) c->d_model = a->d_model;
+    while (c->d_model % c->n_heads) c->n_heads--;
+    if (a->longest >= c->max_length) c->max_length = a->longest + 1;
     c->kind = a->kind;
     c->head = a->head;
     c->n_labels = a->n_labels;
@@ -18722,7 +18732,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_amounts *a)
     c->generator_bias = 0;
 }
 
-TRF__FN void trf__recipe_training(trf_recipe *r, const trf_amounts *a)
+TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
 {
     trf_train_options *o = &r->training;
     int64_t tokens = a->source_tokens + a->target_tokens;
@@ -18740,7 +18750,7 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_amounts *a)
     o->longest = longest;
 }
 
-TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_amounts *a)
+TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
@@ -18759,48 +18769,56 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_amounts *a)
              (long long)r->learning.valid_every, (int)r->learning.patience);
 }
 
-TRF__FN trf_status trf__amounts_check(const trf_amounts *a, trf_error *err)
+TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 {
-    double most = 9e18;
-    TRF__RANGE(a, pairs, 1, most);
-    TRF__RANGE(a, source_tokens, 0, most / 4);
-    TRF__RANGE(a, target_tokens, 0, most / 4);
-    TRF__RANGE(a, longest, 0, (1 << 20) - 1);
-    TRF__RANGE(a, source_vocab, 0, 1 << 24);
-    TRF__RANGE(a, target_vocab, 0, 1 << 24);
-    TRF__RANGE(a, one_vocabulary, 0, 1);
-    TRF__RANGE(a, d_model, 0, 65536);
-    TRF__RANGE(a, pass, 0, most);
-    TRF__RANGE(a, updates, 0, most);
+    const double most = 9e18, vocab = 1 << 24;
+    int encodes = s->kind != TRF_DECODER_ONLY, decodes = s->kind != TRF_ENCODER_ONLY;
+    int labels = s->head != TRF_HEAD_NONE && s->head != TRF_HEAD_MASKED;
+    TRF__RANGE(s, kind, 0, TRF_DECODER_ONLY);
+    TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
+    TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
+    TRF__RANGE(s, pairs, 1, most);
+    TRF__RANGE(s, source_tokens, 0, most / 4);
+    TRF__RANGE(s, target_tokens, 0, most / 4);
+    TRF__RANGE(s, longest, 0, (1 << 20) - 1);
+    TRF__RANGE(s, source_vocab, encodes ? 5 : 0, encodes ? vocab : 0);
+    TRF__RANGE(s, target_vocab, decodes ? 5 : 0, decodes ? vocab : 0);
+    TRF__RANGE(s, one_vocabulary, 0, 1);
+    if (s->one_vocabulary && encodes && decodes)
+        TRF__TRY(trf__check_range("target_vocab", s->target_vocab, s->source_vocab, s->source_vocab, err));
+    TRF__RANGE(s, d_model, 0, 65536);
+    TRF__RANGE(s, updates_per_epoch, 0, most);
+    TRF__RANGE(s, updates, 0, most);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_amounts *amounts, trf_error *err)
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
-    if (!amounts) return trf__fail_null(err, "amounts");
-    TRF__TRY(trf__amounts_check(amounts, err));
+    if (!stats) return trf__fail_null(err, "stats");
+    TRF__TRY(trf__stats_check(stats, err));
     memset(recipe, 0, sizeof *recipe);
-    trf__recipe_model(recipe, amounts);
-    leading = (double)(trf__leads_by_target(amounts) ? amounts->target_tokens : amounts->source_tokens);
+    trf__recipe_model(recipe, stats);
+    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
     /* a pass over the data has about a hundred updates, of symbols eight hundred */
     recipe->corpus = trf_corpus_defaults();
     recipe->corpus.batch_tokens =
-        (int32_t)trf__clamp(leading / (trf__is_language(amounts) ? 100 : 800), 512, 4096);
+        (int32_t)trf__clamp(leading / (trf__is_language(stats) ? 100 : 800), 512, 4096);
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
-    trf__recipe_training(recipe, amounts);
-    pass = amounts->pass ? (double)amounts->pass : leading / recipe->corpus.batch_tokens;
+    trf__recipe_training(recipe, stats);
+    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
     recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
-    if (amounts->updates) {
-        recipe->learning.updates = amounts->updates;
+    if (stats->updates) {
+        recipe->learning.updates = stats->updates;
         recipe->learning.patience = 0;
     }
-    recipe->learning.measure = amounts->kind == TRF_ENCODER_DECODER && amounts->target_tokens > amounts->pairs
-                             ? TRF_MEASURE_ERRORS : TRF_MEASURE_LOSS;
-    trf__recipe_reasons(recipe, amounts);
+    recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
+        : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs ? TRF_METRIC_ERROR_RATE
+        : TRF_METRIC_LOSS;
+    trf__recipe_reasons(recipe, stats);
     return TRF_OK;
 }
 
@@ -19002,7 +19020,7 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
     return count;
 }
 
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_picks picks, char *held,
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
@@ -19017,8 +19035,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (size < 0 || size > n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "size", "size must be 0 to n = %lld, got %lld", (long long)n,
                          (long long)size);
-    if (picks != TRF_PICKS_RANDOM && picks != TRF_PICKS_COMB)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "picks", "picks must be 0 or 1, got %d", (int)picks);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, 1, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
@@ -19032,7 +19049,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     }
     qsort(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
     qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
-    if (picks == TRF_PICKS_COMB) p.order = NULL;
+    if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     *count = trf__pick_some(&p, size, held);
     trf__free(hooks, room, trf__bytes(4 * n, sizeof *room));
     return TRF_OK;
@@ -19042,13 +19059,13 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 // >>judge          the mean of the weights, validation, and what is best
 // -----------------------------------------------------------------------------------------------
 
-struct trf_mean {
+struct trf_ema {
     trf_trainer *trainer;
     double share;
-    trf_hooks hooks;            /* the trainer's, which may be gone when the mean is destroyed */
+    trf_hooks hooks;            /* the trainer's, which may be gone when the average is destroyed */
     int64_t n;                  /* weights */
-    trf_real *mean, *raw;       /* raw: the trainer's own, while the mean stands in for them */
-    int stands_in;
+    trf_real *average, *raw;    /* raw: the trainer's own, while the average is applied */
+    int applied;
 };
 
 /* All weights, parameter by parameter. */
@@ -19076,117 +19093,120 @@ TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from
     return TRF_OK;
 }
 
-TRF_API void trf_mean_destroy(trf_mean *mean)
+TRF_API void trf_ema_destroy(trf_ema *ema)
 {
     trf_hooks hooks;
-    if (!mean) return;
-    hooks = mean->hooks;
-    trf__free(&hooks, mean->mean, trf__bytes(mean->n, sizeof *mean->mean));
-    trf__free(&hooks, mean->raw, trf__bytes(mean->n, sizeof *mean->raw));
-    trf__free(&hooks, mean, sizeof *mean);
+    if (!ema) return;
+    hooks = ema->hooks;
+    trf__free(&hooks, ema->average, trf__bytes(2 * ema->n, sizeof *ema->average));
+    trf__free(&hooks, ema, sizeof *ema);
 }
 
-TRF_API trf_status trf_mean_create(trf_mean **mean, trf_trainer *trainer, double share, trf_error *err)
+TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
 {
-    trf_mean *m;
+    const trf_hooks *hooks;
+    trf_ema *e;
     trf_status status;
-    TRF__TRY(trf__begin(mean, "mean", err));
-    *mean = NULL;
+    TRF__TRY(trf__begin(ema, "ema", err));
+    *ema = NULL;
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
-    m = (trf_mean *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *m);
-    if (!m) return trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for a mean");
-    m->trainer = trainer;
-    m->hooks = trainer->options.hooks;
-    m->share = share;
-    m->n = trf_parameter_total(trainer->model);
-    m->mean = (trf_real *)trf__alloc(&trainer->options.hooks, trf__bytes(m->n, sizeof *m->mean));
-    m->raw = (trf_real *)trf__alloc(&trainer->options.hooks, trf__bytes(m->n, sizeof *m->raw));
-    status = m->mean && m->raw ? trf__weights_read(trainer->model, m->mean, err)
-           : trf__fail(err, TRF_E_NOMEM, -1, "mean", "no memory for the mean of %lld weights", (long long)m->n);
-    if (status != TRF_OK) { trf_mean_destroy(m); return status; }
-    *mean = m;
+    hooks = &trainer->options.hooks;
+    e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
+    if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
+    e->trainer = trainer;
+    e->hooks = *hooks;
+    e->share = share;
+    e->n = trf_parameter_total(trainer->model);
+    e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
+    status = e->average ? trf__weights_read(trainer->model, e->average, err)
+           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights", (long long)e->n);
+    if (status != TRF_OK) { trf_ema_destroy(e); return status; }
+    e->raw = e->average + e->n;
+    *ema = e;
     return TRF_OK;
 }
 
-TRF_API trf_status trf_mean_add(trf_mean *mean, trf_error *err)
+TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
 {
     double first;
     trf_real share;
     int64_t i;
-    TRF__TRY(trf__begin(mean, "mean", err));
-    if (mean->stands_in)
-        return trf__fail(err, TRF_E_STATE, -1, "mean", "expected the trainer's weights in their place, got the mean");
-    first = 9.0 / (10.0 + (double)trf_trainer_step(mean->trainer));
-    share = (trf_real)(first > mean->share ? first : mean->share);
-    TRF__TRY(trf__weights_read(mean->trainer->model, mean->raw, err));
-    for (i = 0; i < mean->n; i++) mean->mean[i] += share * (mean->raw[i] - mean->mean[i]);
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (ema->applied)
+        return trf__fail(err, TRF_E_STATE, -1, "ema", "expected the trainer's own weights, but the average is applied");
+    first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
+    share = (trf_real)(first > ema->share ? first : ema->share);
+    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    for (i = 0; i < ema->n; i++) ema->average[i] += share * (ema->raw[i] - ema->average[i]);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_mean_stand_in(trf_mean *mean, trf_error *err)
+TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
 {
-    TRF__TRY(trf__begin(mean, "mean", err));
-    if (mean->stands_in) return TRF_OK;
-    TRF__TRY(trf__weights_read(mean->trainer->model, mean->raw, err));
-    mean->stands_in = 1;
-    return trf__weights_write(mean->trainer, mean->mean, err);
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (ema->applied) return TRF_OK;
+    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    ema->applied = 1;
+    return trf__weights_write(ema->trainer, ema->average, err);
 }
 
-TRF_API trf_status trf_mean_stand_back(trf_mean *mean, trf_error *err)
+TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 {
-    TRF__TRY(trf__begin(mean, "mean", err));
-    if (!mean->stands_in) return TRF_OK;
-    TRF__TRY(trf__weights_write(mean->trainer, mean->raw, err));
-    mean->stands_in = 0;
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (!ema->applied) return TRF_OK;
+    TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err));
+    ema->applied = 0;
     return TRF_OK;
 }
 
-TRF_API trf_real *trf_mean_numbers(trf_mean *mean) { return mean ? mean->mean : NULL; }
+TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
 
-/* Answers that need more corrections than they should have tokens are no worse than no answers: 100. */
-TRF__FN double trf__worth(trf_measure measure, double score)
+/* Scores as the larger, the better. Answers that need more corrections than they should have tokens are no worse than
+   no answers: 100. */
+TRF__FN double trf__worth(trf_metric metric, double score)
 {
-    return measure == TRF_MEASURE_ERRORS && score > 100 ? 100 : score;
+    return metric >= TRF_METRIC_ACCURACY ? score : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
 }
 
-TRF__FN int trf__is_gain(trf_measure measure, double a, double b)
+TRF__FN int trf__improves(trf_metric metric, double a, double b)
 {
-    if (b != b) return a == a;
-    a = trf__worth(measure, a);
-    b = trf__worth(measure, b);
-    return measure == TRF_MEASURE_OWN ? a > b : a < b;
+    return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
 }
 
-TRF_API int trf_is_better(trf_measure measure, double a, double a_loss, double b, double b_loss)
+TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
 {
-    if (b != b) return a == a;
-    return trf__is_gain(measure, a, b) ||
-           (trf__worth(measure, a) == trf__worth(measure, b) &&
+    return trf__improves(metric, a, b) ||
+           (trf__worth(metric, a) == trf__worth(metric, b) &&
             (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
 }
 
-TRF_API int trf_standing_add(trf_standing *s, trf_measure measure, int64_t update, double score, double loss)
+TRF_API int trf_is_perfect(trf_metric metric, double score)
 {
-    int first = s->best_update == 0, hopeless;
-    int gain = first || trf__is_gain(measure, score, s->best);
-    int best = first || trf_is_better(measure, score, loss, s->best, s->best_loss);
-    hopeless = measure == TRF_MEASURE_ERRORS ? score >= 100 : measure == TRF_MEASURE_OWN && score <= 0;
+    return metric != TRF_METRIC_LOSS && fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
+}
+
+TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int64_t update, double score, double loss)
+{
+    int first = s->best_update == 0;
+    int improves = first || trf__improves(metric, score, s->best);
+    int best = first || trf_is_better(metric, score, loss, s->best, s->best_loss);
+    int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100 : metric != TRF_METRIC_LOSS && score <= 0;
     s->validated = update;
-    s->without_gain = gain || (best && hopeless) ? 0 : s->without_gain + 1;     /* only the loss can tell then */
+    s->wait = improves || (best && hopeless) ? 0 : s->wait + 1;     /* only the loss can tell then */
     if (best) {
         s->best = score;
         s->best_loss = loss;
         s->best_update = update;
     }
-    return best ? 1 + gain : 0;
+    return best ? 1 + improves : 0;
 }
 
-TRF_API int trf_standing_is_over(const trf_standing *s, trf_measure measure, int32_t patience)
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric metric, int32_t patience)
 {
-    double perfect = measure == TRF_MEASURE_ERRORS ? 0 : 100;
-    int is_perfect = measure != TRF_MEASURE_LOSS && s->best_update && fabs(s->best - perfect) < 1e-9;
-    return patience > 0 && s->without_gain >= (is_perfect && patience > 3 ? 3 : patience);
+    if (patience <= 0) return INT32_MAX;
+    if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3;
+    return patience > s->wait ? patience - s->wait : 0;
 }
 
 /* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the largest: the rows
@@ -19199,8 +19219,11 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-/* A part of some sequences, and what follows behind it. */
-typedef struct trf__part { trf_sequences some; int64_t used; } trf__part;
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
+{
+    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
+}
 
 /* The pairs from `first` on that fit into one batch; at least one. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
@@ -19420,7 +19443,7 @@ typedef struct trf__learner {
     trf_corpus *corpus;
     const trf_batch *held_out;      /* NULL: none */
     const trf_learn_options *o;
-    trf_mean *mean;                 /* NULL: none */
+    trf_ema *ema;                   /* NULL: none */
     trf_real *best;                 /* the weights of the best validation, */
     int has_best;                   /* once there was one */
     int learnt;                     /* an update was applied: there is something to validate and to keep */
@@ -19440,10 +19463,10 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, seconds, 0, 1e18);
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
-    TRF__RANGE(o, mean, 0, 0.5);
-    TRF__RANGE(o, measure, 0, 2);
+    TRF__RANGE(o, ema, 0, 0.5);
+    TRF__RANGE(o, metric, 0, 3);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
-    if (o->measure == TRF_MEASURE_OWN && !o->own) return trf__fail_null(err, "own");
+    if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     if (trf_corpus_size(l->corpus) == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more to learn from, got none");
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) || o->progress ||
@@ -19456,7 +19479,7 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
 {
     p->update = &l->report->last;
     p->epoch = l->passes;
-    p->standing = &l->report->standing;
+    p->stopping = &l->report->stopping;
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
 
@@ -19466,15 +19489,11 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_search search = l->o->search;
     trf_translator *translator;
     trf_status status;
-    double most;
-    *score = held->loss;
-    if (l->o->measure == TRF_MEASURE_LOSS) return TRF_OK;
-    if (l->o->measure == TRF_MEASURE_OWN) {
-        if (!l->o->own(l->o->user, model, score)) return TRF_OK;
-        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "own", "the measure `own` asked to stop");
-    }
-    most = trf__rows_at_a_time(&model->config) / search.beam;
-    if (most < search.max_sentences) search.max_sentences = most < 1 ? 1 : (int32_t)most;
+    *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
+    if (l->o->metric == TRF_METRIC_CUSTOM && l->o->custom(l->o->user, model, score))
+        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom", "the metric `custom` asked to stop");
+    if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
+    trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
     status = trf_error_rate(translator, l->held_out, score, err);
@@ -19485,17 +19504,17 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
 /* Validates what stands in the model now, and keeps it if it is the best. */
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
-    trf_standing standing = l->report->standing;
+    trf_early_stopping stopping = l->report->stopping;
     trf_learn_progress p;
     trf_step_report held;
     int best;
     TRF__ZERO(p);
     TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, &held, err));
     TRF__TRY(trf__learn_score(l, &held, &p.score, err));
-    best = trf_standing_add(&standing, l->o->measure, l->trainer->step, p.score, held.loss);
+    best = trf_early_stopping_add(&stopping, l->o->metric, l->trainer->step, p.score, held.loss);
     if (best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err));
     if (best) l->has_best = 1;
-    l->report->standing = standing;
+    l->report->stopping = stopping;
     p.validated = 1;
     p.is_best = best > 0;
     p.loss = held.loss;
@@ -19509,12 +19528,12 @@ TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
     if (!l->held_out) {
-        l->report->standing.validated = l->trainer->step;
+        l->report->stopping.validated = l->trainer->step;
         return TRF_OK;
     }
-    if (l->mean) TRF__TRY(trf_mean_stand_in(l->mean, err));
+    if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err));
     status = trf__learn_judge(l, err);
-    back = l->mean ? trf_mean_stand_back(l->mean, status == TRF_OK ? err : NULL) : TRF_OK;
+    back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK;
     return status != TRF_OK ? status : back;
 }
 
@@ -19541,7 +19560,7 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     if (l->in_a_row >= TRF__MOST_SKIPPED)
         return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates were skipped: %s "
                          "is not finite, so the rate is too high", (int)TRF__MOST_SKIPPED, report->tensor);
-    return l->mean ? trf_mean_add(l->mean, err) : TRF_OK;
+    return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
 }
 
 /* Whether training is over before the next update. */
@@ -19550,7 +19569,7 @@ TRF__FN int trf__learn_is_over(trf__learner *l)
     const trf_learn_options *o = l->o;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_standing_is_over(&l->report->standing, o->measure, o->patience)) l->report->end = TRF_END_PATIENCE;
+    else if (trf_early_stopping_left(&l->report->stopping, o->metric, o->patience) == 0) l->report->end = TRF_END_PATIENCE;
     else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds) l->report->end = TRF_END_SECONDS;
     else return 0;
     return 1;
@@ -19558,14 +19577,14 @@ TRF__FN int trf__learn_is_over(trf__learner *l)
 
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
-    trf_standing *standing = &l->report->standing;
+    trf_early_stopping *stopping = &l->report->stopping;
     trf_learn_progress p;
     trf_status status;
     TRF__ZERO(p);
     for (;;) {
         int64_t step = l->trainer->step;
-        if (step && step % l->o->valid_every == 0 && standing->validated != step && !l->stopped) {
-            if (l->report->updates && !l->learnt) standing->without_gain++;
+        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped) {
+            if (l->report->updates && !l->learnt) stopping->wait++;
             else TRF__TRY(trf__learn_validate(l, err));
         }
         if (trf__learn_is_over(l)) break;
@@ -19575,7 +19594,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         trf__tell_progress(l, &p);
     }
     trf__clear(err);
-    if (l->learnt && standing->validated != l->trainer->step) return trf__learn_validate(l, err);
+    if (l->learnt && stopping->validated != l->trainer->step) return trf__learn_validate(l, err);
     return TRF_OK;
 }
 
@@ -19583,7 +19602,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     if (l->has_best) return trf__weights_write(l->trainer, l->best, err);
-    return l->mean ? trf_mean_stand_in(l->mean, err) : TRF_OK;
+    return l->ema ? trf_ema_apply(l->ema, err) : TRF_OK;
 }
 
 /* Held-out pairs that can be judged: none is as good as NULL. */
@@ -19603,7 +19622,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     int64_t n;
     if (!report) report = &room;
     memset(report, 0, sizeof *report);
-    report->standing.validated = -1;
+    report->stopping.validated = -1;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!corpus) return trf__fail_null(err, "corpus");
     TRF__ZERO(l);
@@ -19616,7 +19635,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     hooks = &trainer->options.hooks;
     TRF__TRY(trf__learn_check(&l, err));
     trf__warn_of_plan(trainer, l.o->updates);
-    if (l.o->mean > 0) TRF__TRY(trf_mean_create(&l.mean, trainer, l.o->mean, err));
+    if (l.o->ema > 0) TRF__TRY(trf_ema_create(&l.ema, trainer, l.o->ema, err));
     n = trf_parameter_total(trainer->model);
     l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
     if (l.held_out && !l.best)
@@ -19625,7 +19644,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     else if (l.has_best) trf__learn_leave(&l, NULL);
     trf__free(hooks, l.best, trf__bytes(n, sizeof *l.best));
-    trf_mean_destroy(l.mean);
+    trf_ema_destroy(l.ema);
     return status;
 }
 
@@ -19652,7 +19671,7 @@ struct trf_dataset {
     trf_vocab *vocab[2];            /* one for both sides, where they are the same */
     trf__side held[2];
     trf_batch held_out;             /* of it */
-    trf_amounts amounts;
+    trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
     int64_t left_out;
@@ -19719,7 +19738,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     trf_corpus_destroy(d->corpus);
     d->corpus = NULL;
     d->left_out = d->unknown = 0;
-    TRF__ZERO(d->amounts);
+    TRF__ZERO(d->stats);
 }
 
 TRF_API void trf_dataset_destroy(trf_dataset *data)
@@ -19876,7 +19895,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     memset(s->held, 0, (size_t)s->n);
     for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
     if (size >= 0 && (size > 0 || s->n >= 20))
-        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_PICKS_RANDOM, s->held, &count, &o->hooks, err));
+        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count, &o->hooks, err));
     if (count < s->n) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out", "holding out %lld pairs leaves none of %lld to learn from",
                      (long long)o->held_out, (long long)s->n);
@@ -20040,9 +20059,9 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
     return status;
 }
 
-TRF__FN void trf__dataset_amounts(trf_dataset *d, const trf__side learn[2])
+TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__side learn[2])
 {
-    trf_amounts *a = &d->amounts;
+    trf_data_stats *a = &d->stats;
     int64_t i;
     int side;
     a->kind = d->options.kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
@@ -20063,7 +20082,7 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
 {
     trf_recipe *r = &d->recipe;
     const trf_hooks *hooks = &d->options.hooks;
-    TRF__TRY(trf_recipe_find(r, &d->amounts, err));
+    TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
     if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;        /* texts bring their own */
@@ -20085,7 +20104,7 @@ TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2],
     }
     for (; trf_corpus_epoch(d->corpus) == 0; pass++) TRF__TRY(trf_corpus_next(d->corpus, &batch, err));
     trf_corpus_rewind(d->corpus);
-    d->amounts.pass = pass;
+    d->stats.updates_per_epoch = pass;
     return trf__dataset_recipe(d, err);
 }
 
@@ -20095,7 +20114,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     int side;
     for (side = d->vocab[0] == NULL; side < 2; side++) trf__tokens_reason(d, choice, side);
     snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out (empty, or longer than "
-             "%d)", (long long)d->amounts.pairs, (long long)d->held[1].count, (long long)d->left_out,
+             "%d)", (long long)d->stats.pairs, (long long)d->held[1].count, (long long)d->left_out,
              (int)TRF__LONGEST_TEXT);
     trf__put_reason(&d->recipe, line);
 }
@@ -20123,7 +20142,7 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
     if (learn[1].count == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: they are empty, or "
                          "longer than %d ids", (long long)s->train, (int)TRF__LONGEST_TEXT);
-    trf__dataset_amounts(d, learn);
+    trf__dataset_stats(d, learn);
     TRF__TRY(trf__dataset_corpus(d, learn, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
@@ -20169,7 +20188,7 @@ TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model,
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data", "expected a finished data set, got one that is not");
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
-    snprintf(longest, sizeof longest, "%d", (int)data->amounts.longest);
+    snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     snprintf(unknown, sizeof unknown, "%lld", (long long)data->unknown);
     if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);

@@ -135,9 +135,9 @@ static void same_as_trf(void **state)
 /* -----------------------------------------------------------------------------------------------
    The recipe. */
 
-static trf_amounts some_amounts(void)
+static trf_data_stats some_stats(void)
 {
-    trf_amounts a;
+    trf_data_stats a;
     memset(&a, 0, sizeof a);
     a.pairs = 1000;
     a.source_tokens = a.target_tokens = 10000;
@@ -146,9 +146,9 @@ static trf_amounts some_amounts(void)
     return a;
 }
 
-static void recipe_follows_amounts(void **state)
+static void recipe_follows_data(void **state)
 {
-    trf_amounts a = some_amounts();
+    trf_data_stats a = some_stats();
     trf_recipe r;
     (void)state;
     OK(trf_recipe_find(&r, &a, &err));          /* few symbols, few tokens */
@@ -158,7 +158,7 @@ static void recipe_follows_amounts(void **state)
     assert_true(r.training.label_smoothing == 0.1 && r.training.warmup == 1000 && r.training.schedule == TRF_INVERSE_SQRT);
     assert_true(fabs(r.training.learning_rate - 0.025 / sqrt(128)) < 1e-15);
     assert_true(r.corpus.batch_tokens == 512 && r.training.source_tokens == 512 && r.training.longest == 21);
-    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 && r.learning.measure == TRF_MEASURE_ERRORS);
+    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 && r.learning.metric == TRF_METRIC_ERROR_RATE);
     assert_non_null(strstr(r.reasons, "of few symbols"));
     a.source_vocab = a.target_vocab = 9000;     /* a language of few sentences */
     OK(trf_recipe_find(&r, &a, &err));
@@ -171,42 +171,105 @@ static void recipe_follows_amounts(void **state)
     a.source_tokens = a.target_tokens = 50000000;
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.config.d_model == 512 && r.config.encoder_layers == 6 && r.training.dropout == 0.1);
-    a = some_amounts();
+    a = some_stats();
     a.source_tokens = a.target_tokens = 2000000;        /* many, of few symbols */
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.config.d_model == 128 && r.config.d_ff == 512 && r.corpus.batch_tokens == 2500);
     a.updates = 80;
-    a.pass = 700;
+    a.updates_per_epoch = 700;
     a.d_model = 64;
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.training.warmup == 10 && r.learning.patience == 0 && r.learning.updates == 80);
     assert_true(r.learning.valid_every == 700 && r.config.d_model == 64 && fabs(r.training.learning_rate - 0.003125) < 1e-12);
-    a = some_amounts();
+    a = some_stats();
     a.kind = TRF_DECODER_ONLY;
     a.source_vocab = 0; a.source_tokens = a.pairs;
     OK(trf_recipe_find(&r, &a, &err));
-    assert_true(r.config.encoder_layers == 0 && r.training.label_smoothing == 0 && r.learning.measure == TRF_MEASURE_LOSS);
+    assert_true(r.config.encoder_layers == 0 && r.training.label_smoothing == 0 && r.learning.metric == TRF_METRIC_LOSS);
     a.kind = TRF_ENCODER_ONLY;
     a.head = TRF_HEAD_MEAN; a.n_labels = 4; a.source_vocab = 700; a.target_vocab = 0; a.source_tokens = 10000;
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.config.decoder_layers == 0 && r.config.tying == TRF_UNTIED && r.training.dropout == 0.3);
 }
 
+/* Every field has a range, and an error that names it; a failure changes nothing. */
 static void recipe_refuses(void **state)
 {
-    trf_amounts a = some_amounts();
-    trf_recipe r;
+    enum { KIND, HEAD, LABELS, PAIRS_, SOURCE_TOKENS, TARGET_TOKENS, LONGEST, SOURCE_VOCAB, TARGET_VOCAB, ONE, WIDTH, PASS,
+           UPDATES_, FIELDS };
+    static const char *const names[FIELDS] = {"kind", "head", "n_labels", "pairs", "source_tokens", "target_tokens",
+        "longest", "source_vocab", "target_vocab", "one_vocabulary", "d_model", "updates_per_epoch", "updates"};
+    static const int64_t wrong[FIELDS][2] = {{-1, 3}, {1, -1}, {2, -1}, {0, -1}, {-1, -5}, {-1, -5}, {-1, 1 << 20},
+        {4, (1 << 24) + 1}, {0, -5}, {2, -1}, {-1, 65537}, {-1, -7}, {-1, INT64_MIN}};
+    trf_data_stats a = some_stats();
+    trf_recipe r, before;
+    int field, k;
     (void)state;
+    memset(&r, 7, sizeof r);
+    memcpy(&before, &r, sizeof r);
     FAILS(trf_recipe_find(NULL, &a, &err), TRF_E_INVALID_ARG, "recipe", -1);
-    FAILS(trf_recipe_find(&r, NULL, &err), TRF_E_INVALID_ARG, "amounts", -1);
-    a.pairs = 0;
-    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "pairs", -1);
-    a = some_amounts();
-    a.longest = -1;
-    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "longest", -1);
-    a = some_amounts();
-    a.updates = -1;
-    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "updates", -1);
+    FAILS(trf_recipe_find(&r, NULL, &err), TRF_E_INVALID_ARG, "stats", -1);
+    for (field = 0; field < FIELDS; field++)
+        for (k = 0; k < 2; k++) {
+            int64_t value = wrong[field][k];
+            a = some_stats();
+            switch (field) {
+            case KIND: a.kind = (trf_kind)value; break;
+            case HEAD: a.head = (trf_head)value; break;
+            case LABELS: a.n_labels = (int32_t)value; break;
+            case PAIRS_: a.pairs = value; break;
+            case SOURCE_TOKENS: a.source_tokens = value; break;
+            case TARGET_TOKENS: a.target_tokens = value; break;
+            case LONGEST: a.longest = (int32_t)value; break;
+            case SOURCE_VOCAB: a.source_vocab = (int32_t)value; break;
+            case TARGET_VOCAB: a.target_vocab = (int32_t)value; break;
+            case ONE: a.one_vocabulary = (int32_t)value; break;
+            case WIDTH: a.d_model = (int32_t)value; break;
+            case PASS: a.updates_per_epoch = value; break;
+            default: a.updates = value;
+            }
+            FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, names[field], -1);
+            assert_non_null(strstr(err.message, names[field]));
+        }
+    a = some_stats();
+    a.one_vocabulary = 1;
+    a.target_vocab = 31;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "target_vocab", -1);        /* one has one size */
+    a = some_stats();
+    a.kind = TRF_DECODER_ONLY;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "source_vocab", -1);
+    a.kind = TRF_ENCODER_ONLY;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "head", -1);
+    a.head = TRF_HEAD_TOKENS;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "n_labels", -1);
+    a.n_labels = 2;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "target_vocab", -1);
+    assert_memory_equal(&r, &before, sizeof r);
+}
+
+/* What it finds can be made into a model and a trainer, at the ends of the ranges too. */
+static void recipes_work(void **state)
+{
+    trf_data_stats a;
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_recipe r;
+    int i;
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        a = some_stats();
+        if (i == 0) a.d_model = 1;
+        if (i == 1) a.d_model = 63;
+        if (i == 2) a.longest = 3000;
+        if (i == 3) { a.kind = TRF_ENCODER_ONLY; a.head = TRF_HEAD_MEAN; a.n_labels = 2; a.target_vocab = 0; }
+        OK(trf_recipe_find(&r, &a, &err));
+        assert_true(r.config.max_length > a.longest && r.config.d_model % r.config.n_heads == 0);
+        assert_int_equal(r.learning.metric, i == 3 ? TRF_METRIC_ACCURACY : TRF_METRIC_ERROR_RATE);
+        OK(trf_model_create(&model, &r.config, &err));
+        OK(trf_trainer_create(&trainer, model, &r.training, &err));
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -221,23 +284,23 @@ static void rows_are_not_combed(void **state)
     int period, i, of[20];
     (void)state;
     for (i = 0; i < N; i++) { snprintf(texts[i], sizeof texts[i], "n%d", i); sources[i] = texts[i]; }
-    OK(trf_hold_out(sources, N, 0, TRF_PICKS_RANDOM, held, &count, NULL, &err));
+    OK(trf_hold_out(sources, N, 0, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 100);
-    OK(trf_hold_out(sources, N, 100, TRF_PICKS_RANDOM, again, &count, NULL, &err));
+    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, again, &count, NULL, &err));
     assert_memory_equal(held, again, N);
     for (period = 2; period <= 20; period++) {          /* every place of a row has its share */
         memset(of, 0, sizeof of);
         for (i = 0; i < N; i++) of[i % period] += held[i];
         for (i = 0; i < period; i++) assert_true(of[i] >= 1 && of[i] <= 100 / period + 25);
     }
-    OK(trf_hold_out(sources, N, 100, TRF_PICKS_COMB, again, &count, NULL, &err));
+    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_EVERY_KTH, again, &count, NULL, &err));
     for (i = 0; i < N; i++) assert_int_equal(again[i], i % 20 == 10);
     for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i / 3);     /* three lines a source */
-    OK(trf_hold_out(sources, N, 100, TRF_PICKS_RANDOM, held, &count, NULL, &err));
+    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count >= 80 && count <= 120);
     for (i = 0; i + 2 < N; i += 3) assert_true(held[i] == held[i + 1] && held[i] == held[i + 2]);
-    FAILS(trf_hold_out(sources, N, N + 1, TRF_PICKS_RANDOM, held, &count, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
-    FAILS(trf_hold_out(sources, N, 1, (trf_picks)2, held, &count, NULL, &err), TRF_E_INVALID_ARG, "picks", -1);
+    FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
+    FAILS(trf_hold_out(sources, N, 1, (trf_hold_out_rule)2, held, &count, NULL, &err), TRF_E_INVALID_ARG, "rule", -1);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -287,30 +350,35 @@ static void tokens_follow_texts(void **state)
 /* -----------------------------------------------------------------------------------------------
    What is best. */
 
-static void standings(void **state)
+static void early_stopping(void **state)
 {
-    trf_standing s = {-1, 0, 0, 0, 0};
+    trf_early_stopping s = {-1, 0, 0, 0, 0};
     (void)state;
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 10, 300, 5), 2);
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 20, 250, 6), 0);     /* both no better than no answer */
-    assert_int_equal(s.without_gain, 1);
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 30, 400, 4), 1);     /* but it learns */
-    assert_true(s.without_gain == 0 && s.best_update == 30 && s.validated == 30);
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 40, 50, 4.5), 2);
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 50, 50, 4.4), 1);
-    assert_int_equal(s.without_gain, 1);        /* an equal score is no gain */
-    assert_int_equal(trf_standing_add(&s, TRF_MEASURE_ERRORS, 60, (double)NAN, 1), 0);
-    assert_true(s.without_gain == 2 && s.best == 50 && s.best_loss == 4.4);
-    assert_false(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 3));
-    assert_true(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 2));
-    assert_false(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 0));
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 10, 300, 5), 2);
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 20, 250, 6), 0);     /* both no better than no answer */
+    assert_int_equal(s.wait, 1);
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 30, 400, 4), 1);     /* but it learns */
+    assert_true(s.wait == 0 && s.best_update == 30 && s.validated == 30);
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 40, 50, 4.5), 2);
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 50, 50, 4.4), 1);
+    assert_int_equal(s.wait, 1);        /* an equal score is no gain */
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 60, (double)NAN, 1), 0);
+    assert_true(s.wait == 2 && s.best == 50 && s.best_loss == 4.4);
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 3), 1);
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 2), 0);
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 1), 0);
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 0), INT32_MAX);
     s.best = 0;
-    s.without_gain = 3;
-    assert_true(trf_standing_is_over(&s, TRF_MEASURE_ERRORS, 10));      /* perfect: three will do */
-    assert_false(trf_standing_is_over(&s, TRF_MEASURE_LOSS, 10));
-    assert_true(trf_is_better(TRF_MEASURE_LOSS, 1, 1, 2, 2) && !trf_is_better(TRF_MEASURE_LOSS, 2, 2, 1, 1));
-    assert_true(trf_is_better(TRF_MEASURE_OWN, 2, 9, 1, 1) && trf_is_better(TRF_MEASURE_OWN, 1, 1, 1, 2));
-    assert_true(trf_is_better(TRF_MEASURE_OWN, 1, 1, (double)NAN, 1) && !trf_is_better(TRF_MEASURE_OWN, (double)NAN, 1, 1, 1));
+    s.wait = 3;
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10), 0);        /* perfect: three will do */
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_LOSS, 10), 7);
+    assert_true(trf_is_perfect(TRF_METRIC_ERROR_RATE, 0) && !trf_is_perfect(TRF_METRIC_LOSS, 0));
+    assert_true(trf_is_perfect(TRF_METRIC_ACCURACY, 100) && !trf_is_perfect(TRF_METRIC_CUSTOM, 99.9));
+    assert_true(trf_is_better(TRF_METRIC_ACCURACY, 2, 9, 1, 1) && !trf_is_better(TRF_METRIC_ACCURACY, 1, 1, 2, 9));
+    assert_true(!trf_is_better(TRF_METRIC_LOSS, (double)NAN, 1, (double)NAN, 1));
+    assert_true(trf_is_better(TRF_METRIC_LOSS, 1, 1, 2, 2) && !trf_is_better(TRF_METRIC_LOSS, 2, 2, 1, 1));
+    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 2, 9, 1, 1) && trf_is_better(TRF_METRIC_CUSTOM, 1, 1, 1, 2));
+    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 1, 1, (double)NAN, 1) && !trf_is_better(TRF_METRIC_CUSTOM, (double)NAN, 1, 1, 1));
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -380,7 +448,7 @@ static int note_progress(void *user, const trf_learn_progress *p)
     seen *s = (seen *)user;
     if (!p->validated) return ++s->updates == s->stop_at;
     s->validations++;
-    assert_int_equal(p->standing->validated, p->update->step);
+    assert_int_equal(p->stopping->validated, p->update->step);
     if (p->is_best) { s->best++; s->best_weights = weights_hash(s->model); }
     return 0;
 }
@@ -396,7 +464,7 @@ static void ends(void **state)
     memset(&none, 0, sizeof none);
     memset(&s, 0, sizeof s);
     s.model = r.model;
-    o.updates = 25; o.valid_every = 10; o.measure = TRF_MEASURE_ERRORS; o.progress = note_progress; o.user = &s;
+    o.updates = 25; o.valid_every = 10; o.metric = TRF_METRIC_ERROR_RATE; o.progress = note_progress; o.user = &s;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == 25 && report.skipped == 0);
     assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1);          /* 10, 20 and the end */
@@ -405,11 +473,11 @@ static void ends(void **state)
     o.updates = TRF_ENDLESS;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PROGRESS && report.updates == 4);
-    assert_true(report.standing.validated == trf_trainer_step(r.trainer));
+    assert_true(report.stopping.validated == trf_trainer_step(r.trainer));
     o.progress = NULL;
     o.patience = 2; o.valid_every = 1;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
-    assert_true(report.end == TRF_END_PATIENCE && report.standing.without_gain >= 2);
+    assert_true(report.end == TRF_END_PATIENCE && report.stopping.wait >= 2);
     FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
     FAILS(trf_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
     FAILS(trf_learn(NULL, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "trainer", -1);
@@ -417,13 +485,13 @@ static void ends(void **state)
     o.valid_every = 0;
     FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "valid_every", -1);
     o = trf_learn_defaults();
-    o.measure = TRF_MEASURE_OWN;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "own", -1);
+    o.metric = TRF_METRIC_CUSTOM;
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "custom", -1);
     end_rig(&r);
     r = make_rig(NULL, 2, 5e-3);
     o = trf_learn_defaults();
     OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));        /* without pairs to validate on: the last weights */
-    assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 && report.standing.best_update == 0);
+    assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 && report.stopping.best_update == 0);
     end_rig(&r);
 }
 
@@ -449,7 +517,7 @@ static void cancelled(void **state)
     left = 200;
     assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_CANCELLED);
     assert_int_equal(err.status, TRF_E_CANCELLED);
-    assert_true(report.updates > 3 && report.updates < 1000 && report.standing.best_update > 0);
+    assert_true(report.updates > 3 && report.updates < 1000 && report.stopping.best_update > 0);
     assert_true(weights_hash(r.model) == s.best_weights);
     trf_discard_gradients(r.trainer);
     left = 1000000;
@@ -459,37 +527,37 @@ static void cancelled(void **state)
 }
 
 /* The mean stands in and comes back, to the bit. */
-static void means(void **state)
+static void averages(void **state)
 {
-    trf_mean *mean, *none;
+    trf_ema *ema, *none;
     trf_batch batch;
     uint64_t before;
     trf_real *numbers, first;
     trf_tensor w;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_mean_create(&mean, r.trainer, 0.01, &err));
+    OK(trf_ema_create(&ema, r.trainer, 0.01, &err));
     w = trf_parameter(r.model, 0);
     numbers = kit_numbers(w);
     first = numbers[0];
     free(numbers);
     OK(trf_corpus_next(r.corpus, &batch, &err));
     OK(trf_train_step(r.trainer, &batch, NULL, &err));
-    OK(trf_mean_add(mean, &err));
+    OK(trf_ema_update(ema, &err));
     before = weights_hash(r.model);
     numbers = kit_numbers(trf_parameter(r.model, 0));
-    assert_true(fabs((double)trf_mean_numbers(mean)[0] - (double)(first + (trf_real)(9.0 / 11.0) * (numbers[0] - first))) < 1e-6);
+    assert_true(fabs((double)trf_ema_weights(ema)[0] - (double)(first + (trf_real)(9.0 / 11.0) * (numbers[0] - first))) < 1e-6);
     free(numbers);
-    OK(trf_mean_stand_in(mean, &err));
-    OK(trf_mean_stand_in(mean, &err));
+    OK(trf_ema_apply(ema, &err));
+    OK(trf_ema_apply(ema, &err));
     assert_true(weights_hash(r.model) != before);
-    FAILS(trf_mean_add(mean, &err), TRF_E_STATE, "mean", -1);
-    OK(trf_mean_stand_back(mean, &err));
-    OK(trf_mean_stand_back(mean, &err));
+    FAILS(trf_ema_update(ema, &err), TRF_E_STATE, "ema", -1);
+    OK(trf_ema_restore(ema, &err));
+    OK(trf_ema_restore(ema, &err));
     assert_true(weights_hash(r.model) == before);
-    FAILS(trf_mean_create(&none, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
+    FAILS(trf_ema_create(&none, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
     end_rig(&r);
-    trf_mean_destroy(mean);             /* also after its trainer */
+    trf_ema_destroy(ema);             /* also after its trainer */
 }
 
 /* The loss of many pairs in batches is their loss in one; edits are counted against plain recursion. */
@@ -725,9 +793,9 @@ static void too_high(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipe_follows_amounts), cmocka_unit_test(recipe_refuses),
-        cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(standings),
-        cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(means), cmocka_unit_test(judging),
+        cmocka_unit_test(recipe_follows_data), cmocka_unit_test(recipe_refuses), cmocka_unit_test(recipes_work),
+        cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(early_stopping),
+        cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(averages), cmocka_unit_test(judging),
         cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(out_of_memory),
         cmocka_unit_test(warnings), cmocka_unit_test(too_high), cmocka_unit_test(same_as_trf)
     };

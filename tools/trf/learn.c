@@ -85,10 +85,7 @@ static int leave_validation(void *user)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>average        --ema: e += share * (w - e) after every update (Polyak and Juditsky 1992)
-//
-// The library computes it: trf_mean.
-// To validate and to save, the average stands in for the weights, which then come back to the bit.
+// >>average        --ema: trf_ema, applied to validate and to save
 // -----------------------------------------------------------------------------------------------
 
 /* All weights of a model that is like ours, one after another. */
@@ -127,33 +124,33 @@ static int take_weights_of(struct training *t, const trf_model *model)
 int make_average_room(struct training *t)
 {
     trf_error err;
-    if (t->s->ema <= 0 || !trf_mean_create(&t->mean, t->trainer, t->s->ema, &err)) return DONE;
+    if (t->s->ema <= 0 || !trf_ema_create(&t->ema, t->trainer, t->s->ema, &err)) return DONE;
     say_error("average", &err);
     return FAILED;
 }
 
-static int done_with_mean(trf_status status, const trf_error *err)
+static int done_with_ema(trf_status status, const trf_error *err)
 {
     if (status) say_error("average", err);
     return status ? FAILED : DONE;
 }
 
-static int add_to_average(struct training *t)
+static int update_ema(struct training *t)
 {
     trf_error err;
-    return t->mean ? done_with_mean(trf_mean_add(t->mean, &err), &err) : DONE;
+    return t->ema ? done_with_ema(trf_ema_update(t->ema, &err), &err) : DONE;
 }
 
-static int average_stands_in(struct training *t)
+static int apply_ema(struct training *t)
 {
     trf_error err;
-    return t->mean ? done_with_mean(trf_mean_stand_in(t->mean, &err), &err) : DONE;
+    return t->ema ? done_with_ema(trf_ema_apply(t->ema, &err), &err) : DONE;
 }
 
-static int weights_come_back(struct training *t)
+static int restore_ema(struct training *t)
 {
     trf_error err;
-    return t->mean ? done_with_mean(trf_mean_stand_back(t->mean, &err), &err) : DONE;
+    return t->ema ? done_with_ema(trf_ema_restore(t->ema, &err), &err) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -235,8 +232,9 @@ static int note_state(struct training *t, int there)
         free(kept);
         kept = longer;
     }
-    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->validated,
-             (long long)state->best_update, state->best, state->best_loss, (int)state->without_gain);
+    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->stopping.validated,
+             (long long)state->stopping.best_update, state->stopping.best, state->stopping.best_loss,
+             (int)state->stopping.wait);
     if (!status) status = note(t, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%lld", (long long)state->batches);
     if (!status) status = note(t, "training.batches", there ? value : NULL);
@@ -264,9 +262,9 @@ static int save_checkpoint(struct training *t, double seconds)
     average = average_path(t, update);
     known = !access(average, F_OK);
     if (t->s->ema > 0) {
-        status = average_stands_in(t);
+        status = apply_ema(t);
         if (!status) status = save_model(t, average);
-        if (weights_come_back(t)) status = FAILED;
+        if (restore_ema(t)) status = FAILED;
         if (status) { free(average); return status; }
     }
     t->state.seconds += seconds;
@@ -376,18 +374,20 @@ int restore_state(struct training *t)
     struct state *state = &t->state;
     const char *text = trf_model_metadata(t->model, "training.held_out");
     long long validated, best_update;
-    int gain, comparable;
+    trf_early_stopping old;
+    int wait, comparable;
     state->held_out = held_out_hash(t);
     comparable = state->same_metric && text && strtoull(text, NULL, 10) == state->held_out;
     text = trf_model_metadata(t->model, "training.validation");
-    state->validated = -1;
+    state->stopping.validated = -1;
     if (text && comparable &&
-        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &state->best, &state->best_loss, &gain) == 5) {
-        state->validated = validated;
-        state->best_update = best_update;
-        state->without_gain = gain;
+        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &old.best, &old.best_loss, &wait) == 5) {
+        old.validated = validated;
+        old.best_update = best_update;
+        old.wait = wait;
+        state->stopping = old;
         if (best_update) state->learnt = 1;
-        if (best_update) t->score = state->best;
+        if (best_update) t->score = old.best;
     }
     if (trf_model_metadata(t->model, "training.learnt")) state->learnt = 1;
     if ((text = trf_model_metadata(t->model, "training.seconds"))) state->seconds = strtod(text, NULL);
@@ -413,7 +413,7 @@ int restore_average(struct training *t)
         } else if (trf_parameter_total(model) != trf_parameter_total(t->model)) {
             say("%s is of another model", path);
             status = FAILED;
-        } else status = read_weights(model, trf_mean_numbers(t->mean));
+        } else status = read_weights(model, trf_ema_weights(t->ema));
         trf_model_destroy(model);
     }
     if (!status && t->checkpoint) remove_averages(t, trf_trainer_step(t->trainer));
@@ -427,13 +427,7 @@ int restore_average(struct training *t)
 
 static int is_better(const struct training *t, double score, double loss, double than, double than_loss)
 {
-    return trf_is_better(measure_of(metric_of(t)), score, loss, than, than_loss);
-}
-
-static trf_standing standing_of(const struct state *state)
-{
-    trf_standing s = {state->validated, state->best_update, state->best, state->best_loss, state->without_gain};
-    return s;
+    return trf_is_better(library_metric(metric_of(t)), score, loss, than, than_loss);
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
@@ -460,7 +454,7 @@ static int averaged(const struct training *t, size_t i)
 
 static int is_kept_best(const struct training *t, size_t i)
 {
-    return t->s->average > 1 && t->state.kept[i].update == t->state.best_update;
+    return t->s->average > 1 && t->state.kept[i].update == t->state.stopping.best_update;
 }
 
 /* Removes the files that nothing needs any more. The best one stays beside those of a mean, which may be worse. */
@@ -563,41 +557,35 @@ static int validate_and_keep(struct training *t, int64_t update)
 {
     struct state *state = &t->state;
     struct validation v;
-    trf_standing standing;
+    trf_early_stopping stopping = state->stopping;
     int status = DONE, best;
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of update", update, t->checkpoint != NULL);
     status = validate_interruptibly(t, &v);
     if (status || v.cancelled) return status;
     if (t->valid[0].count == 0) {
-        state->validated = update;
+        state->stopping.validated = update;
         status = keep_model(t, update, 0, 0);
         remove_unneeded(t, 1);
         return status;
     }
-    standing = standing_of(state);
-    best = trf_standing_add(&standing, measure_of(metric_of(t)), update, v.score, v.loss);
+    best = trf_early_stopping_add(&stopping, library_metric(metric_of(t)), update, v.score, v.loss);
     show_validation(t, update, &v, !best ? "" : best > 1 ? "  best so far" : "  best so far, by its loss");
     validating = 1;
     show_samples(t);
     validating = 0;
     if (keep_model(t, update, v.score, v.loss) || (best && save_model(t, t->s->model))) return FAILED;
-    state->validated = update;
-    state->without_gain = standing.without_gain;
-    if (best) {
-        state->best = t->score = v.score;
-        state->best_loss = v.loss;
-        state->best_update = update;
-    }
+    state->stopping = stopping;
+    if (best) t->score = v.score;
     remove_unneeded(t, 1);      /* the best of before too, now that there is another */
     return DONE;
 }
 
 static int validate_now(struct training *t, int64_t update)
 {
-    int status = average_stands_in(t);
+    int status = apply_ema(t);
     if (!status) status = validate_and_keep(t, update);
-    return weights_come_back(t) ? FAILED : status;
+    return restore_ema(t) ? FAILED : status;
 }
 
 /* A model that cannot be written ends training, but what was learned until then is kept if it can be. */
@@ -609,17 +597,9 @@ static int validate_or_save(struct training *t, const struct progress *p, int64_
     return status;
 }
 
-static int is_perfect(const struct training *t)
-{
-    enum metric metric = metric_of(t);
-    double perfect = metric == METRIC_WER || metric == METRIC_CER ? 0 : 100;
-    return metric != METRIC_LOSS && t->state.best_update && fabs(t->state.best - perfect) < 1e-9;
-}
-
 int32_t validations_left(const struct training *t)
 {
-    int32_t most = is_perfect(t) && t->s->patience > 3 ? 3 : t->s->patience;
-    return !t->s->patience ? 0 : most > t->state.without_gain ? most - t->state.without_gain : 1;
+    return trf_early_stopping_left(&t->state.stopping, library_metric(metric_of(t)), t->s->patience);
 }
 
 /* Every update so far was left out: there is nothing to validate or to keep. */
@@ -651,9 +631,8 @@ static int is_lost(const struct progress *p, const trf_step_report *report)
 static const char *is_over(const struct training *t, const struct progress *p, int64_t step)
 {
     const struct settings *s = t->s;
-    trf_standing standing = standing_of(&t->state);
     if (step >= s->updates) return "updates";
-    if (trf_standing_is_over(&standing, measure_of(metric_of(t)), s->patience)) return "patience";
+    if (!validations_left(t)) return "patience";
     if (t->state.seconds + now() - p->began >= s->minutes * 60) return "minutes";
     return NULL;
 }
@@ -662,7 +641,7 @@ static const char *is_over(const struct training *t, const struct progress *p, i
    write it over the better one. */
 static int is_new_best(const struct training *t, int64_t step)
 {
-    return t->valid[0].count && t->state.validated == step && t->state.best_update == step;
+    return t->valid[0].count && t->state.stopping.validated == step && t->state.stopping.best_update == step;
 }
 
 /* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
@@ -675,8 +654,8 @@ static int train_on(struct training *t, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(t->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && t->state.validated != step && !stopped()) {
-            if (learnt_nothing(t, p)) t->state.without_gain++;
+        if (step && step % s->valid_every == 0 && t->state.stopping.validated != step && !stopped()) {
+            if (learnt_nothing(t, p)) t->state.stopping.wait++;
             else if (validate_or_save(t, p, step)) return FAILED;
         }
         if (stopped() || (*why = is_over(t, p, step))) break;
@@ -688,31 +667,31 @@ static int train_on(struct training *t, struct progress *p, const char **why)
         if (status == TRF_E_END) { *why = "epochs"; break; }
         if (status) { say_error("training", &err); return FAILED; }
         step = report.step;
-        if (add_to_average(t)) return FAILED;
+        if (update_ema(t)) return FAILED;
         count_update(p, &report);
         if (report.skipped) say_left_out(p, &report); else t->state.learnt = 1;
         show_progress(t, p, epoch, &report);
         if (is_lost(p, &report)) return FAILED;
     }
-    if (stopped() || !step || t->state.validated == step || learnt_nothing(t, p)) return DONE;
+    if (stopped() || !step || t->state.stopping.validated == step || learnt_nothing(t, p)) return DONE;
     return validate_or_save(t, p, step);
 }
 
 static int save_last(struct training *t)
 {
-    int status = average_stands_in(t);
+    int status = apply_ema(t);
     if (!status) status = save_model(t, t->s->model);
-    return weights_come_back(t) ? FAILED : status;
+    return restore_ema(t) ? FAILED : status;
 }
 
 /* The best one, if it is among the models that are kept, into the model file. */
 static int copy_best(struct training *t)
 {
     const struct state *state = &t->state;
-    char *path = kept_path(t, state->best_update);
+    char *path = kept_path(t, state->stopping.best_update);
     int there = 0;
     size_t i;
-    for (i = 0; i < state->n_kept; i++) there |= state->kept[i].update == state->best_update;
+    for (i = 0; i < state->n_kept; i++) there |= state->kept[i].update == state->stopping.best_update;
     there = there && !access(path, F_OK) && !copy_model(t->s, path, t->s->model);
     free(path);
     return there;
@@ -738,10 +717,10 @@ static int write_mean(struct training *t, int *left)
     if ((*left = v.cancelled)) return DONE;         /* going on comes here again */
     end_line();
     if (t->valid[0].count) {
-        worse = !is_better(t, v.score, v.loss, t->state.best, t->state.best_loss);
+        worse = !is_better(t, v.score, v.loss, t->state.stopping.best, t->state.stopping.best_loss);
         inform("mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
         if (metric_of(t) != METRIC_LOSS) inform("  %s %.4f", metric_name(metric_of(t)), v.score);
-        inform("; the best one had %.4f%s\n", t->state.best, worse ? ", and stays" : "");
+        inform("; the best one had %.4f%s\n", t->state.stopping.best, worse ? ", and stays" : "");
         if (worse) return leave_best(t, "the mean is");
         t->score = v.score;
     } else inform("the model is the mean of %d\n", count);
@@ -752,17 +731,17 @@ static int write_mean(struct training *t, int *left)
 static int write_result(struct training *t, int *left)
 {
     if (t->s->average > 1 && t->state.n_kept) return write_mean(t, left);
-    return t->state.best_update ? leave_best(t, "the last weights are") : save_last(t);
+    return t->state.stopping.best_update ? leave_best(t, "the last weights are") : save_last(t);
 }
 
 /* After a signal: the checkpoint is there. */
 static int end_by_signal(struct training *t)
 {
-    if (!t->checkpoint && t->state.best_update) remove_unneeded(t, 0);          /* nothing will go on with them */
+    if (!t->checkpoint && t->state.stopping.best_update) remove_unneeded(t, 0);          /* nothing will go on with them */
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"
-                      : t->state.best_update ? "only the best model so far is kept"
+                      : t->state.stopping.best_update ? "only the best model so far is kept"
                       : t->state.n_kept ? "only models of the last validations are there" : "nothing is kept");
     return SIGNALLED + stopped();
 }
@@ -789,10 +768,10 @@ static int end_well(struct training *t, struct progress *p, const char *why)
             "on", why);
     inform("done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
             (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
-            i == 3 && is_perfect(t) ? "nothing can be better" : ends[i][1]);
-    if (t->state.best_update && t->s->average <= 1)
-        inform("best: update %lld, %s %.4f; ", (long long)t->state.best_update, metric_name(metric_of(t)),
-                t->state.best);
+            i == 3 && trf_is_perfect(library_metric(metric_of(t)), t->state.stopping.best) ? "nothing can be better" : ends[i][1]);
+    if (t->state.stopping.best_update && t->s->average <= 1)
+        inform("best: update %lld, %s %.4f; ", (long long)t->state.stopping.best_update, metric_name(metric_of(t)),
+                t->state.stopping.best);
     tell("model in %s", t->s->model);
     if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
@@ -803,7 +782,7 @@ static void restore_best(struct training *t)
 {
     if (!t->state.had_mean || access(t->s->model, F_OK) || !copy_best(t)) return;
     say("'%s' was a mean; until this training ends it is its best single model, of update %lld", t->s->model,
-        (long long)t->state.best_update);
+        (long long)t->state.stopping.best_update);
 }
 
 static void count_file(void *user, const char *path, const char *tail)

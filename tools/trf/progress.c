@@ -61,8 +61,8 @@ static double patience_left(const struct training *t, const struct progress *p, 
 {
     int32_t left = validations_left(t);
     int64_t every = t->s->valid_every, next = (step / every + 1) * every;
-    if (!left || !t->valid[0].count) return HUGE_VAL;
-    return (now() - p->began) / (double)p->updates * (double)(next - step + (left - 1) * every);
+    if (left == INT32_MAX || !t->valid[0].count) return HUGE_VAL;
+    return (now() - p->began) / (double)p->updates * (double)(next - step + (left > 1 ? left - 1 : 0) * every);
 }
 
 /* Seconds until the last update, the last epoch or the last minute, whichever comes first. */
@@ -271,7 +271,7 @@ void log_end(struct training *t, const struct progress *p, const char *why)
     fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
             (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
     print_json_field(t->log, "seconds", t->state.seconds + now() - p->began);
-    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)t->state.best_update,
+    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)t->state.stopping.best_update,
             metric_name(metric_of(t)));
     print_json_field(t->log, "score", t->score);
     fputs("}\n", t->log);

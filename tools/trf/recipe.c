@@ -132,10 +132,13 @@ static int find_recipe(const struct training *t, int64_t planned, trf_recipe *re
 {
     const struct settings *s = t->s;
     int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
-    trf_amounts a;
+    trf_data_stats a;
     trf_error err;
     memset(&a, 0, sizeof a);
     a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
+    a.head = decoder ? TRF_HEAD_NONE : s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
+           : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
+    a.n_labels = t->labels.n;
     a.pairs = t->amounts.pairs;
     a.source_tokens = t->amounts.tokens[0];
     a.target_tokens = t->amounts.tokens[1];
@@ -143,8 +146,8 @@ static int find_recipe(const struct training *t, int64_t planned, trf_recipe *re
     a.source_vocab = t->vocab[0] ? trf_vocab_size(t->vocab[0]) : 0;
     a.target_vocab = t->vocab[1] ? trf_vocab_size(t->vocab[1]) : 0;
     a.one_vocabulary = s->joint_vocabulary;
-    a.pass = t->per_epoch / s->subword_samples;
-    if (t->per_epoch && !a.pass) a.pass = 1;
+    a.updates_per_epoch = t->per_epoch / s->subword_samples;
+    if (t->per_epoch && !a.updates_per_epoch) a.updates_per_epoch = 1;
     if (t->per_epoch) a.d_model = s->config.d_model;    /* known by then */
     a.updates = planned;
     if (!trf_recipe_find(recipe, &a, &err)) return DONE;
@@ -235,7 +238,7 @@ static void decide_validation(struct training *t, const trf_learn_options *found
         s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
     if (s->metric == METRIC_AUTO) s->metric = translation_metric(t);
     if (!was_given(s, "patience")) s->patience = isfinite(s->minutes) ? 0 : found->patience;
-    if (is_auto(s, "ema")) s->ema = found->mean;
+    if (is_auto(s, "ema")) s->ema = found->ema;
 }
 
 void settle_validation(struct training *t)

@@ -191,7 +191,7 @@ static int choose_held_out(const struct training *t, const struct text *source, 
 {
     const char **lines = lines_of(source);
     trf_error err;
-    int status = trf_hold_out(lines, (int64_t)source->count, size, t->state.combed ? TRF_PICKS_COMB : TRF_PICKS_RANDOM,
+    int status = trf_hold_out(lines, (int64_t)source->count, size, t->state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM,
                               held, count, NULL, &err) ? FAILED : DONE;
     if (status) say_error("held out", &err);
     free((void *)lines);
@@ -929,7 +929,7 @@ static int start_training(struct training *t)
     set_limits(s, t->amounts.longest, &s->training);
     if (trf_trainer_create(&t->trainer, t->model, &s->training, &err)) return refused("trainer", &err);
     if ((status = freeze(t))) return status;
-    t->state.validated = -1;
+    t->state.stopping.validated = -1;
     t->state.held_out = held_out_hash(t);
     return make_average_room(t);
 }
@@ -1172,7 +1172,7 @@ static int load_training(struct training *t)
 static void free_training(struct training *t)
 {
     int side;
-    trf_mean_destroy(t->mean);
+    trf_ema_destroy(t->ema);
     trf_trainer_destroy(t->trainer);
     trf_model_destroy(t->model);
     trf_corpus_destroy(t->corpus);
@@ -1765,7 +1765,7 @@ static int train_seeds(struct settings *s)
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
         sum += score;
         squares += score * score;
-        if (!status && (!best_model || trf_is_better(measure_of((enum metric)s->metric), score, 0, best, 0))) {
+        if (!status && (!best_model || trf_is_better(library_metric((enum metric)s->metric), score, 0, best, 0))) {
             free(best_model);
             best_model = model;
             best = score;

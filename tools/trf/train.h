@@ -35,9 +35,7 @@ struct kept { int64_t update; double score, loss; };
 
 /* What must be known besides the checkpoint's weights to go on exactly; it travels in the checkpoint's metadata. */
 struct state {
-    int64_t validated, best_update;     /* updates; -1 and 0: none yet */
-    double best, best_loss;             /* its metric; of equal ones the smaller loss is better */
-    int32_t without_gain;               /* validations since the metric got better */
+    trf_early_stopping stopping;        /* what validations have found */
     int64_t batches;                    /* drawn so far */
     int cosine_follows;                 /* it ends with the training, which is no number of the command line */
     double seconds;                     /* spent in earlier runs */
@@ -71,7 +69,7 @@ struct training {
     trf_trainer *trainer;
     trf_corpus *corpus;
     struct state state;
-    trf_mean *mean;                     /* --ema; or NULL */
+    trf_ema *ema;                       /* --ema; or NULL */
     FILE *log;
     int log_broken;                     /* 1: it could not be written, which has been told */
     double score;                       /* of the model file; NAN: nothing was validated */
@@ -145,7 +143,7 @@ int make_noise(struct training *t, const trf_vocab *vocab);     /* which must ou
 /* learn.c */
 int learn(struct training *t);
 int stopped(void);                      /* the signal that asks to end, or 0 */
-int32_t validations_left(const struct training *t);     /* until --patience ends, if none is better; 0: it does not */
+int32_t validations_left(const struct training *t);     /* until --patience ends it; INT32_MAX: it does not */
 int restore_options(struct training *t);    /* from the metadata of the model, */
 int restore_state(struct training *t);      /* which lose both */
 int restore_average(struct training *t);
@@ -159,7 +157,7 @@ enum metric metric_of(const struct training *t);
 const char *metric_name(enum metric metric);
 int bleu_tells(const struct training *t, int *nothing);     /* whether it is a measure for these references */
 int is_translating(enum metric metric);         /* needs answers */
-trf_measure measure_of(enum metric metric);     /* by which the library says what is better */
+trf_metric library_metric(enum metric metric);  /* the library's, which says what is better */
 
 /* progress.c */
 struct progress {

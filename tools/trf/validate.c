@@ -19,9 +19,10 @@ enum metric metric_of(const struct training *t) { return (enum metric)t->s->metr
 
 static int is_error_rate(enum metric metric) { return metric == METRIC_WER || metric == METRIC_CER; }
 
-trf_measure measure_of(enum metric metric)
+trf_metric library_metric(enum metric metric)
 {
-    return metric == METRIC_LOSS ? TRF_MEASURE_LOSS : is_error_rate(metric) ? TRF_MEASURE_ERRORS : TRF_MEASURE_OWN;
+    return metric == METRIC_LOSS ? TRF_METRIC_LOSS : is_error_rate(metric) ? TRF_METRIC_ERROR_RATE
+         : metric == METRIC_ACCURACY ? TRF_METRIC_ACCURACY : TRF_METRIC_CUSTOM;
 }
 
 static int cancelled(trf_status status, const trf_error *err)
@@ -29,16 +30,6 @@ static int cancelled(trf_status status, const trf_error *err)
     if (status == TRF_E_CANCELLED) return 1;
     say_error("validation", err);
     return 0;
-}
-
-/* A signal is answered between two products, of which those with the vocabulary's matrix are the largest: the rows
-   with which one takes about half a second. (Where a beam of more than a hundred is chosen from 30,000 words,
-   choosing takes longer than that.) A GPU is fast enough for all. */
-static double rows_at_a_time(const struct training *t)
-{
-    const trf_config *c = trf_model_config(t->model);
-    double vocab = fmax(fmax(c->source_vocab, c->target_vocab), c->n_labels);
-    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : HUGE_VAL;
 }
 
 /* Mean loss over the pairs, in batches of the training's size. */
@@ -181,7 +172,7 @@ static int make_translator(struct training *t, trf_translator **translator)
     trf_search search = t->s->search;
     trf_error err;
     search.beam = t->s->valid_beam;
-    search.max_sentences = (int32_t)fmax(1, fmin(search.max_sentences, fmin(rows_at_a_time(t), 512) / search.beam));
+    trf_search_limit(&search, trf_model_config(t->model));
     search.hooks = t->s->training.hooks;
     *translator = NULL;
     return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
