@@ -1705,6 +1705,11 @@ int madvise(void *, size_t, int);
 #define TRF__SLOW 0                     /* as far as one can know */
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
+#if TRF__GNU
+#define TRF__COLD __attribute__((cold)) /* long, and runs once an object or a file: small rather than fast */
+#else
+#define TRF__COLD
+#endif
 
 #define TRF__PASTE_OF(a, b) a##b
 #define TRF__PASTE(a, b) TRF__PASTE_OF(a, b)
@@ -9479,6 +9484,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
     }
 }
 
+TRF__COLD
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err)
 {
@@ -9902,6 +9908,7 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
                          : c->kind == TRF_ENCODER_ONLY ? "an encoder-only" : "an encoder-decoder", value);
 }
 
+TRF__COLD
 TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 {
     int source = trf__has_source(c), target = trf__has_target(c);
@@ -10036,6 +10043,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     return offset;
 }
 
+TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     int64_t d = c->d_model, f = c->d_ff;
@@ -10217,6 +10225,7 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "transformer.h was compiled without optimisation; with -O2 it is many times faster");
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
@@ -10446,6 +10455,7 @@ TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, in
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
 {
     enum { CHUNK = 2048 };
@@ -11994,6 +12004,7 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
 
+TRF__COLD
 TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
     int cosine = o->schedule == TRF_COSINE;
@@ -12189,6 +12200,7 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
     trf__log(&o->hooks, TRF_LOG_WARNING, text);
 }
 
+TRF__COLD
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err)
 {
@@ -12660,6 +12672,7 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     return trf__trainer_arena(t, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
                                       const trf_train_options *options, const trf_device *device, trf_error *err)
 {
@@ -13022,6 +13035,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *t)
 {
     trf_hooks hooks;
@@ -13057,6 +13071,7 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
     return limits;
 }
 
+TRF__COLD
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
 {
@@ -13532,6 +13547,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
 
 /* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids are moved a last
    time. */
+TRF__COLD
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
                                      int32_t source_tokens)
 {
@@ -15320,6 +15336,7 @@ TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
     return trf__hooks_check(&o->hooks, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
 {
     trf_noise_options o = options ? *options : trf_noise_defaults();
@@ -16794,6 +16811,7 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
 }
 
 /* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no others. */
+TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to, const trf__out *tensors,
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
@@ -16913,6 +16931,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     return status;
 }
 
+TRF__COLD
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
                                  const char *const *metadata, const trf_hooks *hooks, trf_error *err)
 {
@@ -16966,6 +16985,7 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
 }
 
 /* Opens what is in memory, or at a path, or leaves nothing open. */
+TRF__COLD
 TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from, const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
@@ -17406,6 +17426,7 @@ TRF__FN int trf__is_checkpoint(const trf_file *file)
 }
 
 /* A model from an open file: configuration, proof that everything fits, weights, vocabularies, others' metadata. */
+TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, trf_error *err)
 {
     trf_config config;
@@ -17444,6 +17465,7 @@ TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const vo
     return trf__name_file(status, bytes ? "memory" : path, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
                                   trf_error *err)
 {
@@ -17514,6 +17536,7 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
     return TRF_OK;
 }
 
+TRF__COLD
 TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
 {
     const trf_config *c = &model->config;
@@ -17596,6 +17619,7 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
 
 typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
 
+TRF__COLD
 TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
 {
     const trf__resume *resume = (const trf__resume *)of;
@@ -17760,6 +17784,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 }
 
 /* A checkpoint from a path, or, where that is NULL, from memory. */
+TRF__COLD
 TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                         const char *path, const void *bytes, size_t n,
                                         const trf_train_options *training, const trf_load_options *options,
@@ -17799,6 +17824,7 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
                                        const trf_train_options *training, const trf_load_options *options,
                                        trf_error *err)
@@ -18250,6 +18276,7 @@ TRF_API void trf_generator_destroy(trf_generator *g)
     trf__free(&hooks, g, sizeof *g);
 }
 
+TRF__COLD
 TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
                                         const trf_sampling *sampling, trf_error *err)
 {
@@ -18491,6 +18518,7 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 #undef TRF__X
 }
 
+TRF__COLD
 TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
@@ -18646,6 +18674,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
     return status;
 }
 
+TRF__COLD
 TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err)
 {
     trf_error own;
