@@ -1601,13 +1601,16 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
-    TRF_DATA_PAIRS = 0,         /* a source and a target: an encoder-decoder model */
-    TRF_DATA_TEXTS = 1          /* texts alone: a language model. Each ends with EOS, a long one is cut into parts */
+    TRF_DATA_PAIRS    = 0,      /* a source and a target: an encoder-decoder model */
+    TRF_DATA_TEXTS    = 1,      /* texts alone: a language model. Each ends with EOS, a long one is cut into parts */
+    TRF_DATA_LABELLED = 2,      /* a text and its label: an encoder-only model that classifies (trf_classify) */
+    TRF_DATA_TAGGED   = 3       /* words, and a label for each of them: one that labels tokens (trf_tag) */
 } trf_data_kind;
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;
-    trf_tokens source_tokens, target_tokens;        /* WORDS or CHARACTERS; default AUTO. Texts alone are targets */
+    trf_tokens source_tokens, target_tokens;        /* WORDS or CHARACTERS; default AUTO. Texts alone are targets,
+                                                       those with labels sources */
     const trf_vocab *source_vocab, *target_vocab;   /* finished ones, instead of learning some: subwords above all
                                                        (trf_vocab_load_sentencepiece); borrowed until finish */
     int32_t max_vocab;          /* ids of a learned vocabulary, 5..2^24; default 32000 */
@@ -1622,22 +1625,30 @@ typedef struct trf_dataset trf_dataset;
 TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* One pair, or, of texts alone, a target without a source (NULL); copied. Text that is not UTF-8: TRF_E_FORMAT. */
+/* One pair, or, of texts alone, a target without a source (NULL); copied. A label is a target; blanks around it are no
+   part of it, and those of words stand between blanks. Text that is not UTF-8: TRF_E_FORMAT. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err);
 /* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL, lines of source,
    tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the line in `where`: it is not UTF-8,
    has a NUL or not one tab; or one file has more lines. Nothing was added then. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err);
 /* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is left out (the
-   reasons say how many). TRF_E_STATE: nothing is left to learn from; or it is finished already. */
+   reasons say how many); so are a label of more than 1,000 bytes, and words with more or fewer labels. A label that no
+   other pair has is not held out. TRF_E_STATE: nothing is left to learn from, or fewer than two labels; or it is
+   finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* Until it is finished: NULL. The recipe may be changed before the model is made. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);     /* NULL: none */
 /* A new model after the recipe's configuration, with the vocabularies. Its metadata say what it was trained on:
-   "trained.longest", ids of the longest sequence, and "target.unknown", target ids without a token. */
+   "trained.longest", ids of the longest sequence; "target.unknown", target ids without a token; "labels", in the order
+   of their bytes, a line each: line i is column i of trf_classify and trf_tag. */
 TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err);
+/* Line i of a model's "labels", cut to size - 1 bytes, at least 1; *bytes (may be NULL) is the length of all of it.
+   TRF_E_STATE: the model has no such line. */
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size, size_t *bytes,
+                                   trf_error *err);
 
 #endif
 
@@ -19705,6 +19716,8 @@ struct trf_dataset {
     trf_corpus *corpus;
     int64_t left_out;
     int64_t unknown;                /* target ids to learn from that are unk */
+    char *labels;                   /* a line each; or NULL */
+    size_t labels_bytes;
     int finished;
 };
 
@@ -19720,7 +19733,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
-    TRF__RANGE(o, kind, 0, 1);
+    TRF__RANGE(o, kind, 0, TRF_DATA_TAGGED);
     TRF__RANGE(o, source_tokens, 0, 2);
     TRF__RANGE(o, target_tokens, 0, 2);
     TRF__RANGE(o, max_vocab, 5, 1 << 24);
@@ -19766,6 +19779,8 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     for (side = 0; side < 2; side++) trf__side_free(&d->held[side], &d->options.hooks);
     trf_corpus_destroy(d->corpus);
     d->corpus = NULL;
+    trf__free(&d->options.hooks, d->labels, d->labels_bytes);
+    d->labels = NULL;
     d->left_out = d->unknown = 0;
     TRF__ZERO(d->stats);
 }
@@ -19814,10 +19829,12 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 {
     TRF__TRY(trf__dataset_open(data, err));
     if (!target) return trf__fail_null(err, "target");
-    if (data->options.kind == TRF_DATA_PAIRS && !source) return trf__fail_null(err, "source");
+    if (data->options.kind != TRF_DATA_TEXTS && !source) return trf__fail_null(err, "source");
     if (data->options.kind == TRF_DATA_TEXTS) source = "";
     TRF__TRY(trf__check_utf8(source, "source", err));
     TRF__TRY(trf__check_utf8(target, "target", err));
+    if (data->options.kind == TRF_DATA_LABELLED && strchr(target, '\n'))
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(target, "\n"), "target", "expected a label of one line");
     return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
 }
 
@@ -19858,11 +19875,14 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
         if (!line[0] || !line[1]) break;
         TRF__TRY(trf__line_fault(&l[0], line[0], n[0], err));
         if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path, err));
-        else if (d->options.kind == TRF_DATA_PAIRS) {
+        else if (d->options.kind != TRF_DATA_TEXTS) {
             tab = (const char *)memchr(line[0], '\t', n[0]);
             if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1))
                 return trf__fail(err, TRF_E_FORMAT, l[0].number, "line",
-                                 "line %lld: expected source, one tab, target", (long long)l[0].number);
+                                 "line %lld: expected %s", (long long)l[0].number,
+                                 d->options.kind == TRF_DATA_PAIRS ? "source, one tab, target"
+                                 : d->options.kind == TRF_DATA_TAGGED ? "words, one tab, their labels"
+                                 : "text, one tab, label");
             line[1] = tab + 1;
             n[1] = n[0] - (size_t)(tab - line[0]) - 1;
             n[0] = (size_t)(tab - line[0]);
@@ -19906,14 +19926,109 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     return status;
 }
 
-/* Where the lines are: first those to learn from, then those held out. */
-typedef struct trf__split { const char **lines[2]; char *held; int64_t n, train; } trf__split;
+/* A label, within a line. */
+typedef struct trf__label { const char *text; size_t n; } trf__label;
+
+/* Where the lines are: first those to learn from, then those held out. And the labels of those to learn from, in the
+   order of their bytes. */
+typedef struct trf__split {
+    const char **lines[2];
+    char *held;
+    int64_t n, train;
+    trf__label *labels;
+    int64_t n_labels, capacity;
+} trf__split;
 
 TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
     trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
     trf__free(hooks, s->held, (size_t)s->n);
+    trf__free(hooks, s->labels, trf__bytes(s->capacity, sizeof *s->labels));
+}
+
+#define TRF__BLANKS " \t\r\n"
+enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
+
+/* The next label of a line, or word: *text is moved behind it. A text has one label, in which blanks may stand. Returns
+   0 at the end. */
+TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
+{
+    const char *at = *text + strspn(*text, TRF__BLANKS);
+    label->text = at;
+    label->n = strcspn(at, tagged ? TRF__BLANKS : "");
+    *text = at + label->n;
+    while (label->n && strchr(TRF__BLANKS, at[label->n - 1])) label->n--;
+    return label->n > 0;
+}
+
+TRF__FN int trf__by_label(const void *a, const void *b)
+{
+    const trf__label *x = (const trf__label *)a, *y = (const trf__label *)b;
+    int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
+    return order ? order : x->n < y->n ? -1 : x->n > y->n;
+}
+
+/* The number of a label, or -1. */
+TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
+{
+    const trf__label *found = (const trf__label *)bsearch(label, s->labels, (size_t)s->n_labels, sizeof *label,
+                                                          trf__by_label);
+    return found ? (int32_t)(found - s->labels) : -1;
+}
+
+/* Sorts, and leaves one of each. */
+TRF__FN void trf__labels_settle(trf__split *s)
+{
+    int64_t i, n = 0;
+    qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
+    for (i = 0; i < s->n_labels; i++)
+        if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i])) s->labels[n++] = s->labels[i];
+    s->n_labels = n;
+}
+
+/* Adds the labels of a line. Now and then one of each is left, so that memory does not grow with the lines. */
+TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line, trf_error *err)
+{
+    trf__label label;
+    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+        if (label.n > TRF__LONGEST_LABEL) continue;
+        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
+        s->labels[s->n_labels++] = label;
+    }
+    if (s->n_labels > 4 * TRF__MOST_LABELS) trf__labels_settle(s);
+    if (s->n_labels <= 4 * TRF__MOST_LABELS) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
+}
+
+/* A pair that is held out though no other has one of its labels is learned from, with all pairs of its source. Texts
+   stand in d, as the lines are not sorted yet. */
+TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count, trf_error *err)
+{
+    const trf__texts *texts = d->texts;
+    int tagged = d->options.kind == TRF_DATA_TAGGED;
+    trf__label label;
+    int64_t i, k;
+    for (i = 0; i < s->n; i++)
+        if (!s->held[i]) TRF__TRY(trf__labels_add(s, d, texts[1].bytes + texts[1].starts[i], err));
+    trf__labels_settle(s);
+    for (i = 0; i < s->n; i++) {
+        const char *line = texts[1].bytes + texts[1].starts[i], *rest = line;
+        int found = 0;
+        if (!s->held[i]) continue;
+        while (trf__next_label(&label, &rest, tagged))
+            if (label.n <= TRF__LONGEST_LABEL && trf__label_number(s, &label) < 0) found = 1;
+        if (!found) continue;
+        TRF__TRY(trf__labels_add(s, d, line, err));
+        trf__labels_settle(s);
+        for (k = 0; k < s->n; k++) {
+            if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
+            s->held[k] = 2;         /* its own labels count when its turn comes */
+            --*count;
+        }
+    }
+    for (i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
+    return TRF_OK;
 }
 
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
@@ -19925,6 +20040,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
     if (size >= 0 && (size > 0 || s->n >= 20))
         TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count, &o->hooks, err));
+    if (o->kind >= TRF_DATA_LABELLED) TRF__TRY(trf__labels_keep(d, s, &count, err));
     if (count < s->n) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out", "holding out %lld pairs leaves none of %lld to learn from",
                      (long long)o->held_out, (long long)s->n);
@@ -19949,6 +20065,31 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
                 if (s->held[i] == held) s->lines[side][at++] = d->texts[side].bytes + d->texts[side].starts[i];
             if (!held) s->train = at;
         }
+    return TRF_OK;
+}
+
+/* The labels of the lines to learn from, as a text of the model. */
+TRF__FN trf_status trf__dataset_labels(trf_dataset *d, trf__split *s, trf_error *err)
+{
+    int64_t i;
+    char *to;
+    if (d->options.kind < TRF_DATA_LABELLED) return TRF_OK;
+    s->n_labels = 0;
+    for (i = 0; i < s->train; i++) TRF__TRY(trf__labels_add(s, d, s->lines[1][i], err));
+    trf__labels_settle(s);
+    if (s->n_labels < 2)
+        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d", (int)s->n_labels);
+    if (s->n_labels > TRF__MOST_LABELS)
+        return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got %d",
+                         (int)TRF__MOST_LABELS, (int)s->n_labels);
+    d->labels_bytes = 0;
+    for (i = 0; i < s->n_labels; i++) d->labels_bytes += s->labels[i].n + 1;
+    to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
+    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)s->n_labels);
+    for (i = 0; i < s->n_labels; to += s->labels[i++].n + 1) {
+        memcpy(to, s->labels[i].text, s->labels[i].n);
+        to[s->labels[i].n] = i + 1 < s->n_labels ? '\n' : 0;
+    }
     return TRF_OK;
 }
 
@@ -20009,15 +20150,17 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s, trf_
 {
     const trf_dataset_options *o = &d->options;
     const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
-    int pairs = o->kind == TRF_DATA_PAIRS, side, one;
+    const int first = o->kind == TRF_DATA_TEXTS, last = o->kind <= TRF_DATA_TEXTS;
+    int side, one;
     memset(choice, 0, sizeof *choice);
     choice->tokens[0] = trf__tokens_of(given[0], o->source_tokens);
     choice->tokens[1] = trf__tokens_of(given[1], o->target_tokens);
     choice->vocabularies = given[0] || given[1] ? (given[0] == given[1] ? 1 : 2) : 0;
     choice->no_subwords = 1;
-    TRF__TRY(trf_tokens_choose(choice, pairs ? s->lines[0] : NULL, s->lines[1], s->train, &o->hooks, err));
-    one = pairs && choice->vocabularies == 1;
-    for (side = !pairs; side < 2; side++) {
+    TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL, s->train, &o->hooks,
+                               err));
+    one = first < last && choice->vocabularies == 1;
+    for (side = first; side <= last; side++) {
         if (side && one) d->vocab[1] = d->vocab[0];
         else if (given[side]) TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
         else TRF__TRY(trf__learn_vocab(d, s, side, side || one, choice->tokens[side], choice->vocab_size[side], err));
@@ -20025,18 +20168,73 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s, trf_
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n + n, hooks);
+    memcpy(to->ids + to->n, ids, (size_t)n * sizeof *ids);
+    to->n += n;
+    return TRF_OK;
+}
+
+/* The number of the label of line i; without one that is known, nothing. */
+TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids *ids,
+                                     trf_error *err)
+{
+    const char *line = s->lines[1][i];
+    trf__label label;
+    int32_t number = trf__next_label(&label, &line, 0) ? trf__label_number(s, &label) : -1;
+    return number < 0 ? TRF_OK : trf__ids_add(ids, &number, 1, &d->options.hooks, err);
+}
+
+/* Words are encoded one by one, so that the first token of each is known, which has its label; the others have -1.
+   Between characters stands a blank. A word of invisible characters may have no subword: it is one unknown token.
+   Nothing, where words and labels differ in number, or a label is not known. */
+TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids ids[2],
+                                      trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    const char *text = s->lines[0][i], *tags = s->lines[1][i];
+    int spaced = trf_vocab_kind(d->vocab[0]) == TRF_CHARACTERS, more[2];
+    trf__text_ids piece;
+    trf__texts word;
+    trf__label x, tag;
+    trf_status status = TRF_OK;
+    TRF__ZERO(piece);
+    TRF__ZERO(word);
+    ids[0].n = ids[1].n = 0;
+    for (;;) {
+        int32_t number, k, blank = spaced && ids[0].n > 0;
+        more[0] = trf__next_label(&x, &text, 1);
+        more[1] = trf__next_label(&tag, &tags, 1);
+        number = more[0] && more[1] ? trf__label_number(s, &tag) : -1;
+        if (number < 0) break;
+        word.used = word.count = 0;
+        status = trf__texts_add(&word, x.text - blank, x.n + (size_t)blank, hooks, err);
+        if (status == TRF_OK && blank) *word.bytes = ' ';
+        if (status == TRF_OK) status = trf__encode_all(d->vocab[0], word.bytes, &piece, hooks, err);
+        if (status == TRF_OK && piece.n == 0) piece.ids[piece.n++] = TRF__UNK;
+        if (status == TRF_OK) status = trf__ids_add(&ids[0], piece.ids, piece.n, hooks, err);
+        for (k = 0; k < piece.n; k++) piece.ids[k] = k == blank ? number : -1;
+        if (status == TRF_OK) status = trf__ids_add(&ids[1], piece.ids, piece.n, hooks, err);
+        if (status != TRF_OK) break;
+    }
+    if (more[0] || more[1]) ids[0].n = ids[1].n = 0;
+    trf__texts_free(&word, hooks);
+    trf__free(hooks, piece.ids, trf__bytes(piece.capacity, sizeof *piece.ids));
+    return status;
+}
+
 /* The ids of line i, and, of texts, EOS behind them. */
 TRF__FN trf_status trf__encode_line(const trf_dataset *d, const trf__split *s, int side, int64_t i,
                                     trf__text_ids *ids, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
+    const int32_t eos = 2;      /* as every vocabulary has it */
     ids->n = 0;
-    if (!d->vocab[side]) return TRF_OK;
+    if (!d->vocab[side]) return d->labels && side ? trf__encode_label(d, s, i, ids, err) : TRF_OK;
     TRF__TRY(trf__encode_all(d->vocab[side], s->lines[side][i], ids, hooks, err));
     if (d->options.kind != TRF_DATA_TEXTS || ids->n == 0) return TRF_OK;
-    TRF__GROW(int32_t, ids->ids, ids->capacity, ids->n + 1, hooks);
-    ids->ids[ids->n++] = 2;     /* EOS, as every vocabulary has it */
-    return TRF_OK;
+    return trf__ids_add(ids, &eos, 1, hooks, err);
 }
 
 TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n, const trf_hooks *hooks, trf_error *err)
@@ -20058,7 +20256,8 @@ TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t
     const trf_hooks *hooks = &d->options.hooks;
     int texts = d->options.kind == TRF_DATA_TEXTS, side;
     int32_t at;
-    for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side], err));
+    if (d->options.kind == TRF_DATA_TAGGED) TRF__TRY(trf__encode_tagged(d, s, i, ids, err));
+    else for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side], err));
     if (!ids[1].n || (!texts && (!ids[0].n || ids[0].n > TRF__LONGEST_TEXT || ids[1].n > TRF__LONGEST_TEXT))) {
         d->left_out++;
         return TRF_OK;
@@ -20088,12 +20287,15 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
     return status;
 }
 
-TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__side learn[2])
+TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__side learn[2])
 {
     trf_data_stats *a = &d->stats;
     int64_t i;
     int side;
-    a->kind = d->options.kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
+    a->kind = d->labels ? TRF_ENCODER_ONLY : d->options.kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY
+            : TRF_ENCODER_DECODER;
+    if (d->labels) a->head = d->options.kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
+    a->n_labels = (int32_t)s->n_labels;
     a->pairs = learn[1].count;
     a->source_tokens = learn[0].used + learn[1].count;      /* a mark each, as an empty side has */
     a->target_tokens = learn[1].used + learn[1].count;
@@ -20102,7 +20304,7 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__side learn[2])
             if (learn[side].lengths[i] > a->longest) a->longest = learn[side].lengths[i];
     for (i = 0; i < learn[1].used; i++) d->unknown += learn[1].ids[i] == TRF__UNK;
     a->source_vocab = d->vocab[0] ? trf_vocab_size(d->vocab[0]) : 0;
-    a->target_vocab = trf_vocab_size(d->vocab[1]);
+    a->target_vocab = d->vocab[1] ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];
     a->updates = d->options.updates;
 }
@@ -20141,7 +20343,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
 {
     char line[200];
     int side;
-    for (side = d->vocab[0] == NULL; side < 2; side++) trf__tokens_reason(d, choice, side);
+    for (side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
     snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out (empty, or longer than "
              "%d)", (long long)d->stats.pairs, (long long)d->held[1].count, (long long)d->left_out,
              (int)TRF__LONGEST_TEXT);
@@ -20166,12 +20368,13 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
 {
     trf_token_choice choice;
     TRF__TRY(trf__dataset_split(d, s, err));
+    TRF__TRY(trf__dataset_labels(d, s, err));
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__encode_lines(d, s, learn, err));
     if (learn[1].count == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: they are empty, or "
                          "longer than %d ids", (long long)s->train, (int)TRF__LONGEST_TEXT);
-    trf__dataset_stats(d, learn);
+    trf__dataset_stats(d, s, learn);
     TRF__TRY(trf__dataset_corpus(d, learn, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
@@ -20221,11 +20424,35 @@ TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model,
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     snprintf(unknown, sizeof unknown, "%lld", (long long)data->unknown);
     if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
-    if (status == TRF_OK) status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+    if (status == TRF_OK && !data->labels) status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+    if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels", data->labels, err);
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
     *model = NULL;
     return status;
+}
+
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size, size_t *bytes,
+                                   trf_error *err)
+{
+    const char *line;
+    size_t n;
+    int32_t k;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (!text || size == 0) return trf__fail_null(err, "text");
+    *text = 0;
+    line = trf_model_metadata(model, "labels");
+    for (k = 0; line && k < i; k++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (!line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels", "the model has no such label");
+    n = strcspn(line, "\n");
+    if (bytes) *bytes = n;
+    if (n > size - 1) n = size - 1;
+    memcpy(text, line, n);
+    text[n] = 0;
+    return TRF_OK;
 }
 
 #endif

@@ -64,6 +64,29 @@ static void make_pair(int kind, uint64_t *state, char source[128], char target[1
     }
 }
 
+/* Texts with labels, or words with one each; and what cannot be learned from: no label, one too long or too many. */
+static void write_labelled(const char *name, int tagged, int n)
+{
+    static const char *const words[] = {"red", "green", "blue", "one", "two", "six", "cat", "dog"};
+    static const char *const labels[] = {"colour", "colour", "a  colour", "number", "number", "number", "animal", "animal"};
+    FILE *f = fopen(in_folder(name), "w");
+    uint64_t state = 5;
+    int i, k;
+    assert_non_null(f);
+    for (i = 0; i < n; i++) {
+        uint32_t of[6], count = 1 + below(&state, 6), j;
+        for (j = 0; j < count; j++) fprintf(f, "%s%s", j ? " " : "", words[of[j] = below(&state, 8)]);
+        fputc('\t', f);
+        if (i % 40 == 7) fprintf(f, "rare%d", i);
+        else if (i % 40 == 9) for (k = 0; k < 1001; k++) fputc('x', f);
+        else if (i % 40 == 11) fputs("  ", f);
+        else if (!tagged) fprintf(f, "%s%s ", i % 3 ? "" : " ", labels[of[0]]);
+        else for (j = 0; j < count; j++) fprintf(f, "%s%.3s", j ? " " : "", labels[of[j]]);
+        fputc('\n', f);
+    }
+    fclose(f);
+}
+
 static void write_pairs(const char *name, int kind, int n)
 {
     FILE *f = fopen(in_folder(name), "w");
@@ -81,7 +104,7 @@ static void write_pairs(const char *name, int kind, int n)
 /* -----------------------------------------------------------------------------------------------
    The model of trf train. */
 
-static void learn_file(const char *pairs, const char *to, int64_t updates)
+static void learn_file(trf_data_kind kind, const char *pairs, const char *to, int64_t updates)
 {
     trf_dataset_options options = trf_dataset_defaults();
     trf_dataset *data;
@@ -89,6 +112,7 @@ static void learn_file(const char *pairs, const char *to, int64_t updates)
     trf_trainer *trainer;
     trf_recipe *recipe;
     trf_learn_report report;
+    options.kind = kind;
     options.updates = updates;
     OK(trf_dataset_create(&data, &options, &err));
     OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
@@ -113,13 +137,16 @@ static void same_as_trf(void **state)
     (void)state;
     snprintf(command, sizeof command, "%s/trf", beside);
     if (access(command, X_OK)) { skip(); return; }
-    for (kind = 0; kind < 3; kind++) {
+    for (kind = 0; kind < 5; kind++) {
+        static const char *const objectives[] = {"translate", "translate", "translate", "classify", "tag"};
+        static const trf_data_kind kinds[] = {TRF_DATA_PAIRS, TRF_DATA_PAIRS, TRF_DATA_PAIRS, TRF_DATA_LABELLED,
+                                              TRF_DATA_TAGGED};
         char *ours, *theirs;
         size_t n, m;
-        write_pairs("pairs.tsv", kind, 120);
-        learn_file("pairs.tsv", "ours", UPDATES);
-        snprintf(command, sizeof command, "cd %s && rm -f theirs && '%s/trf' train --tsv pairs.tsv --model theirs "
-                 "--checkpoint '' --updates %d 2>log", folder, beside, UPDATES);
+        if (kind < 3) write_pairs("pairs.tsv", kind, 120); else write_labelled("pairs.tsv", kind == 4, 400);
+        learn_file(kinds[kind], "pairs.tsv", "ours", UPDATES);
+        snprintf(command, sizeof command, "cd %s && rm -f theirs && '%s/trf' train --objective %s --tsv pairs.tsv "
+                 "--model theirs --checkpoint '' --updates %d 2>log", folder, beside, objectives[kind], UPDATES);
         assert_int_equal(system(command), 0);
         ours = kit_read_file(in_folder("ours"), &n);
         theirs = kit_read_file(in_folder("theirs"), &m);
@@ -685,6 +712,63 @@ static void kinds_of_data(void **state)
     trf_dataset_destroy(data);
 }
 
+/* Labels: their names, which pairs are left out, and what no training can have. */
+static void labels(void **state)
+{
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    trf_model *model;
+    char text[16];
+    size_t bytes;
+    int i;
+    (void)state;
+    o.kind = TRF_DATA_LABELLED;
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_add(data, "a b", "only", &err));
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "labels", -1);
+    FAILS(trf_dataset_add(data, "a b", "two\nlines", &err), TRF_E_FORMAT, "target", 3);
+    FAILS(trf_dataset_add(data, NULL, "x", &err), TRF_E_INVALID_ARG, "source", -1);
+    for (i = 0; i < 20; i++) OK(trf_dataset_add(data, "b c", i % 2 ? " z last " : "first", &err));
+    OK(trf_dataset_add(data, "c d", " \t", &err));
+    OK(trf_dataset_add(data, "", "first", &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_dataset_recipe(data)->learning.metric, TRF_METRIC_ACCURACY);
+    assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "2 left out"));
+    OK(trf_dataset_model(data, &model, &err));
+    assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY && trf_model_config(model)->head == TRF_HEAD_MEAN);
+    assert_int_equal(trf_model_config(model)->n_labels, 3);
+    assert_null(trf_model_target_vocab(model));
+    assert_string_equal(trf_model_metadata(model, "labels"), "first\nonly\nz last");
+    OK(trf_model_label(model, 2, text, sizeof text, &bytes, &err));
+    assert_string_equal(text, "z last");
+    assert_int_equal(bytes, 6);
+    OK(trf_model_label(model, 0, text, 3, &bytes, &err));
+    assert_string_equal(text, "fi");
+    assert_int_equal(bytes, 5);
+    FAILS(trf_model_label(model, 3, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 3);
+    FAILS(trf_model_label(model, -1, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", -1);
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+    o.kind = TRF_DATA_TAGGED;
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_add(data, " the  dog ", "D N", &err));
+    OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
+    OK(trf_dataset_model(data, &model, &err));
+    assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS && trf_model_config(model)->n_labels == 2);
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+    o.kind = TRF_DATA_LABELLED;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (i = 0; i < 65537; i++) {
+        snprintf(text, sizeof text, "l%d", i);
+        OK(trf_dataset_add(data, "a", text, &err));
+    }
+    FAILS(trf_dataset_finish(data, &err), TRF_E_LIMIT, "labels", -1);
+    trf_dataset_destroy(data);
+}
+
 /* Memory that runs out anywhere: the status says so, nothing is lost, and the same call succeeds afterwards. */
 static void out_of_memory(void **state)
 {
@@ -692,14 +776,15 @@ static void out_of_memory(void **state)
     trf_dataset_options o = trf_dataset_defaults();
     trf_dataset *data;
     int64_t at;
-    int i, failures = 0;
+    int i, kind, failures = 0;
     (void)state;
-    for (at = 1; at < 400; at++) {
+    for (kind = 0; kind < 4; kind++) for (at = 1; at < 400; at++) {
         trf_status status;
         memset(&memory, 0, sizeof memory);
+        o.kind = (trf_data_kind)kind;
         o.hooks = kit_hooks(&memory);
         OK(trf_dataset_create(&data, &o, &err));
-        for (i = 0; i < 30; i++) OK(trf_dataset_add(data, i % 2 ? "a b" : "b c", i % 3 ? "x" : "y z", &err));
+        for (i = 0; i < 30; i++) OK(trf_dataset_add(data, i % 2 ? "a b" : "b c", i % 3 ? "x y" : "y z", &err));
         memory.fail_at = memory.calls + at;
         status = trf_dataset_finish(data, &err);
         memory.fail_at = 0;
@@ -710,7 +795,7 @@ static void out_of_memory(void **state)
         trf_dataset_destroy(data);
         assert_int_equal(memory.live, 0);
     }
-    assert_true(failures > 20 && at < 400);
+    assert_true(failures > 80 && at < 400);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -796,7 +881,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(recipe_follows_data), cmocka_unit_test(recipe_refuses), cmocka_unit_test(recipes_work),
         cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(early_stopping),
         cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(averages), cmocka_unit_test(judging),
-        cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(labels), cmocka_unit_test(out_of_memory),
         cmocka_unit_test(warnings), cmocka_unit_test(too_high), cmocka_unit_test(same_as_trf)
     };
     char cwd[256];
