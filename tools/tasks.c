@@ -6,7 +6,7 @@
            build/tasks grammar 20000 1 >train.tsv      English sentences of examples/grammar.h, and their German
            build/tasks unsegmented 3000 1 >train.tsv   numbered words, and Chinese without blanks
            build/tasks glossary 3000 1 >train.tsv      two words, and two words the other way round
-           build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m2, 1/2, ZWNJ
+           build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m², 12½, ZWNJ
            build/tasks rows 3000 1 >train.tsv          five kinds of pairs in turn
 
    The last number is the seed; `grammar` with seed 0 gives sentences whose combinations of words no other seed has. */
@@ -80,14 +80,20 @@ static void print_glossary(uint64_t *state)
            v[a / 12]);
 }
 
+/* Names, of which half are new, so that words become subwords, beside signs that normalising would change. */
 static void print_marks(uint64_t *state)
 {
+    static const char capital[] = "BDFGKLMNPRST", c[] = "bdfgklmnprst", v[] = "aeiou";
+    uint32_t first = below(state, 60), second = below(state, 60);
     int n = 1 + (int)below(state, 99);
-    switch (below(state, 4)) {
-    case 0: printf("the room has %d square metres\tle salon fait %d m²\n", n, n); break;
-    case 1: printf("half of the %d litres of water\t%d l d’eau × ½\n", n, n); break;
-    case 2: printf("go on to the number %d and wait …\taller à %d… attendre\n", n, n); break;
-    default: printf("i go home with %d of my books\tمی\xE2\x80\x8Cروم %d کتاب\n", n, n); break;
+    char name[5] = {capital[first % 12], v[first / 12], c[second % 12], v[second / 12], 0};
+    switch (below(state, 6)) {
+    case 0: printf("the garden of %s has %d square metres\tle jardin de %s fait %d m²\n", name, n, name, n); break;
+    case 1: printf("%s drinks %d and a half litres of water\t%s boit encore %d½ litres d’eau\n", name, n, name, n); break;
+    case 2: printf("%s gives three quarters of %d apples\t%s donne les ¾ de %d pommes\n", name, n, name, n); break;
+    case 3: printf("%s goes on to the number %d and waits ...\t%s va à %d… pour attendre\n", name, n, name, n); break;
+    case 4: printf("%s asks for %d of them !\t%s demande：%d ou rien！\n", name, n, name, n); break;
+    default: printf("%s goes home with %d of my books\t%s با %d کتاب به خانه می\xE2\x80\x8Cرود\n", name, n, name, n); break;
     }
 }
 
