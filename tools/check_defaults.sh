@@ -40,7 +40,7 @@ gather() { awk -F '\t' '{ if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else 
     END { for (i = 1; i <= n; i++) { print source[i] >"test.source"; print all[i] >"test.target" } }' test.tsv; }
 
 # A language model beside the text that it has learned: fifty lines, ten of which are half of the text, ten a quarter, and so
-# on. Of each ten the share among 5,000 lines that it draws counts as far as they have it in the text: lines of its own,
+# on. Of each ten the share among 40,000 lines that it draws counts as far as they have it in the text: lines of its own,
 # unknown words, and too many of one kind are missing in the sum.
 sample()
 {
@@ -49,9 +49,9 @@ sample()
     began=$(date +%s)
     "$build/trf" train --objective causal --text text --model model 2>log || { cat log; return 1; }
     minutes=$((($(date +%s) - began + 30) / 60))
-    "$build/trf" generate --model model --count 5000 --seed 1 --output drawn 2>log.generate || { cat log.generate; return 1; }
+    "$build/trf" generate --model model --count 40000 --seed 1 --output drawn 2>log.generate || { cat log.generate; return 1; }
     got=$(awk 'FILENAME == "lines" { ten[$0] = int((NR - 1) / 10); next } !($0 in ten) { next }
-        FILENAME == "text" { wanted[ten[$0]] += 1 / 3000; next } { drawn[ten[$0]] += 1 / 5000 }
+        FILENAME == "text" { wanted[ten[$0]] += 1 / 3000; next } { drawn[ten[$0]] += 1 / 40000 }
         END { for (i = 0; i < 5; i++) sum += wanted[i] < drawn[i] ? wanted[i] : drawn[i]; print 100 * sum }' lines text drawn)
 }
 
