@@ -30,56 +30,46 @@
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
 //   -ffast-math and -Ofast are refused: they cannot see a NaN.
 //
-// A COMPLETE PROGRAM (examples/copy.c)
+// A COMPLETE PROGRAM (examples/dates.c). examples/copy.c has a loop of its own, update by update.
 //
 //     #define TRF_IMPLEMENTATION
 //     #include "transformer.h"
 //     #include <stdio.h>
-//     #include <stdlib.h>
-//
-//     /* 32 pairs of 3 to 10 random ids from 4 to 23; ids 0 to 3 are special. The target is the source. */
-//     static trf_batch next_copy_task(void)
-//     {
-//         static int32_t ids[32 * 10], lengths[32];
-//         trf_batch batch = {{ids, lengths, 32}, {ids, lengths, 32}, 0, {0, 0, 0}};
-//         int i, j, n = 0;
-//         for (i = 0; i < 32; i++) {
-//             lengths[i] = 3 + rand() % 8;
-//             for (j = 0; j < lengths[i]; j++) ids[n++] = 4 + rand() % 20;
-//         }
-//         return batch;
-//     }
 //
 //     int main(void)
 //     {
+//         static const char *const months[] = {"January", "February", "March", "April", "May",
+//             "June", "July", "August", "September", "October", "November", "December"};
 //         trf_error err;
-//         trf_model *model = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
-//         int32_t source[] = {5, 9, 7}, target[16], n;
-//         int step, i, failed = 1;
+//         trf_dataset *data = NULL; trf_model *model = NULL;
+//         trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+//         trf_recipe *recipe;
+//         char source[64], target[64];
+//         int i, failed = 1;
 //
-//         trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
-//         trf_train_options training = trf_train_defaults();   /* Adam, a rate that rises to 1e-3, then falls */
-//         config.source_vocab = config.target_vocab = 24;
-//
-//         if (trf_model_create(&model, &config, &err)) goto done;
-//         if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-//         for (step = 1; step <= 400; step++) {
-//             trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
-//             trf_step_report report;
-//             if (trf_train_step(trainer, &batch, &report, &err)) goto done;
-//             if (step % 100 == 0) printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
+//         if (trf_dataset_create(&data, NULL, &err)) goto done;
+//         for (i = 0; i < 10000; i++) {
+//             int day = 1 + i % 28, month = i / 28 % 12, year = 1990 + i / 336;
+//             snprintf(source, sizeof source, "%d %s %d", day, months[month], year);
+//             snprintf(target, sizeof target, "%d-%02d-%02d", year, month + 1, day);
+//             if (trf_dataset_add(data, source, target, &err)) goto done;
 //         }
-//         if (trf_model_save(model, "copy.safetensors", &err)) goto done;
-//
+//         if (trf_dataset_finish(data, &err)) goto done;      /* vocabularies, held-out pairs, */
+//         recipe = trf_dataset_recipe(data);                  /* settings, and why: ->reasons */
+//         if (trf_dataset_model(data, &model, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
+//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, NULL, &err)) goto done;
+//         if (trf_model_save(model, "dates.safetensors", &err)) goto done;
 //         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
-//         if (trf_translate(translator, source, 3, target, 16, &n, &err)) goto done;
-//         printf("5 9 7 ->");
-//         for (i = 0; i < n; i++) printf(" %d", (int)target[i]);
-//         printf("\n");
+//         if (trf_translate_text(translator, "14 July 2001", target, sizeof target, &err))
+//             goto done;
+//         printf("14 July 2001 -> %s\n", target);
 //         failed = 0;
 //     done:
 //         if (failed) fprintf(stderr, "%s\n", err.message);
-//         trf_translator_destroy(translator); trf_trainer_destroy(trainer); trf_model_destroy(model);
+//         trf_translator_destroy(translator); trf_trainer_destroy(trainer);
+//         trf_model_destroy(model); trf_dataset_destroy(data);
 //         return failed;
 //     }
 //

@@ -1,4 +1,5 @@
-/* copy.c - train a transformer to copy what it reads, save it, translate with it.
+/* copy.c - the step-wise loop: train a transformer to copy what it reads, save it, translate with it. No data set and no
+   recipe: batches of ids are made by hand.
 
    build   cc -O2 -march=native -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy

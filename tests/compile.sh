@@ -456,10 +456,10 @@ job "the header's contents are its marks" "
     sed -n '/^\/\/ CONTENTS/,/^\/\/ NOTATION/p' '$root/transformer.h' | grep -o '>>[a-z_-]*' >contents.txt
     sed -n 's/^\/\/ \(>>[a-z_-]*\).*/\1/p' '$root/transformer.h' >marks.txt
     [ -s marks.txt ] && diff contents.txt marks.txt"
-job "the first page's program is examples/copy.c" "
+job "the first page's program is examples/dates.c" "
     sed -n '/^\/\/ A COMPLETE PROGRAM/,/^\/\/ OPTIONS/p' '$root/transformer.h' | sed '1,2d;\$d' | sed 's/^\/\/     //;s/^\/\/\$//' | sed '\$d' >page.txt
-    sed -n '/^#define/,\$p' '$root/examples/copy.c' >copy.txt
-    [ -s copy.txt ] && diff page.txt copy.txt"
+    sed -n '/^#define/,\$p' '$root/examples/dates.c' >dates.txt
+    [ -s dates.txt ] && diff page.txt dates.txt"
 job "no line is longer than 118 columns" "
     no awk 'length > 118 { print FILENAME \": \" FNR; bad = 1 } END { exit !bad }' '$root/transformer.h'"
 job "the README's programs are in the examples" "

@@ -1,10 +1,10 @@
 /* What has to work on every port, without cmocka: tests/ports.sh compiles it for each and runs it.
 
    run     ports FOLDER THREADS     FOLDER is tests/golden/old, THREADS how many it is to use
-   prints  what the first page's program prints, what fails, and "N passed, M failed" last
+   prints  what examples/copy.c prints, what fails, and "N passed, M failed" last
 
-   The first page's program is in it: copy.c, whose number of updates ports.sh lowers where a processor is emulated. */
-#define main first_page
+   examples/copy.c is in it; ports.sh lowers its number of updates where a processor is emulated. */
+#define main copy_program
 #include "copy.c"
 #undef main
 #include <string.h>
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 {
     if (argc != 3) { fprintf(stderr, "usage: ports FOLDER THREADS\n"); return 2; }
     puts(trf_build_info());
-    check("the first page's program", first_page() == 0);
+    check("examples/copy.c", copy_program() == 0);
     train_and_translate(atoi(argv[2]));
     read_files(argv[1]);
     refuse_files();

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The header on other systems, compilers and languages: sh tests/ports.sh BUILD [PATTERN]
 #
-# Each port compiles tests/ports.c without a warning and runs it: the first page's program, training, translating, files
+# Each port compiles tests/ports.c without a warning and runs it: examples/copy.c, training, translating, files
 # and checkpoints, and models that were made on x86-64. PATTERN: only ports of such names ("qemu", "musl|wine").
 # What is missing on this machine is left out by name. All of them, on Debian:
 #
@@ -9,7 +9,7 @@
 #         gcc-mingw-w64-x86-64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross \
 #         gcc-i686-linux-gnu libc6-dev-i386-cross
 #
-# Two jobs run at a time. On an emulated processor the first page's program trains for fewer updates.
+# Two jobs run at a time. On an emulated processor examples/copy.c trains for fewer updates.
 
 work=${1:?usage: ports.sh BUILD [PATTERN]}/ports
 pattern=${2:-.}
