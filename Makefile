@@ -155,12 +155,16 @@ $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $< -o $@ -pthread $(LINK)
 
-# With libsentencepiece trf learns subwords.
+# With libsentencepiece trf learns subwords. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
+# library is, and so is OpenBLAS where it cannot be loaded.
 TRF      = $(wildcard tools/trf/*.c)
+LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
+           $(filter Darwin,$(shell uname))
+TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
 $(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
-	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(LINK)
+	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
+	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)
 
 $(BUILD)/subwords.o: tools/trf/subwords.cc tools/trf/subwords.h $(BUILD)/flags
 	@mkdir -p $(BUILD)

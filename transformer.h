@@ -8232,7 +8232,7 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
         TRF__TRY(trf__openblas_open(cpu->threads, err));
         cpu->gate = &trf__openblas_gate;
     } else trf__log(hooks, TRF_LOG_WARNING,
-                    "this build of OpenBLAS is not for several threads: the built-in product is used");
+                    "OpenBLAS is not here as its build for pthreads: the built-in product is used");
 #endif
 #endif
     return TRF_OK;

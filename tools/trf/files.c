@@ -184,8 +184,11 @@ int refused(const char *doing, const trf_error *err)
 
 void log_warning(void *user, int level, const char *message)
 {
+    static char last[256];
     (void)user;
-    if (level >= TRF_LOG_WARNING) say("warning: %s", message);
+    if (level < TRF_LOG_WARNING || !strcmp(message, last)) return;
+    snprintf(last, sizeof last, "%s", message);
+    say("warning: %s", message);
 }
 
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)

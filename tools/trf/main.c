@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: MIT
 //
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
-//     cc -O2 -march=native -I. tools/trf/*.c -o build/trf -lopenblas -lm
+//     cc -O2 -march=native -I. tools/trf/*.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/subwords.cc -o build/subwords.o
 //     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf
-//         -lopenblas -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
+//         -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
 // Run:
 //     build/trf --help
 //
@@ -147,6 +147,9 @@ static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct settings s;
     static char name[32];
+#if defined(LOADS_OPENBLAS)
+    const char *reason;
+#endif
     int status;
     snprintf(name, sizeof name, "trf %s", command->name);
     program = name;
@@ -155,6 +158,13 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
     quiet = s.quiet;
+#if defined(LOADS_OPENBLAS)
+    if (command->bit & RUN && s.device.kind == TRF_DEVICE_CPU && s.device.products == TRF_PRODUCTS_CBLAS &&
+        !loaded_openblas(&reason)) {
+        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library", reason);
+        return USAGE;
+    }
+#endif
     if (optind < argc && command->bit & TRAIN) {
         say("'%s' is not an option: the data are --tsv FILE, --source FILE and --target FILE, or --text FILE; all options: "
             "%s --help", argv[optind], name);
@@ -184,6 +194,8 @@ static void print_version(void)
 #endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");
+#elif defined(LOADS_OPENBLAS)
+    puts("products: built-in, or those of OpenBLAS, which is loaded when it is needed (--products cblas)");
 #else
     puts("products: built-in, or those of the CBLAS library that it is linked with (--products cblas)");
 #endif

@@ -496,8 +496,8 @@ const struct row rows[] = {
     {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
     {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
-     "whose matrix products; auto: the built-in ones where trf was compiled for AVX2 or AVX-512, else CBLAS, if it "
-     "has one", NULL},
+     "whose matrix products; auto: the built-in ones where trf was compiled for AVX2 or AVX-512, else "
+     "OpenBLAS's, if it is there; cblas: OpenBLAS's for more than a few rows", NULL},
     {RUN, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
 
     {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},

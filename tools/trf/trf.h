@@ -13,6 +13,7 @@
 //   progress.c   the line of progress, the log
 //   metrics.c    BLEU, chrF, error rates
 //   manual.c     the man page, completion for bash and zsh
+//   openblas.c   OpenBLAS, loaded when a product asks for it
 //   unknown.c    words that a model does not know, in sources and answers
 //   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
 
@@ -25,6 +26,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* OpenBLAS is loaded when a product asks for it. TRF_LINKED_CBLAS: this program is linked with it, or with another
+   CBLAS library. */
+#if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && !defined(TRF_NO_THREADS) && \
+    !defined(TRF_DOUBLE) && !defined(__APPLE__)
+#define LOADS_OPENBLAS 1
+#define TRF_CBLAS_HEADER "tools/trf/openblas.h"
+#endif
 
 #include "transformer.h"
 
@@ -51,7 +60,7 @@ void say_error(const char *doing, const trf_error *err);
 /* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
    command line as well. */
 int refused(const char *doing, const trf_error *err);
-/* The hook of the library: its warnings are worth a line, the rest is not. */
+/* The hook of the library: its warnings are worth a line, the rest is not. What each new object warns of is told once. */
 void log_warning(void *user, int level, const char *message);
 /* Room for `needed` items. Ends the program when memory does; files are renamed into place, so none is left half. */
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
