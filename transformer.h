@@ -18785,18 +18785,22 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     const trf_config *c = &r->config;
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
     const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
+    char end[80];
+    if (a->updates) snprintf(end, sizeof end, "ends after the %lld planned ones", (long long)a->updates);
+    else snprintf(end, sizeof end, "ends when %d validations in a row bring nothing better",
+                  (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layers, d_model %d, d_ff %d, for %lld tokens %s\n"
-             "batches: at most %d tokens a side\n"
+             "batches: at most %d tokens a side in an update\n"
              "rate: rises to %.3g in %lld updates, then falls with the square root of their number\n"
              "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
              "label smoothing: %g, as %s wanted\n"
-             "validation: every %lld updates; ends when %d in a row bring nothing better\n",
+             "validation: every %lld updates; %s\n",
              (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens, what,
-             (int)r->corpus.batch_tokens, r->training.learning_rate, (long long)r->training.warmup,
+             (int)r->training.source_tokens, r->training.learning_rate, (long long)r->training.warmup,
              r->training.dropout, tokens, what, r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
-             (long long)r->learning.valid_every, (int)r->learning.patience);
+             (long long)r->learning.valid_every, end);
 }
 
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)

@@ -95,35 +95,38 @@ static trf_batch lay_out(pairs *room, const sequence *sequences, int32_t count)
 // Training and testing
 // -----------------------------------------------------------------------------------------------
 
-static trf_config small_config(uint64_t seed)
+/* Model and training for so many drawn sequences, as the library recommends them. */
+static trf_status find_recipe(trf_recipe *recipe, uint64_t seed, trf_error *err)
 {
-    trf_config config = trf_config_tiny();
-    config.encoder_layers = config.decoder_layers = 2;
-    config.d_model = 64;
-    config.d_ff = 128;
-    config.source_vocab = config.target_vocab = 4 + SYMBOLS;
-    config.seed = seed;
-    return config;
+    trf_data_stats stats;
+    trf_status status;
+    memset(&stats, 0, sizeof stats);
+    stats.pairs = (int64_t)BATCH * STEPS;
+    stats.source_tokens = stats.target_tokens = stats.pairs * ((SHORTEST + LONGEST) / 2 + 1);
+    stats.longest = LONGEST;
+    stats.source_vocab = stats.target_vocab = 4 + SYMBOLS;
+    stats.d_model = 64;
+    stats.updates = STEPS;
+    status = trf_recipe_find(recipe, &stats, err);
+    trf_train_set_dropout(&recipe->training, 0.0);      /* the data never repeat: nothing can be learned by heart */
+    recipe->training.schedule = TRF_COSINE;             /* the last updates are small: all answers exact, not nearly all */
+    recipe->training.total_steps = STEPS;
+    recipe->config.seed = recipe->training.seed = seed;
+    return status;
 }
 
 /* Trains on sequences that are not in `tests`, and notes in `seen` what it trained on. */
-static trf_status train(trf_model *model, sequence_set *tests, sequence_set *seen, uint64_t seed, trf_error *err)
+static trf_status train(trf_model *model, const trf_train_options *training, sequence_set *tests, sequence_set *seen,
+                        trf_error *err)
 {
-    trf_train_options training = trf_train_defaults();
     trf_trainer *trainer = NULL;
     trf_status status;
     trf_step_report report;
     sequence sequences[BATCH];
     pairs room;
-    uint64_t random = seed * 1000;
+    uint64_t random = training->seed * 1000;
     int step, i;
-    training.schedule = TRF_COSINE;
-    training.learning_rate = 2e-3;
-    training.warmup = 200;
-    training.total_steps = STEPS;
-    training.seed = seed;
-    trf_train_set_dropout(&training, 0.0);      /* the data never repeat: nothing can be learned by heart */
-    status = trf_trainer_create(&trainer, model, &training, err);
+    status = trf_trainer_create(&trainer, model, training, err);
     for (step = 1; step <= STEPS && !status; step++) {
         trf_batch batch;
         for (i = 0; i < BATCH; i++) {
@@ -223,7 +226,7 @@ static trf_status show_attention(trf_translator *translator, const trf_model *mo
 /* One seed from beginning to end. Returns 0 if every answer was right. */
 static int run(uint64_t seed, int with_picture)
 {
-    trf_config config = small_config(seed);
+    trf_recipe recipe;
     trf_search search = trf_search_defaults();
     trf_model *model = NULL;
     trf_translator *translator = NULL;
@@ -241,8 +244,9 @@ static int run(uint64_t seed, int with_picture)
     }
     search.beam = 1;
 
-    if (trf_model_create(&model, &config, &err)) goto done;
-    if (train(model, &test_set, &seen, seed, &err)) goto done;
+    if (find_recipe(&recipe, seed, &err)) goto done;
+    if (trf_model_create(&model, &recipe.config, &err)) goto done;
+    if (train(model, &recipe.training, &test_set, &seen, &err)) goto done;
     if (trf_translator_create(&translator, model, &search, &err)) goto done;
     if (test(translator, tests, &right, &err)) goto done;
     for (i = 0; i < TESTS; i++) leaked += set_has(&seen, &tests[i]);

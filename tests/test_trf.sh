@@ -495,7 +495,7 @@ check "is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
 check "an unvalidated one needs no file beside the model" test ! -e smooth.update-40
 
 awk 'BEGIN { for (i = 0; i < 90000; i++) printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19, i % 19, i % 17, i % 13, i % 11, i % 7 }' >symbols.tsv
-expect 0 "a million symbols" "^model: 4 encoder and 4 decoder layers, d-model 128, d-ff 512" "$trf" train --tsv symbols.tsv --updates 0 --threads 1 --model m
+expect 0 "a million symbols" "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 512, for [0-9]* tokens of few symbols" "$trf" train --tsv symbols.tsv --updates 0 --threads 1 --model m
 check "in batches of an eight-hundredth" grep -q "at most 667 tokens a side in an update" err
 expect 0 "with a width of its own" "d-ff 32" "$trf" train --tsv symbols.tsv --d-ff 32 --updates 0 --threads 1 --model m
 

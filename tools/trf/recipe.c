@@ -1,7 +1,8 @@
 // trf train: what follows from the data where no option says otherwise.
 //
 // The library decides (trf_tokens_choose, trf_recipe_find); options that are given win over it. --recipe paper switches
-// all but the choice of tokens, and when to validate, off. What is decided is told, and stands in the checkpoint: a run that goes on does not decide again.
+// all but the choice of tokens, and when to validate, off. What is decided is told, with the library's reasons, and
+// stands in the checkpoint: a run that goes on does not decide again.
 
 #include "train.h"
 
@@ -206,6 +207,30 @@ static void take_training(struct settings *s, const trf_train_options *found)
 
 enum { NO_PLAN = -1 };
 
+/* Tells the recipe's reasons, line by line, but for those that options of the command line have overruled. */
+static void say_reasons(struct training *t, const trf_recipe *recipe)
+{
+    static const struct { const char *begins, *options[7]; } of[N_REASONS] = {
+        {"model:", {"init-from", "size", "d-model", "d-ff", "encoder-layers", "decoder-layers", NULL}},
+        {"batches:", {"batch-tokens", "accumulate", NULL}},
+        {"rate:", {"schedule", "learning-rate", "warmup", "d-model", NULL}},
+        {"dropout:", {"dropout", "embedding-dropout", "residual-dropout", NULL}},
+        {"label smoothing:", {"label-smoothing", NULL}},
+        {"validation:", {"valid-every", "patience", "minutes", NULL}}};
+    const struct settings *s = t->s;
+    const char *line = recipe->reasons;
+    int i, k, own;
+    for (; *line && s->recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
+        for (i = 0; i < N_REASONS; i++) {
+            if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
+            own = i == REASON_VALIDATION && !t->valid[0].count;
+            for (k = 0; of[i].options[k]; k++) own |= was_given(s, of[i].options[k]);
+            if (own) continue;
+            inform("%.*s\n", (int)strcspn(line, "\n"), line);
+            t->explained[i] = 1;
+        }
+}
+
 /* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: those that are done, and
    those that the batches to come make. */
 static int64_t planned_updates(const struct training *t)
@@ -309,15 +334,17 @@ void say_schedule(const struct training *t)
     int64_t planned = planned_updates(t);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     char end[128], ends[64] = "";
-    if (planned != NO_PLAN) snprintf(end, sizeof end, "%lld in all", (long long)planned);
-    else if (isfinite(s->minutes)) snprintf(end, sizeof end, "for %g minutes", s->minutes);
-    else snprintf(end, sizeof end, "until %d validations in a row bring nothing better", (int)s->patience);
+    if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
+    else if (isfinite(s->minutes)) snprintf(end, sizeof end, ", for %g minutes", s->minutes);
+    else if (t->explained[REASON_VALIDATION]) *end = 0;
+    else snprintf(end, sizeof end, ", until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned != NO_PLAN) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
-    inform("updates: about %lld a pass over the data, %s%s; ", (long long)t->per_epoch, end, ends);
+    inform("updates: about %lld a pass over the data%s%s; ", (long long)t->per_epoch, end, ends);
     if (t->valid[0].count)
         inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
     else inform("not validated\n");
-    inform("schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
+    if (!t->explained[REASON_RATE] || !t->explained[REASON_BATCHES])
+        inform("schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup,
             (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate);
@@ -346,6 +373,7 @@ int decide_schedule(struct training *t)
         s->training.total_steps = cosine_end(&s->training, planned);
         t->state.cosine_follows = 1;
     }
+    say_reasons(t, &recipe);
     say_schedule(t);
     return DONE;
 }

@@ -1188,6 +1188,7 @@ static void free_training(struct training *t)
         free_side(&t->ids[side]);
         free_side(&t->valid[side]);
     }
+    for (side = 0; side < N_SAMPLES; side++) free(t->samples[side]);
     free(t->valid_line);
     free(t->state.kept);
     free(t->checkpoint);
@@ -1608,12 +1609,14 @@ static void describe(const struct training *t)
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     int64_t n = trf_corpus_size(t->corpus);
     say_skips(t);
-    inform("model: %d encoder and %d decoder layers, d-model %d, d-ff %d, %d heads, %s, tying %s, %s; "
-            "dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n", (int)config->encoder_layers,
-            (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff, (int)config->n_heads,
-            config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
-            config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
-            o->attention_dropout, o->activation_dropout, t->s->ema);
+    if (!t->explained[REASON_MODEL])
+        inform("model: %d encoder and %d decoder layers, d-model %d, d-ff %d, ", (int)config->encoder_layers,
+               (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff);
+    inform("%s%d heads, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n",
+           t->explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
+           config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
+           config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
+           o->attention_dropout, o->activation_dropout, t->s->ema);
     inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
             : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)

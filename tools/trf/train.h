@@ -47,6 +47,11 @@ struct state {
     size_t n_kept, kept_capacity;
 };
 
+/* What the recipe gives reasons for, as its lines begin. */
+enum reason { REASON_MODEL, REASON_BATCHES, REASON_RATE, REASON_DROPOUT, REASON_SMOOTHING, REASON_VALIDATION, N_REASONS };
+
+enum { N_SAMPLES = 3 };
+
 struct training {
     struct settings *s;
     char *checkpoint;                   /* path, or NULL: none is kept */
@@ -72,6 +77,8 @@ struct training {
     trf_ema *ema;                       /* --ema; or NULL */
     FILE *log;
     int log_broken;                     /* 1: it could not be written, which has been told */
+    int explained[N_REASONS];           /* which of the recipe's reasons were told: their settings are known */
+    char *samples[N_SAMPLES];           /* answers of the validation to three sources, or NULL */
     double score;                       /* of the model file; NAN: nothing was validated */
 };
 

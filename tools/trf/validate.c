@@ -61,6 +61,7 @@ struct translations {
     char *text;
     const char **references;
     char **joined;              /* the same, ours to free */
+    size_t sample[N_SAMPLES];   /* pairs whose answers are kept, to be shown: the first ones of their sources */
     int cut;                    /* tokens are words: what subword-nmt has cut is joined */
     size_t text_capacity, references_capacity, joined_capacity;
 };
@@ -105,7 +106,10 @@ static int add_figure(struct translations *r, size_t pair, const char *text, con
 static int add_answer(struct translations *r, size_t pair, int32_t sentence, const size_t *next)
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
+    int k;
     if (!text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
+    for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->t->samples[k])
+        r->t->samples[k] = format_text("%s", r->text);
     return add_figure(r, pair, joined(r->cut, r->text), next);
 }
 
@@ -129,6 +133,22 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
     }
     free(head);
     free(tail);
+}
+
+/* Which of the pairs is shown as sample k: the same ones each time. */
+static size_t sample_pair(const struct training *t, int k) { return (size_t)(2 * k + 1) * t->valid[0].count / (2 * N_SAMPLES); }
+
+static void choose_samples(struct translations *r, const size_t *next, const char *first)
+{
+    size_t pair, i;
+    int k;
+    for (k = 0; k < N_SAMPLES; k++) {
+        free(r->t->samples[k]);
+        r->t->samples[k] = NULL;
+    }
+    for (pair = 0; pair < r->t->valid[0].count; pair++)
+        for (i = first[pair] ? pair : SIZE_MAX; i != SIZE_MAX; i = next[i])
+            for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->t, k) == i) r->sample[k] = pair;
 }
 
 /* Translates up to CHUNK sources from pair *at on, and adds up what comes. An empty one has an empty answer. */
@@ -199,34 +219,38 @@ static void show_sample(const struct training *t, size_t pair, const char *answe
     free(wanted);
 }
 
-void show_samples(struct training *t)
+/* The answer to a pair's source, or NULL, where a signal has left it; malloc'd. */
+static char *answer_of(struct training *t, trf_translator *translator, size_t pair)
 {
-    enum { SAMPLES = 3 };
-    size_t n = t->valid[0].count, pair = 0, used = 0, capacity = 0;
-    trf_translator *translator;
+    const trf_hypothesis *h;
+    trf_sequences source;
+    size_t i, capacity = 0;
     char *text = NULL;
     trf_error err;
-    int k, status;
+    source.ids = t->valid[0].ids;
+    for (i = 0; i < pair; i++) source.ids += t->valid[0].lengths[i];
+    source.lengths = t->valid[0].lengths + pair;
+    source.count = 1;
+    if (!*source.lengths) return format_text("%s", "");
+    if (trf_translate_batch(translator, &source, &err)) return NULL;
+    h = trf_hypothesis_at(translator, 0, 0);
+    return text_of(trf_model_target_vocab(t->model), h->ids, h->n, &text, &capacity) ? text : NULL;
+}
+
+/* A validation that translates has the answers; another one makes them here. */
+void show_samples(struct training *t)
+{
+    size_t n = t->valid[0].count;
+    trf_translator *translator = NULL;
+    int k, status = DONE;
     if (quiet || t->s->objective != OBJECTIVE_TRANSLATE || n == 0) return;
-    status = make_translator(t, &translator);
-    for (k = 0; k < SAMPLES && (size_t)k < n && !status; k++) {
-        size_t at = (size_t)(2 * k + 1) * n / (2 * SAMPLES);        /* the same ones each time */
-        const char *answer = "";
-        trf_sequences source;
-        for (; pair < at; pair++) used += (size_t)t->valid[0].lengths[pair];
-        source.ids = t->valid[0].ids + used;
-        source.lengths = t->valid[0].lengths + at;
-        source.count = 1;
-        if (*source.lengths) {
-            const trf_hypothesis *h;
-            if (trf_translate_batch(translator, &source, &err)) break;      /* left by a signal */
-            h = trf_hypothesis_at(translator, 0, 0);
-            answer = text_of(trf_model_target_vocab(t->model), h->ids, h->n, &text, &capacity);
-        }
-        if (!answer) break;
-        show_sample(t, at, answer);
+    if (!is_translating(metric_of(t))) status = make_translator(t, &translator);
+    for (k = 0; k < N_SAMPLES && (size_t)k < n && !status; k++) {
+        char *answer = translator ? answer_of(t, translator, sample_pair(t, k)) : t->samples[k];
+        if (!answer && translator) break;
+        show_sample(t, sample_pair(t, k), answer ? answer : "");        /* an empty source has no answer */
+        if (translator) free(answer);
     }
-    free(text);
     trf_translator_destroy(translator);
 }
 
@@ -295,6 +319,7 @@ static int translate_held_out(struct training *t, struct validation *v)
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
     chain_sources(t, next, first);
+    choose_samples(&r, next, first);
     status = make_translator(t, &r.translator);
     while (!status && !v->cancelled && at < n) {
         status = translate_some(&r, &at, &used, next, first, v);
