@@ -50,7 +50,7 @@ demo: $(BUILD)/translate
 
 # Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
 # not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
-LIGHT    = -O0
+LIGHT    = -O0 -DTRF_NO_SLOW_WARNING
 SOME     = -O1
 $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)

@@ -28,7 +28,8 @@
 //   own: add -pthread.
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
-//   -ffast-math and -Ofast are refused: they cannot see a NaN.
+//   -ffast-math and -Ofast are refused: they cannot see a NaN. Builds that compute floats in a wider
+//   type are refused too: for 32-bit x86 add -msse2 -mfpmath=sse.
 //
 // A COMPLETE PROGRAM (examples/dates.c). examples/copy.c has a loop of its own, update by update.
 //
@@ -75,7 +76,8 @@
 //
 // OPTIONS, to be defined before the include
 //   TRF_IMPLEMENTATION    this file gets the implementation
-//   TRF_NO_CBLAS          the built-in matrix product does everything; no library but libm is needed
+//   TRF_NO_CBLAS          the built-in matrix product does everything: with it no library but libm
+//                         is needed. Without a <cblas.h> (and TRF_CBLAS_HEADER) it defines itself
 //   TRF_CBLAS_HEADER      another header than <cblas.h>, such as <Accelerate/Accelerate.h> or <mkl_cblas.h>
 //   TRF_DOUBLE            all tensors in double, for checking gradients
 //   TRF_NO_TRAIN          only translating: no backward, no trainer
@@ -89,6 +91,7 @@
 //   TRF_STATIC            every function is static
 //   TRF_API               what declares a public function; default extern. For a shared library of
 //                         -fvisibility=hidden: extern __attribute__((visibility("default")))
+//   TRF_NO_SLOW_WARNING   no message where GCC or clang compile without -O: many times slower
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
@@ -1252,7 +1255,8 @@ typedef struct trf_train_options {
     double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
     uint64_t seed;                      /* of dropout; default 1 */
     int32_t recompute;                  /* 1: of each layer only the output stays, backward computes the rest again
-                                           (Chen et al. 2016): less memory, more time, the same bits; default 0 */
+                                           (Chen et al. 2016): less memory, more time, the same bits.
+                                           A stack of one layer does not change. Default 0 */
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
@@ -1315,7 +1319,9 @@ typedef struct trf_trainer trf_trainer;
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);   /* bytes, or 0 */
+/* Bytes that trf_trainer_create will take, exactly, on host and device. Steps within the limits
+   take no more. 0: the configuration or an option is not valid. */
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* One update: trf_forward_backward, then trf_optimizer_step. */
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
@@ -1672,6 +1678,10 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 
 #include <errno.h>
 #include <float.h>
+/* 16 is a method too: it widens _Float16 alone. */
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
+#error "floats are not computed as floats: add -msse2 -mfpmath=sse (x86) or -std=gnu99 (s390x)"
+#endif
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -1704,6 +1714,16 @@ int madvise(void *, size_t, int);
 #define TRF__SLOW 1
 #else
 #define TRF__SLOW 0                     /* as far as one can know */
+#endif
+/* Where columns are linked in they compute, and they say it of themselves. */
+#if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
+    !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
+#pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
+#endif
+#if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && defined(__has_include)
+#if !__has_include(<cblas.h>)
+#define TRF_NO_CBLAS
+#endif
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
 #if TRF__GNU
@@ -5303,7 +5323,8 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 #if defined(TRF_NO_CBLAS)
     if (device->products == TRF_PRODUCTS_CBLAS)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.products",
-                         "this program was built without CBLAS: TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
+                         "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
+                         "TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
     if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
@@ -10022,7 +10043,10 @@ typedef struct trf__layout {
     trf__whole whole;
     int32_t n_params;
     int64_t n_weights;          /* length of the arena */
+    int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
+
+enum { TRF__TILE = 16384 };
 
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name,
                                int64_t rows, int64_t columns, int start)
@@ -10041,6 +10065,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     }
     layout->n_params++;
     layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns : 1), 16);
+    layout->n_tiles += trf__ceil_div(rows * (columns ? columns : 1), TRF__TILE);
     return offset;
 }
 
@@ -10050,7 +10075,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     int64_t d = c->d_model, f = c->d_ff;
     int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED, i;
     layout->n_params = 0;
-    layout->n_weights = 0;
+    layout->n_weights = layout->n_tiles = 0;
 #define TRF__X(field, condition, name, rows, columns, start) \
     layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
@@ -12047,14 +12072,12 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them between steps */
 };
 
-enum { TRF__TILE = 16384 };
-
 /* Of `missed`, and of `frozen`, a text, behind it. */
 TRF__FN size_t trf__marks_bytes(int32_t n_params) { return (size_t)n_params * (sizeof(int64_t) + 1) + 1; }
 
-/* Cuts the parameters into tiles, on the device; before they have a place there it only counts. Matrices decay, but
-   not embeddings, learned positions and what is tied to them, unless decay_all. */
-TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
+/* Cuts the parameters into tiles, on the device. Matrices decay, but not embeddings, learned
+   positions and what is tied to them, unless decay_all. */
+TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
     trf__tile tile;
@@ -12069,10 +12092,9 @@ TRF__FN int64_t trf__cut_tiles(const trf_trainer *t, int decay_all)
             tile.begin = p->offset + at;
             tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
             tile.missed = t->frozen[i] == '1' ? 0 : t->missed[i];
-            if (t->tiles) run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
+            run->backend->upload(run, t->tiles + n, &tile, sizeof tile);
         }
     }
-    return n;
 }
 
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, const trf_train_options *o)
@@ -12123,7 +12145,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     device = trf__device_with(&config->device, options->threads);
     run = trf__run_on(&device, &options->hooks);
     limits = trf__train_limits(&run, config, options);
-    count.n_tiles = layout.n_weights / TRF__TILE + layout.n_params;     /* at most */
+    count.n_tiles = layout.n_tiles;
     return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL),
                                        sizeof count + trf__marks_bytes(layout.n_params)),
                          trf__pass_memory(config, &limits, options, &device));
@@ -12157,7 +12179,7 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     memset(t->missed, 0, trf__marks_bytes(layout->n_params));
     t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
-    t->n_tiles = trf__cut_tiles(t, 0);
+    t->n_tiles = layout->n_tiles;
     t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
@@ -13865,7 +13887,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     c = &translator->model->config;
     trf__forget_answers(translator);
     if (!batch) return trf__fail_null(err, "batch");
-    if ((int)kind < 0 || (int)kind > 2 || (decoder && !trf__has_target(c)) ||
+    if ((uint32_t)kind > 2 || (decoder && !trf__has_target(c)) ||
         (kind != TRF_DECODER_SELF && !trf__has_source(c)))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
     TRF__TRY(trf__check_range("layer", layer, 0, (decoder ? c->decoder_layers : c->encoder_layers) - 1, err));

@@ -10,7 +10,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 
-warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+quiet=-DTRF_NO_SLOW_WARNING
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror $quiet"
 c_compilers= cxx_compilers= cblas='-DTRF_NO_CBLAS'
 for c in gcc clang; do command -v $c >/dev/null && c_compilers="$c_compilers $c" || echo "left out: $c"; done
 for c in g++ clang++; do
@@ -177,6 +178,7 @@ standards()
     done
     clean "$compiler" "-std=$2 -DTRF_DOUBLE -DTRF_SCALAR -DTRF_NO_CBLAS -DTRF_NO_TRAIN -DTRF_STATIC" all.c -fsyntax-only
     clean "$compiler" "-std=$2 -DNDEBUG -funsigned-char -D_FILE_OFFSET_BITS=64" all.c -fsyntax-only
+    clean "$compiler" "-std=$2 -fshort-enums" all.c -fsyntax-only
     [ -n "$cblas" ] || clean "$compiler" "-std=$2 '-DTRF_CBLAS_HEADER=<cblas.h>'" all.c -fsyntax-only
     for flags in $3; do clean "$compiler" "-std=$2 $flags" all.c -fsyntax-only; done
 }
@@ -213,7 +215,7 @@ clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 # --- linking -----------------------------------------------------------------------------------------------------
 # Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too. These
 # objects are compiled before all jobs, and what they show to the outside is looked at further down.
-alone="-O0 -fno-pie -DTRF_NO_CBLAS -I'$root'"
+alone="-O0 $quiet -fno-pie -DTRF_NO_CBLAS -I'$root'"
 objects=
 object()
 {
@@ -366,7 +368,7 @@ else echo "left out: cmake"
 fi
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
-[ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
+[ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
 
 # --- the build lines of the first page, in a folder that has nothing else ---------------------------------------------
 # Word for word but for -O2, which the examples and tests/columns.sh are built with.
@@ -450,6 +452,62 @@ for compiler in $c_compilers; do
     done
 done
 job "a column and the implementation in one file" "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'not both' both.txt"
+
+# Floats in a wider type are refused, whatever computes them; a wider _Float16 is none of it.
+x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only public.c -I"$root" 2>/dev/null || echo "$c"; done | head -n 1)
+if [ -n "$x86_32" ]; then
+    sse='-msse2 -mfpmath=sse'
+    for standard in c99 gnu17; do
+        job "32-bit x86, $standard: x87 is refused" "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
+            grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt && no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
+        for option in '' -DTRF_SCALAR -DTRF_DOUBLE -DTRF_NO_TRAIN; do
+            clean "$x86_32" "-std=$standard $sse -DTRF_NO_CBLAS $option" all.c -fsyntax-only
+        done
+    done
+    job "32-bit x86 with SSE2, -O2" "$x86_32 $warnings -O2 $sse -DTRF_NO_CBLAS -I'$root' -c all.c -o x86_32.o"
+else echo "left out: 32-bit x86"
+fi
+for method in -1 1 2; do
+    job "FLT_EVAL_METHOD $method is refused" "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' -fsyntax-only all.c 2>method$method.txt &&
+        grep -q 'floats are not computed as floats' method$method.txt"
+done
+job "FLT_EVAL_METHOD 16 is none of it" "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=16 $quiet -DTRF_NO_CBLAS -I'$root' -fsyntax-only all.c"
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+# Without -O: once, with what to type, and no error where warnings are errors. A column says it, not who links columns.
+slow()
+{
+    job "$1 $2: messages that it is slow: $3" "$1 -Werror -DTRF_NO_CBLAS -I'$root' $2 -fsyntax-only 2>slow$jobs.txt || exit 1
+        [ \$(grep -c 'message: .*without -O is slow: add -O2\|warning: .*without -O is slow: add -O2' slow$jobs.txt) -eq $3 ]"
+}
+says_slow()
+{
+    slow "$compiler" all.c 1
+    slow "$compiler" '-O1 all.c' 0
+    slow "$compiler" "$quiet all.c" 0
+    slow "$compiler" public.c 0
+    slow "$compiler" column.c 1
+    slow "$compiler" '-DTRF_WITH_AVX2 all.c' 0
+}
+for compiler in $c_compilers; do says_slow; done
+for_cxx says_slow
+
+# --- without CBLAS ---------------------------------------------------------------------------------------------------
+# The headers of this machine but cblas.h: -DTRF_NO_CBLAS is not needed; with TRF_CBLAS_HEADER it is missed.
+mkdir -p lean/machine lean/rest
+machine=/usr/include/$($gcc_like -dumpmachine)
+[ -d "$machine" ] || machine=/usr/include/$(gcc -print-multiarch 2>/dev/null)
+for file in "$machine"/*; do case $file in */cblas*) ;; *) ln -s "$file" lean/machine ;; esac; done
+for file in /usr/include/*; do case $file in */cblas*) ;; *) ln -s "$file" lean/rest ;; esac; done
+bare="-nostdinc -isystem '$($gcc_like -print-file-name=include)' -isystem lean/machine -isystem lean/rest -I'$root'"
+if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null && ! eval "$gcc_like $bare -fsyntax-only has_cblas.c" 2>/dev/null; then
+    for standard in c99 gnu17; do
+        job "no <cblas.h>, $standard" "$gcc_like $bare -std=$standard $warnings -DTRF_IMPLEMENTATION -include '$root/transformer.h' caller.c -lm -o lean/program_$standard &&
+            ./lean/program_$standard && grep -q 'built-in products' lean/program_$standard"
+    done
+    job "no <cblas.h>: TRF_CBLAS_HEADER is missed" "no $gcc_like $bare '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said && grep -q cblas.h lean/said"
+else echo "left out: no <cblas.h>"
+fi
 
 # --- words -----------------------------------------------------------------------------------------------------------
 job "the header's contents are its marks" "

@@ -61,10 +61,10 @@ else missing "x86-64, gcc, OpenBLAS" cblas.h
 fi
 
 # --- other libraries, processors and systems -----------------------------------------------------------------------
-port "musl, static" musl-gcc "-std=c99 -static $bare" -lm
+port "musl, static" musl-gcc "-std=c99 -static" -lm        # it has no cblas.h
 port "i686 with SSE2" i686-linux-gnu-gcc "-std=c99 -msse2 -mfpmath=sse -static $bare" -lm
 port "ARM64, by qemu" aarch64-linux-gnu-gcc "-std=c99 -static $bare" -lm qemu-aarch64
-# There -std=c99 computes floats in double (FLT_EVAL_METHOD 1).
+# There -std=c99 computes floats in double (FLT_EVAL_METHOD 1), which the header refuses.
 port "s390x, whose numbers are big-endian, by qemu" s390x-linux-gnu-gcc "-std=gnu99 -static $bare" -lm qemu-s390x
 
 windows=x86_64-w64-mingw32-gcc

@@ -509,6 +509,82 @@ static void test_plan(void **state)
     assert_int_equal(trf_model_memory(NULL), 0);
 }
 
+/* A random model and random limits; every kind, head, norm, tying and table of positions. */
+static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
+{
+    trf_config c = small_config();
+    uint64_t k = 0;
+#define UP_TO(most) ((int32_t)(trf__random64(seed, (uint32_t)n, k++) % (uint64_t)(most)))
+    c.kind = (trf_kind)UP_TO(3);
+    c.head = c.kind == TRF_ENCODER_ONLY ? (trf_head)(1 + UP_TO(4)) : TRF_HEAD_NONE;
+    c.n_labels = trf__has_labels(&c) ? 2 + UP_TO(300) : 0;
+    c.encoder_layers = c.kind == TRF_DECODER_ONLY ? 0 : 1 + UP_TO(3);
+    c.decoder_layers = c.kind == TRF_ENCODER_ONLY ? 0 : 1 + UP_TO(3);
+    c.n_heads = 1 + UP_TO(4);
+    c.d_model = c.n_heads * (1 + UP_TO(40));
+    c.d_ff = 1 + UP_TO(300);
+    c.source_vocab = c.kind == TRF_DECODER_ONLY ? 0 : 5 + UP_TO(700);
+    c.target_vocab = c.kind == TRF_ENCODER_ONLY ? 0 : 5 + UP_TO(700);
+    if (c.kind == TRF_DECODER_ONLY) c.source_eos = 0;
+    c.tying = (trf_tying)(c.kind == TRF_ENCODER_ONLY ? 0 : UP_TO(c.kind == TRF_DECODER_ONLY ? 2 : 3));
+    if (c.tying == TRF_TIED_ALL) c.target_vocab = c.source_vocab;
+    c.norm_place = UP_TO(2) ? TRF_PRE_NORM : TRF_POST_NORM;
+    c.final_norm = UP_TO(2);
+    c.generator_bias = c.kind != TRF_ENCODER_ONLY && UP_TO(2);
+    c.positions = UP_TO(2) ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
+    c.max_length = 2 + UP_TO(200);
+    *o = small_options();
+    o->source_tokens = 1 + UP_TO(700);
+    o->target_tokens = 1 + UP_TO(700);
+    o->sequences = 1 + UP_TO(60);
+    o->longest = 2 + UP_TO(150);
+    o->threads = 1 + UP_TO(3);
+    o->recompute = UP_TO(2);
+#undef UP_TO
+    return c;
+}
+
+/* What is told of a model and of its trainer is what they take, to the byte; and recomputing never takes more: with
+   one layer a stack the same. */
+static void test_told_exactly(void **state)
+{
+    enum { CONFIGURATIONS = 400 };
+    int n, kinds = 0;
+    (void)state;
+    for (n = 0; n < CONFIGURATIONS; n++) {
+        trf_train_options o, other;
+        trf_config c = random_config(12, n, &o);
+        trf_model *model = NULL;
+        trf_trainer *trainer = NULL;
+        trf_error err;
+        kit_memory memory;
+        int64_t told, of_trainer;
+        c.hooks = o.hooks = kit_hooks(&memory);
+        told = (int64_t)trf_model_memory(&c);
+        if (trf_model_create(&model, &c, &err)) fail_msg("configuration %d: %s", n, err.message);
+        if (memory.live != told || memory.peak != told)
+            fail_msg("configuration %d: a model of %lld bytes, %lld told", n, (long long)memory.live, (long long)told);
+        of_trainer = (int64_t)trf_trainer_memory(&c, &o);
+        told += of_trainer;
+        if (trf_trainer_create(&trainer, model, &o, &err)) fail_msg("configuration %d: %s", n, err.message);
+        if (memory.live != told || memory.peak != told)
+            fail_msg("configuration %d: %lld bytes, %lld at most, %lld told", n, (long long)memory.live,
+                     (long long)memory.peak, (long long)told);
+        other = o;
+        other.recompute = !o.recompute;
+        told = (int64_t)trf_trainer_memory(&c, &other);
+        if ((o.recompute ? of_trainer > told : told > of_trainer) ||
+            (told != of_trainer && c.encoder_layers <= 1 && c.decoder_layers <= 1))
+            fail_msg("configuration %d: %lld bytes, %lld with recompute %d", n, (long long)of_trainer, (long long)told,
+                     (int)other.recompute);
+        kinds |= 1 << c.kind;
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_int_equal(kinds, 7);
+}
+
 typedef struct told { kit_memory memory; int lines, level; char last[256]; } told;
 
 static void hear(void *user, int level, const char *message)
@@ -719,7 +795,7 @@ int main(void)
         cmocka_unit_test(test_steady_training),
         cmocka_unit_test(test_steady_translating),
         cmocka_unit_test(test_every_failure),
-        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_plan), cmocka_unit_test(test_told_exactly),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_translator_memory),
         cmocka_unit_test(test_translator_plan), cmocka_unit_test(test_translator_plan_of_mixed_lengths),
