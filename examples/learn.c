@@ -23,9 +23,11 @@ int main(int argc, char **argv)
     trf_dataset_options options = trf_dataset_defaults();
     trf_dataset *data = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_vocab *pieces = NULL;
     trf_recipe *recipe;
-    const char *to = argc > 3 ? argv[3] : argv[2];
     int failed = 1;
-    if (argc < 3 || argc > 5) { fprintf(stderr, "usage: learn SOURCE [TARGET] MODEL [PIECES]\n"); return 2; }
+    if (argc < 3 || argc > 5) {
+        fprintf(stderr, "usage: learn PAIRS MODEL\n       learn SOURCE TARGET MODEL [PIECES]\n");
+        return 2;
+    }
     if (argc > 4 && trf_vocab_load_sentencepiece(&pieces, argv[4], NULL, &err)) goto done;
     options.source_vocab = options.target_vocab = pieces;
     if (trf_dataset_create(&data, &options, &err)) goto done;
@@ -38,7 +40,7 @@ int main(int argc, char **argv)
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, &err))
         goto done;
-    if (trf_model_save(model, to, &err)) goto done;
+    if (trf_model_save(model, argv[argc > 3 ? 3 : 2], &err)) goto done;
     failed = 0;
 done:
     if (failed) fprintf(stderr, "%s\n", err.message);
