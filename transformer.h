@@ -1449,7 +1449,7 @@ typedef struct trf_early_stopping {
 } trf_early_stopping;
 
 typedef struct trf_learn_progress {
-    const trf_step_report *update;      /* of the last update */
+    const trf_step_report *update;      /* of the last update; before the first one of this call its step alone */
     double epoch;                       /* passes over the corpus, in this call */
     int32_t validated;                  /* 1: called for a validation; 0: for an update */
     int32_t is_best;                    /* then: 1: it is the best so far */
@@ -19068,7 +19068,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);
-    while (picks > 1 && (count == p->n || (picks == size && count > size))) {
+    while (picks > 1 && size < p->n && (count == p->n || (picks == size && count > size))) {
         double fewer = (double)picks * (double)size / (double)count;
         if (picks < size && fewer > 0.9 * (double)picks) fewer = 0.9 * (double)picks;
         picks = fewer < 1 ? 1 : (int64_t)fewer;
@@ -19689,6 +19689,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.o = options ? options : &defaults;
     l.report = report;
     l.began = time(NULL);
+    report->last.step = trainer->step;
     hooks = &trainer->options.hooks;
     TRF__TRY(trf__learn_check(&l, err));
     trf__warn_of_plan(trainer, l.o->updates);

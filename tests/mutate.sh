@@ -144,7 +144,7 @@ a map stays when it is emptied @@ pieces @@ && w.value == 0) p->n_rules = 0; @@ 
 a NUL among pieces without byte fallback @@ pieces @@ if (p->nuls && !p->byte_fallback) return @@ if (0) return
 a piece of any length @@ pieces @@ else if (length > 7999) fault @@ else if (length > 79999) fault
 missed updates of a file are not checked @@ finetune @@ if (t->missed[i] < least || t->missed[i] > least + updates) @@ if (0)
-room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, vocab - 2) @@ (int64_t)s->beam * s->candidates + 1
+room for candidates that cannot be @@ memory @@ trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)) @@ (int64_t)s->beam * s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return; @@ if (rule == TRF_SMOOTH_OTHERS || e <= 0) return;
 adam without bias correction @@ ops definitions golden model @@ j.v_scale = 1 / c2; @@ j.v_scale = 1;
 fairseq's epsilon @@ ops definitions @@ { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; } @@ { j.rate = learning_rate / c1; j.v_scale = 1; }
@@ -183,7 +183,7 @@ EOS keeps its share of the softmax @@ search ops @@ without = only == TRF__NOT_E
 EOS is out of the softmax for ever @@ search usage @@ eos_out = eos_forbidden && beam->search.renormalise; @@ eos_out = beam->search.renormalise;
 CTranslate2's preset keeps EOS in the softmax @@ search @@ search->renormalise = ctranslate2; @@ search->renormalise = 0;
 forced tokens are never free @@ search @@ beam->n < beam->n_prefix && !beam->search.score_prefix @@ 0
-free tokens are lost @@ search @@ best->sum + beam->given; @@ best->sum;
+free tokens are lost @@ search @@             own = p; @@             own = beam->n < beam->n_prefix && !beam->search.score_prefix ? 0 : p;
 the heuristic looks at n best @@ search @@ beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : @@ beam->keep =
 the heuristic is the bound @@ search @@ hope = search->stop == TRF_STOP_BOUND ? @@ hope = search->stop != TRF_STOP_FINISHED ?
 an answer stands in, proven, for a lost one @@ search @@ proven = stands_in ? !beam->gave_up : @@ proven = stands_in ? beam->dropped == TRF__IMPOSSIBLE :
@@ -224,7 +224,7 @@ a text has as many ids as there was room @@ corpus usage @@ if (status != TRF_E_
 others' metadata are lost @@ store @@ if (status == TRF_OK) status = trf__read_metadata(file, model, err); @@ (void)0;
 metadata in the order of setting @@ store @@ strcmp(model->metadata[i].key, key) < 0; i++) @@ strcmp(model->metadata[i].key, key) != 0; i++)
 a copy without metadata @@ store @@ if (!status) status = trf__metadata_keep(*copy, @@ if (0) status = trf__metadata_keep(*copy,
-more metadata than readers take @@ store @@ if (model->n_metadata > TRF__META_MOST) @@ if (0)
+more metadata than readers take @@ store @@ if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST)) @@ if (value && texts > TRF__META_BYTES)
 old dropouts under new options @@ store @@ trf__stack_drops(&pass->encoder, &o); @@ (void)0;
 a layer not made again @@ finetune @@ && i + 1 < stack->n_sublayers) @@ && i + 1 < 0)
 the input of a layer not made again @@ finetune @@ if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, @@ if (0) trf__norm_alone(pass, stack, below->y, NULL,
@@ -241,8 +241,8 @@ rows that only one model has are copied @@ finetune @@ size = trf__min64(trf__pa
 an updater keeps its weights to itself @@ updater @@ run->backend->download(run, weights[i].data, updater->model.weights @@ if (i < 0) run->backend->download(run, weights[i].data, updater->model.weights
 an updater's rate stands still @@ updater @@ updater->model.config.d_model, t->step + 1); @@ updater->model.config.d_model, 1);
 vectors decay @@ updater @@ weights[i].rank > 1 ? TRF__START_MATRIX @@ weights[i].rank > 0 ? TRF__START_MATRIX
-names of tensors come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n, "tensor", err); @@ (void)0;
-keys come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n_texts, "key", err); @@ (void)0;
+names of tensors come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err); @@ (void)0;
+keys come twice @@ updater @@ if (!status) status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err); @@ (void)0;
 shapes below zero are written @@ updater @@ if (t->shape[k] < 0 || @@ if (t->shape[k] < -9 ||
 old tiles under new options @@ store @@ if (o.decay_all != trainer->options.decay_all) @@ if (0)
 old recordings under new options @@ cuda @@ pass->options_set++; @@ (void)0;
@@ -371,19 +371,19 @@ the highest id of the likeliest @@ generate @@ if (w[i] > best) { best @@ if (w[
 random numbers by the answer alone @@ generate @@ 0x80000000u | (uint32_t)s->n, number) @@ 0x80000000u | (uint32_t)s->answer.n, number)
 sources at the areas of targets @@ generate @@ cross->key = (int32_t)(*next * g->cache.area); @@ cross->key = span->key;
 the rest of a beginning not read @@ generate @@ if (span->n_query < todo) break; @@ (void)0;
-a beginning counts as read at its first part @@ generate @@ s->read = g->here.self[i].n_key; @@ s->read = s->n;
+a beginning counts as read at its first part @@ generate @@ s->read = s->first == first ? g->here.self[i].n_key : 0; @@ s->read = s->first == first ? s->n : 0;
 bytes at the end of an answer never told @@ generate @@ end = ended ? n : trf__whole_ids( @@ end = trf__whole_ids(
 a token whose text failed stays @@ generate @@ if (status != TRF_OK) { s->n -= !eos; return status; } @@ if (status != TRF_OK) return status;
 a session forgets the first bytes of a character @@ generate @@ s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n); @@ s->told = s->answer.n;
 a session forgets that EOS was drawn @@ generate @@ words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS; @@ words[1 + 3 * count + i] = 0;
-max_tokens counts from the loading of a session @@ generate @@ (int64_t)s->n_begin + g->sampling.max_tokens); @@ (int64_t)s->n + g->sampling.max_tokens);
+max_tokens counts from the loading of a session @@ generate @@ s->limit = trf__story_limit(g, s->n_begin); @@ s->limit = trf__story_limit(g, s->n);
 a refused session leaves its rules @@ generate @@ if (status != TRF_OK) g->sampling = before; @@ (void)before;
-one token beyond max_length @@ generate @@ (int64_t)c->max_length - 1, (int64_t)s->n_begin @@ (int64_t)c->max_length, (int64_t)s->n_begin
+one token beyond max_length @@ generate @@ ? INT32_MAX : (int64_t)g->model->config.max_length - 1; @@ ? INT32_MAX : (int64_t)g->model->config.max_length;
 a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__generator_free(g); @@ (void)0;
 hits on the GPU @@ cuda_ops cuda @@ hit[row] = target >= 0 && at_target >= maximum; @@ hit[row % 256] = target >= 0 && at_target >= maximum;
 a session's checksum not looked at @@ generate @@ if (status == TRF_OK) status = trf__file_check_crc(file, err); @@ (void)0;
 a session's rules not looked at @@ generate @@ trf__file_fault(trf__sampling_check(&rules, err), err) @@ TRF_OK
-a session of any format @@ generate @@ if (format != 1) @@ if (0)
+a session of any format @@ generate @@ if (format < 1 || format > TRF__SESSION) @@ if (0)
 copied weights from their first numbers @@ finetune @@ q->offset + at, numbers @@ q->offset, numbers
 forced prefixes for any kind of model @@ usage @@ if (c->kind != TRF_ENCODER_DECODER) @@ if (0)
 texts of a language model @@ usage @@ from = trf__has_source(&model->config) ? model->source : model->target; @@ from = model->source;
@@ -405,6 +405,91 @@ readers take fewer texts than checkpoints have @@ store @@ TRF__FILE_TEXTS = 131
 the text of unk is taken as it is @@ pieces @@ && !trf__is_line((const char *)w.bytes, @@ && 0 && !trf__is_line((const char *)w.bytes,
 next to no temperature overflows @@ generate @@ below < -800 * o->temperature ? 0 : exp( @@ exp(
 an answer has no room where its text stands @@ usage @@ if (!status) status = trf__encode_source( @@ if (answer && size > 0) answer[0] = 0; if (!status) status = trf__encode_source(
+a reader's texts can be more than a writer's @@ store files @@ if (*n == TRF__META_MOST) @@ if (0)
+metadata of any length @@ store @@ if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST)) @@ if (value && n > TRF__META_MOST)
+a duplicate stands nowhere @@ updater files @@ : (int64_t)((size_t)(later - (const char *)array) / bytes), @@ : -1,
+a window that has moved is not read again @@ generate @@ s->read = s->first == first ? g->here.self[i].n_key : 0; @@ s->read = g->here.self[i].n_key;
+a window keeps one too few @@ generate @@ int32_t leave = window + 1 - (window + 1) / 2; @@ int32_t leave = window + 2 - (window + 1) / 2;
+a beginning longer than the window is read from its start @@ generate @@         s->first = trf__window_first(s->n, trf__window(g)); @@         s->first = 0;
+tokens of a generator without their probabilities @@ generate @@ s->each[s->answer.n] = log_probability; @@ s->each[s->answer.n] = 0;
+unk is drawn @@ generate @@ if (!o->allow_unk) w[c->unk] = -HUGE_VAL; @@ (void)0;
+unk is chosen @@ search @@ top.banned[2] = t->search.ban_unk ? c->unk : -1; @@ top.banned[2] = -1;
+tokens of an answer with the next one's probability @@ search @@ own[t - 1] = beam->own[node]; @@ own[t - 1] = beam->own[(size_t)beam->search.beam * (size_t)(best->n - t) + (size_t)row];
+EOS of an answer without its probability @@ search @@ own[best->n] = best->own; @@ own[best->n] = 0;
+memory beyond the buffer is written @@ store files @@ if (bytes <= to->size) return TRF_OK; @@ return TRF_OK;
+memory told too small @@ store files @@     to->size = size; @@     to->size = size / 2;
+halves round up @@ store files @@ kept += rest > middle || (rest == middle && (kept & 1)); @@ kept += rest >= middle;
+16 bits are cut in files @@ store files @@ kept += rest > middle || (rest == middle && (kept & 1)); @@ (void)rest; (void)middle;
+the smallest of 16 bits are 0 @@ store files @@ if (shift > 53) return sign; @@ if (shift > 52) return sign;
+what 16 bits cannot hold is infinite @@ store files @@ if ((bits & infinite) == infinite && trf__is_finite((double)from[i])) @@ if (0)
+a model wider than its heads @@ learn @@     while (c->d_model % c->n_heads) c->n_heads--; @@     (void)0;
+sequences beyond the recipe's model @@ learn @@ if (a->longest >= c->max_length) c->max_length = a->longest + 1; @@ (void)0;
+a recipe smooths language models @@ learn @@ o->label_smoothing = a->kind == TRF_ENCODER_DECODER ? 0.1 : 0; @@ o->label_smoothing = 0.1;
+a warm-up longer than the updates that are given @@ learn @@ a->updates ? (double)a->updates / 8 : 1000, 1, 1000); @@ 1000, 1, 1000);
+updates that are given end earlier @@ learn @@         recipe->learning.patience = 0; @@         (void)0;
+labels are judged by the loss @@ learn @@ recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY @@ recipe->learning.metric = stats->n_labels ? TRF_METRIC_LOSS
+a symbol has as few updates as a word @@ learn @@ (trf__is_language(stats) ? 100 : 800), 512, 4096); @@ 100, 512, 4096);
+unknown words are looked for among known ones @@ learn @@         if (trf__is_sample(line)) continue; @@         (void)0;
+any number of unknown words are words @@ learn @@ (double)w->unknown <= 0.02 * (double)w->tokens) @@ (double)w->unknown <= 2 * (double)w->tokens)
+short lines are cut into subwords @@ learn @@ || (double)w->characters < 24 * (double)lines) @@ )
+names of one word are cut into subwords @@ learn @@ if ((double)w->all < 2 * (double)lines || @@ if (
+subwords where nothing makes them @@ learn @@ t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords; @@ 0;
+a vocabulary each for the same words @@ learn @@ shared >= 0.25 * w[1].distinct)); @@ shared >= 2.5 * w[1].distinct));
+one vocabulary for strange words @@ learn @@ shared >= 0.25 * w[1].distinct)); @@ shared >= 0));
+as many subwords as words @@ learn @@ trf__clamp((double)words / 25, 500, 8000); } @@ trf__clamp((double)words, 500, 8000); }
+pairs are held out by the comb @@ learn @@ size_t i = p->order ? (size_t)p->order[k] : @@ size_t i = 0 ? (size_t)p->order[k] :
+the comb is drawn @@ learn @@ if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL; @@ (void)0;
+a source is learned from and held out @@ learn @@ n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 1; @@ n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 0;
+a frequent sentence is held out whole @@ learn @@ if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4) @@ if (1)
+three times too many are held out @@ learn @@ || (picks == size && count > size))) { @@ )) {
+nothing is left to learn from @@ learn @@ size < p->n && (count == p->n || (picks == size && count > size))) { @@ size < p->n && picks == size && count > size) {
+all that may be held out is sought for ever @@ learn @@     while (picks > 1 && size < p->n && @@     while (picks > 1 &&
+an average forgets that it begins @@ learn @@ share = (trf_real)(first > ema->share ? first : ema->share); @@ share = (trf_real)ema->share;
+an average of the first weights alone @@ learn @@ ema->average[i] += share * (ema->raw[i] - ema->average[i]); @@ ema->average[i] += 0 * share;
+an average applied twice is the trainer's @@ learn @@     if (ema->applied) return TRF_OK; @@     (void)0;
+an average that was applied stays @@ learn @@     TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err)); @@     (void)0;
+no score is better than a number @@ learn @@ return b != b ? a == a : @@ return b != b ? 0 :
+an equal score is better @@ learn @@ : trf__worth(metric, a) > trf__worth(metric, b); @@ : trf__worth(metric, a) >= trf__worth(metric, b);
+a lower accuracy is better @@ learn @@ return metric >= TRF_METRIC_ACCURACY ? score : @@ return metric > TRF_METRIC_CUSTOM ? score :
+worse than no answer is worse still @@ learn @@ metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score; @@ -score;
+what learns from nothing is given up @@ learn @@ s->wait = improves || (best && hopeless) ? 0 : @@ s->wait = improves ? 0 :
+of equal scores the first @@ learn @@ (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss))); @@ 0);
+what is perfect goes on @@ learn @@ if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3; @@ (void)0;
+a corpus is judged by its last batch @@ learn @@     sum->nll += r->nll * n; @@     sum->nll = r->nll * n;
+every batch of held-out pairs counts the same @@ learn @@     sum->loss += r->loss * n; @@     sum->loss += r->loss;
+held-out pairs are the first ones again @@ learn @@ to[side].ids = from[side]->ids + used[side]; @@ to[side].ids = from[side]->ids;
+an unknown token is right @@ learn @@ diagonal + (a[i] != b[j - 1] || a[i] == unk); @@ diagonal + (a[i] != b[j - 1]); (void)unk;
+edits beside the first target of several @@ learn @@ if (edits > fewest || (edits == fewest && length <= longest)) continue; @@ if (longest > 0) continue;
+of equally near targets the shortest @@ learn @@ if (edits > fewest || (edits == fewest && length <= longest)) continue; @@ if (edits > fewest || (edits == fewest && longest > 0 && length >= longest)) continue;
+every pair is a source of its own @@ learn @@ if (length == 0) { trf__add_edits(s, first, i, ids, 0, unk, sums); continue; } @@ i = first + 1; if (length == 0) { trf__add_edits(s, first, i, ids, 0, unk, sums); continue; }
+the first weights that were judged are the best @@ learn @@ if (best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err)); @@ if (best && !l->has_best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err));
+the last weights are left @@ learn @@ if (l->has_best) return trf__weights_write(l->trainer, l->best, err); @@ (void)0;
+a cancelled training leaves its last weights @@ learn @@     else if (l.has_best) trf__learn_leave(&l, NULL); @@     else (void)0;
+training goes on from the average @@ learn @@ back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK; @@ back = TRF_OK;
+the average is not judged @@ learn @@ if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err)); @@ (void)0;
+without validation no average is left @@ learn @@ return l->ema ? trf_ema_apply(l->ema, err) : TRF_OK; @@ return TRF_OK;
+skipped updates in all end it @@ learn @@ l->in_a_row = report->skipped ? l->in_a_row + 1 : 0; @@ l->in_a_row += report->skipped;
+skipped updates never end it @@ learn @@ if (l->in_a_row >= TRF__MOST_SKIPPED) @@ if (0)
+the rest of an epoch is not learned from @@ learn @@ if (status == TRF_E_END && i > 0) break; @@ (void)0;
+one batch an update @@ learn @@     for (i = 0; i < l->o->accumulate; i++) { @@     for (i = 0; i < 1; i++) {
+seconds never end it @@ learn @@ else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds) @@ else if (0)
+what has not changed is judged @@ learn @@ if (l->report->updates && !l->learnt) stopping->wait++; @@ if (0) stopping->wait++;
+an end that nothing brings is waited for @@ learn @@     l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK; @@     1) return TRF_OK;
+a warm-up beyond the end goes without saying @@ learn @@     trf__warn_of_plan(trainer, l.o->updates); @@     (void)0;
+noise for the others only @@ learn @@ if (status == TRF_OK && l->o->noise) status = @@ if (0) status =
+a file half read stays @@ learn @@         data->texts[i].count = before[i].count; @@         (void)0;
+half a pair stays @@ learn @@     d->texts[0].used = d->texts[0].starts[--d->texts[0].count]; @@     (void)0;
+line ends of two bytes are text @@ learn @@ if (*n && line[*n - 1] == '\r') --*n; @@ (void)0;
+a NUL in a line of data @@ learn @@     if (memchr(line, 0, n)) @@     if (0)
+two tabs in a line of data @@ learn @@ if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1)) @@ if (!tab)
+held-out lines are learned from @@ learn @@ i < s->train ? learn : d->held, err); @@ learn, err);
+a text without its end @@ learn @@ return trf__ids_add(ids, &eos, 1, hooks, err); @@ return TRF_OK; (void)eos;
+what is left of a text is dropped @@ learn @@     for (at = 0; at < ids[1].n; at += TRF__LONGEST_TEXT) { @@     for (at = 0; at + TRF__LONGEST_TEXT <= ids[1].n; at += TRF__LONGEST_TEXT) {
+a label only held out @@ learn @@ if (o->kind >= TRF_DATA_LABELLED) TRF__TRY(trf__labels_keep(d, s, &count, err)); @@ (void)0;
+every token of a word has its label @@ learn @@ piece.ids[k] = k == blank ? number : -1; @@ piece.ids[k] = number;
+labels for some of the words @@ learn @@ if (more[0] || more[1]) ids[0].n = ids[1].n = 0; @@ (void)0;
+a data set that failed keeps its parts @@ learn @@     if (status != TRF_OK) { trf__dataset_clear(data); return status; } @@     if (status != TRF_OK) return status;
+a data set's seed is always 1 @@ learn @@ r->config.seed = r->training.seed = r->corpus.seed = d->options.seed; @@ (void)d;
 END
 
 # --- which faults ---------------------------------------------------------------------------------------------

@@ -326,6 +326,21 @@ static void rows_are_not_combed(void **state)
     OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count >= 80 && count <= 120);
     for (i = 0; i + 2 < N; i += 3) assert_true(held[i] == held[i + 1] && held[i] == held[i + 2]);
+    for (i = 0; i < 100; i++) snprintf(texts[i], sizeof texts[i], "n%d", i < 50 ? 0 : i);      /* half is one sentence */
+    OK(trf_hold_out(sources, 100, 20, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    assert_int_equal(count, 20);
+    for (of[0] = i = 0; i < 50; i++) of[0] += held[i];
+    assert_true(of[0] > 0 && of[0] < 20);
+    for (i = 0; i < 9; i++) snprintf(texts[i], sizeof texts[i], "n%d", i / 3);        /* the last pick takes all there is */
+    OK(trf_hold_out(sources, 9, 7, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    assert_true(count == 3 || count == 6);
+    OK(trf_hold_out(sources, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    assert_int_equal(count, 3);         /* one source */
+    for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i);
+    for (i = TRF_HOLD_OUT_RANDOM; i <= TRF_HOLD_OUT_EVERY_KTH; i++) {
+        OK(trf_hold_out(sources, N, N, (trf_hold_out_rule)i, held, &count, NULL, &err));
+        assert_true(count == N && !memchr(held, 0, N));
+    }
     FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
     FAILS(trf_hold_out(sources, N, 1, (trf_hold_out_rule)2, held, &count, NULL, &err), TRF_E_INVALID_ARG, "rule", -1);
 }
@@ -361,6 +376,16 @@ static void tokens_follow_texts(void **state)
     memset(&c, 0, sizeof c);
     OK(trf_tokens_choose(&c, words, words, N, NULL, &err));
     assert_true(c.vocabularies == 1);
+    for (i = 0; i < N; i++) {       /* words of another language; three new words a line, which are short */
+        snprintf(text[2][i], 128, "v%d v%d v%d", i % 7, i % 11, i % 5);
+        snprintf(text[1][i], 128, "a%d b%d c%d", i, i, i);
+    }
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, sentences, N, NULL, &err));
+    assert_true(c.tokens[1] == TRF_TOKENS_WORDS && c.vocabularies == 2);
+    memset(&c, 0, sizeof c);
+    OK(trf_tokens_choose(&c, words, names, N, NULL, &err));
+    assert_true(c.tokens[1] == TRF_TOKENS_CHARACTERS);
     memset(&c, 0, sizeof c);
     c.tokens[0] = TRF_TOKENS_CHARACTERS;
     c.vocabularies = 2;
@@ -860,19 +885,176 @@ static void warnings(void **state)
     end_rig(&r);
 }
 
-/* Rates that no model bears: a hundred skipped updates in a row end it. */
-static void too_high(void **state)
+/* Makes the gradients of every update that `every` divides not a number: it is skipped. */
+typedef struct spoiler { const trf_trainer *trainer; int64_t every; } spoiler;
+static int spoil(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    const spoiler *s = (const spoiler *)user;
+    (void)stream;
+    if (count > 0 && (trf_trainer_step(s->trainer) + 1) % s->every == 0) gradients[0] = (trf_real)NAN;
+    return 0;
+}
+
+/* A hundred skipped updates in a row end it, as many among others do not; weights that have not changed are not judged,
+   but patience ends with them. */
+static void skipped(void **state)
 {
     trf_learn_options o = trf_learn_defaults();
     trf_learn_report report;
-    trf_status status;
-    rig r = make_rig(NULL, TRF_ENDLESS, 1e6);
+    spoiler s;
+    seen seen_;
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    o.updates = 2000;
-    status = trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err);
-    if (status != TRF_OK) assert_int_equal(status, TRF_E_NONFINITE);
-    assert_true(status == TRF_OK ? report.skipped < 2000 : report.skipped >= 100);
+    memset(&seen_, 0, sizeof seen_);
+    s.trainer = r.trainer;
+    s.every = 2;
+    r.trainer->options.all_reduce = spoil;
+    r.trainer->options.user = &s;
+    o.updates = 260;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    assert_true(report.updates == 260 && report.skipped == 130);
+    s.every = 1;
+    o.updates = TRF_ENDLESS;
+    o.valid_every = 10; o.patience = 4; o.progress = note_progress; o.user = &seen_;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.end == TRF_END_PATIENCE && report.skipped == report.updates && report.updates <= 50);
+    assert_true(seen_.validations == 1 && report.stopping.best_update == 260);      /* what stood there before */
+    o.valid_every = 1000;
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_NONFINITE);
+    assert_true(report.updates == 100 && report.skipped == 100);
+    assert_non_null(strstr(err.message, "too high"));
     end_rig(&r);
+}
+
+/* The weights that each validation sees. */
+typedef struct judged { const trf_model *model; int n; uint64_t weights[8]; } judged;
+static int note_judged(void *user, const trf_learn_progress *p)
+{
+    judged *j = (judged *)user;
+    if (p->validated) j->weights[j->n++] = weights_hash(j->model);
+    return 0;
+}
+
+/* The average is what is validated and what is left, and training goes on without it: as a loop of one's own has it. */
+static void learn_averages(void **state)
+{
+    trf_learn_options o = trf_learn_defaults();
+    trf_learn_report report;
+    trf_ema *ema;
+    trf_batch batch;
+    uint64_t want[3];
+    judged j;
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    int i;
+    (void)state;
+    OK(trf_ema_create(&ema, r.trainer, 0.05, &err));
+    for (i = 1; i <= 12; i++) {
+        OK(trf_corpus_next(r.corpus, &batch, &err));
+        OK(trf_train_step(r.trainer, &batch, NULL, &err));
+        OK(trf_ema_update(ema, &err));
+        if (i % 4) continue;
+        OK(trf_ema_apply(ema, &err));
+        want[i / 4 - 1] = weights_hash(r.model);
+        OK(trf_ema_restore(ema, &err));
+    }
+    trf_ema_destroy(ema);
+    end_rig(&r);
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    o.updates = 12; o.ema = 0.05;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    assert_true(weights_hash(r.model) == want[2]);
+    end_rig(&r);
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    memset(&j, 0, sizeof j);
+    j.model = r.model;
+    o.valid_every = 4; o.progress = note_judged; o.user = &j;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_int_equal(j.n, 3);
+    for (i = 0; i < 3; i++) assert_true(j.weights[i] == want[i]);
+    assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
+    end_rig(&r);
+}
+
+/* Batches of one update, what is left of the last epoch, time, and noise. */
+static void updates_of_batches(void **state)
+{
+    trf_learn_options o = trf_learn_defaults();
+    trf_learn_report report;
+    trf_noise_options n = trf_noise_defaults();
+    trf_noise *noise;
+    trf_batch batch;
+    rig r = make_rig(NULL, 1, 5e-3);
+    int batches = 0;
+    (void)state;
+    while (trf_corpus_next(r.corpus, &batch, &err) == TRF_OK) batches++;
+    assert_true(batches > 2);
+    end_rig(&r);
+    r = make_rig(NULL, 1, 5e-3);
+    o.accumulate = batches - 1;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    assert_true(report.end == TRF_END_EPOCHS && report.updates == 2 && trf_trainer_step(r.trainer) == 2);
+    end_rig(&r);
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    o = trf_learn_defaults();
+    o.seconds = 0.5;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
+    assert_true(report.end == TRF_END_SECONDS && report.updates > 0);
+    n.kind = TRF_NOISE_MASKS;
+    n.vocab = 6;                        /* fewer than the data have */
+    OK(trf_noise_create(&noise, &n, &err));
+    o.noise = noise;
+    assert_int_equal(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG);
+    o.noise = NULL;
+    o.held_out_noise = noise;
+    o.updates = trf_trainer_step(r.trainer) + 1;
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_INVALID_ARG);
+    trf_noise_destroy(noise);
+    end_rig(&r);
+}
+
+/* A pair is added whole or not at all. */
+static void half_a_pair(void **state)
+{
+    kit_memory memory;
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    int i, added, failures = 0;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    o.hooks = kit_hooks(&memory);
+    o.held_out = 1;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (added = i = 0; i < 600; i++) {
+        trf_status status = TRF_E_NOMEM;
+        char text[24];
+        int64_t k;
+        snprintf(text, sizeof text, "%d", i);
+        for (k = 1; status == TRF_E_NOMEM; k++) {
+            memory.fail_at = memory.calls + k;
+            status = trf_dataset_add(data, text, text, &err);
+            memory.fail_at = 0;
+            assert_true(status == TRF_OK || status == TRF_E_NOMEM);
+            added += status == TRF_OK;
+            failures += status != TRF_OK;
+            assert_true(data->texts[0].count == added && data->texts[1].count == added);
+            assert_int_equal(data->texts[0].used, data->texts[1].used);
+        }
+    }
+    assert_true(failures > 3);
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), added - 1);
+    trf_dataset_destroy(data);
+    assert_int_equal(memory.live, 0);
+    o = trf_dataset_defaults();                         /* as many held out as there are leave nothing */
+    o.held_out = 40;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (i = 0; i < 40; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "%d", i);
+        OK(trf_dataset_add(data, text, text, &err));
+    }
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "held_out", -1);
+    trf_dataset_destroy(data);
 }
 
 int main(int argc, char **argv)
@@ -882,7 +1064,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(early_stopping),
         cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(averages), cmocka_unit_test(judging),
         cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(labels), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(warnings), cmocka_unit_test(too_high), cmocka_unit_test(same_as_trf)
+        cmocka_unit_test(warnings), cmocka_unit_test(skipped),
+        cmocka_unit_test(learn_averages), cmocka_unit_test(updates_of_batches), cmocka_unit_test(half_a_pair), cmocka_unit_test(same_as_trf)
     };
     char cwd[256];
     int status;
