@@ -1083,7 +1083,11 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
    and loading, and behind any beginning, which may be longer than all that is read. */
 static void test_window(void **state)
 {
+#if defined(KIT_ON_CUDA) || defined(TRF__TEST_BACKEND) || defined(TRF_DOUBLE)  /* the window itself is the host's */
+    static const int32_t windows[] = { 0, 3, 17 };
+#else
     static const int32_t windows[] = { 0, 1, 2, 3, 8, 17, 62, 63, 64, 1000 };
+#endif
     size_t w;
     (void)state;
     for (w = 0; w < sizeof windows / sizeof *windows; w++) {
@@ -1204,8 +1208,13 @@ static void test_window_cancelled(void **state)
     {                                       /* nor is anything lost where ids have no room to grow */
         kit_memory memory;
         int64_t k, failures = 0;
+#if defined(KIT_ON_CUDA)
+        const int64_t tries = 5;
+#else
+        const int64_t tries = 12;
+#endif
         s.hooks = kit_hooks(&memory);
-        for (k = 1; k < 12; k++) {
+        for (k = 1; k < tries; k++) {
             memory.fail_at = 0;
             g = make(model, &s);
             assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
