@@ -335,6 +335,13 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
     if (hooks->alloc == kit_alloc) kit_gave((kit_memory *)hooks->user, bytes);
 }
 
+/* 1: the suite runs here once more, on another device or in double: what the host alone decides needs fewer cases. */
+#if defined(KIT_ON_CUDA) || defined(TRF__TEST_BACKEND) || defined(TRF_DOUBLE)
+#define KIT_AGAIN 1
+#else
+#define KIT_AGAIN 0
+#endif
+
 /* Whether a row's bits may depend on nothing but its sentence: where products are not CUDA's. */
 #if defined(KIT_ON_CUDA)
 #define KIT_SAME_ROWS 0
