@@ -785,6 +785,7 @@ static void labels(void **state)
     trf_model_destroy(model);
     trf_dataset_destroy(data);
     o.kind = TRF_DATA_LABELLED;
+    o.held_out = -1;
     OK(trf_dataset_create(&data, &o, &err));
     for (i = 0; i < 65537; i++) {
         snprintf(text, sizeof text, "l%d", i);
