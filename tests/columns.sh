@@ -99,6 +99,10 @@ if [ -n "$avx2" ]; then
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
+    if command -v i686-linux-gnu-gcc >/dev/null; then
+        for standard in c99 gnu17; do whole separate "i686-$standard" i686-linux-gnu-gcc -std=$standard -static -msse2 -mfpmath=sse; done
+    else echo "left out: i686-linux-gnu-gcc"
+    fi
 else
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")

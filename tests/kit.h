@@ -271,7 +271,7 @@ static KIT_UNUSED int kit_refuses(kit_memory *m, size_t bytes)
     m->calls++;
     if (m->fail_at && (m->calls == m->fail_at || (m->for_ever && m->calls > m->fail_at))) return 1;
     if (m->limit && bytes > (size_t)m->limit) return 1;
-    return bytes == 0 || bytes > (size_t)1 << 34;
+    return bytes == 0 || bytes > (size_t)1 << (sizeof bytes > 4 ? 34 : 30);
 }
 static KIT_UNUSED void kit_took(kit_memory *m, size_t bytes)
 {
