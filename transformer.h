@@ -18809,8 +18809,8 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
     const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
     char end[80];
-    if (a->updates) snprintf(end, sizeof end, "ends after the %lld planned ones", (long long)a->updates);
-    else snprintf(end, sizeof end, "ends when %d validations in a row bring nothing better",
+    if (a->updates) snprintf(end, sizeof end, "after the %lld planned updates", (long long)a->updates);
+    else snprintf(end, sizeof end, "when %d validations in a row bring nothing better",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layers, d_model %d, d_ff %d, for %lld tokens %s\n"
@@ -18818,12 +18818,12 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              "rate: rises to %.3g in %lld updates, then falls with the square root of their number\n"
              "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
              "label smoothing: %g, as %s wanted\n"
-             "validation: every %lld updates; %s\n",
+             "end: %s; a validation every %lld updates\n",
              (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens, what,
              (int)r->training.source_tokens, r->training.learning_rate, (long long)r->training.warmup,
              r->training.dropout, tokens, what, r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
-             (long long)r->learning.valid_every, end);
+             end, (long long)r->learning.valid_every);
 }
 
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
@@ -18849,6 +18849,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
@@ -18981,6 +18982,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
 }
 
+TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
 {
@@ -19077,6 +19079,7 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
     return count;
 }
 
+TRF__COLD
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
@@ -19159,6 +19162,7 @@ TRF_API void trf_ema_destroy(trf_ema *ema)
     trf__free(&hooks, ema, sizeof *ema);
 }
 
+TRF__COLD
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
 {
     const trf_hooks *hooks;
@@ -19324,6 +19328,7 @@ TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
     sum->target_tokens += r->target_tokens;
 }
 
+TRF__COLD
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err)
 {
@@ -19450,6 +19455,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, in
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
                                   trf_error *err)
 {
@@ -19668,6 +19674,7 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
     return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
+TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report, trf_error *err)
 {
@@ -19761,6 +19768,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     return trf__hooks_check(&o->hooks, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err)
 {
     trf_dataset_options o = options ? *options : trf_dataset_defaults();
@@ -19803,6 +19811,7 @@ TRF__FN void trf__dataset_clear(trf_dataset *d)
     TRF__ZERO(d->stats);
 }
 
+TRF__COLD
 TRF_API void trf_dataset_destroy(trf_dataset *data)
 {
     trf_hooks hooks;
@@ -19843,6 +19852,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "data", "expected a data set that is not finished, got one that is");
 }
 
+TRF__COLD
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
@@ -19916,6 +19926,7 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      "ends after %lld lines", (long long)(line[0] ? l[1].number : l[0].number));
 }
 
+TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err)
 {
     const char *const paths[2] = {source, target};
@@ -20400,6 +20411,7 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     trf__split split;
@@ -20428,6 +20440,7 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
     return d && d->finished && d->held[1].count ? &d->held_out : NULL;
 }
 
+TRF__COLD
 TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err)
 {
     char longest[24], unknown[24];
@@ -20450,6 +20463,7 @@ TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model,
     return status;
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size, size_t *bytes,
                                    trf_error *err)
 {

@@ -216,14 +216,14 @@ static void say_reasons(struct training *t, const trf_recipe *recipe)
         {"rate:", {"schedule", "learning-rate", "warmup", "d-model", NULL}},
         {"dropout:", {"dropout", "embedding-dropout", "residual-dropout", NULL}},
         {"label smoothing:", {"label-smoothing", NULL}},
-        {"validation:", {"valid-every", "patience", "minutes", NULL}}};
+        {"end:", {"valid-every", "patience", "minutes", NULL}}};
     const struct settings *s = t->s;
     const char *line = recipe->reasons;
     int i, k, own;
     for (; *line && s->recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
         for (i = 0; i < N_REASONS; i++) {
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
-            own = i == REASON_VALIDATION && !t->valid[0].count;
+            own = i == REASON_END && !t->valid[0].count;
             for (k = 0; of[i].options[k]; k++) own |= was_given(s, of[i].options[k]);
             if (own) continue;
             inform("%.*s\n", (int)strcspn(line, "\n"), line);
@@ -336,7 +336,7 @@ void say_schedule(const struct training *t)
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
     else if (isfinite(s->minutes)) snprintf(end, sizeof end, ", for %g minutes", s->minutes);
-    else if (t->explained[REASON_VALIDATION]) *end = 0;
+    else if (t->explained[REASON_END]) *end = 0;
     else snprintf(end, sizeof end, ", until %d validations in a row bring nothing better", (int)s->patience);
     if (isfinite(s->minutes) && planned != NO_PLAN) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
     inform("updates: about %lld a pass over the data%s%s; ", (long long)t->per_epoch, end, ends);

@@ -48,7 +48,7 @@ struct state {
 };
 
 /* What the recipe gives reasons for, as its lines begin. */
-enum reason { REASON_MODEL, REASON_BATCHES, REASON_RATE, REASON_DROPOUT, REASON_SMOOTHING, REASON_VALIDATION, N_REASONS };
+enum reason { REASON_MODEL, REASON_BATCHES, REASON_RATE, REASON_DROPOUT, REASON_SMOOTHING, REASON_END, N_REASONS };
 
 enum { N_SAMPLES = 3 };
 
