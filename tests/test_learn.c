@@ -669,6 +669,7 @@ static void judging(void **state)
     OK(trf_evaluate_all(r.trainer, &r.held_out, NULL, &parts, &err));
     assert_int_equal(whole.target_tokens, parts.target_tokens);
     assert_true(fabs(whole.loss - parts.loss) < 1e-5 && fabs(whole.accuracy - parts.accuracy) < 1e-12);
+    assert_true(fabs(whole.nll - parts.nll) < 1e-5 && whole.source_tokens == parts.source_tokens);
     search.beam = 1; search.max_length_a = 1; search.max_length_b = 2;
     OK(trf_translator_create(&translator, r.model, &search, &err));
     OK(trf_error_rate(translator, &pairs, &percent, &err));

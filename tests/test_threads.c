@@ -314,14 +314,22 @@ static void test_fork(void **state)
     uint64_t want = training(1, 4), new_one = training(1, 2);
     trf_model *model = new_model();
     trf_trainer *trainer = new_trainer(model, 3);
+    trf__team *team = trf__cpu_of(&trainer->pass.run)->team;
     int i, status;
     (void)state;
     assert_true(steps(trainer, model, 2) != 0);
     for (i = 0; i < 20; i++) {
         pid_t pid;
+        int k;
         if (i % 2) usleep(2000);        /* the workers sleep; or they still look for work */
         else assert_int_equal(steps(trainer, model, 0), hash_weights(HASH_START, model));
+        if (i % 4 == 3) {               /* all sleep, and one that is about to has the lock, which nobody gives back */
+            for (k = 0; k < 20000 && __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST) < 2; k++) usleep(1000);
+            assert_true(k < 20000);
+            trf__lock_take(&team->lock);
+        }
         pid = fork();
+        if (i % 4 == 3 && pid != 0) trf__lock_give(&team->lock);
         assert_true(pid >= 0);
         if (pid == 0) {
             alarm(60);
