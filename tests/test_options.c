@@ -1,6 +1,9 @@
 /* The options of trf: the table of tools/trf/options.c beside one that names every field and every choice again. An
    option writes its own field and no other byte, is shown as it is typed, refuses what makes no sense, and does besides
    what its help says; no row of the table can be forgotten here. */
+#if !defined(TRF_NO_CBLAS)
+#define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
+#endif
 #define TRF_IMPLEMENTATION
 #include "../tools/trf/options.c"
 #include "../tools/trf/metrics.h"
