@@ -288,9 +288,9 @@ typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_dev
 typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 } trf_precision;
 
 /* Which matrix product the CPU computes with.
-   AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or
-             more (AVX2, AVX-512 in float), as it is faster there at every shape of a transformer;
-             else CBLAS
+   AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or more
+             (AVX2, AVX-512 in float), as it is as fast there as OpenBLAS or faster; else CBLAS, which
+             is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
    CBLAS     in training for more than 16 rows; in translators and generators, which pack their
              weights, for more than 512; in attention never. TRF_E_BACKEND in a build without it
    BUILT_IN  never CBLAS
