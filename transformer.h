@@ -9816,11 +9816,11 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 {
     if (value >= low && value <= high) return TRF_OK;
     if (low == high)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.9g, got %.9g", field, low, value);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field, low, value);
     if (high < 1 && high >= 1 - 1e-12)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.9g", field,
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.10g", field,
                          value);
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.9g and %.9g, got %.9g", field, low,
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.10g and %.10g, got %.10g", field, low,
                      high, value);
 }
 

@@ -242,7 +242,7 @@ if command -v script >/dev/null; then
     check "one line" test "$(grep -c 'upd ' screen)" -eq 1
     check "a bar where there is room" grep -q '^\[####################\] 100 % upd 400 ' wide
 fi
-expect 0 "too short a time for the warm-up" "rises for 5000 updates, but in --minutes 0.02 there are only about" \
+expect 0 "too short a time for the warm-up" "rises for 5000 updates, but --minutes 0.02 is enough for about" \
     "$trf" train $files $model --batch-tokens 256 --threads 1 --warmup 5000 --log-every 5 --minutes 0.02 --model m
 expect 0 "too few updates for the paper's warm-up" "rises for 4000 updates, but there are only" \
     "$trf" train $files --recipe paper --size tiny --updates 2 --threads 1 --model m
@@ -346,7 +346,7 @@ check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 0 "another search" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores \
     --search-rule hugging-face --min-length 2 --renormalise yes
-expect 2 "n best beyond the beam" "--n-best must be" "$trf" translate --model good --input three --beam 4 --n-best 9
+expect 2 "n best beyond the beam" "--n-best 9 needs a --beam of 9 or more, got 4" "$trf" translate --model good --input three --beam 4 --n-best 9
 expect 0 "the beam follows n best" "^1	9	" "$trf" translate --model good --input three --n-best 9
 expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three
 expect 1 "output is standard input" "standard input reads" sh -c "'$trf' translate --model good --output three <three"
@@ -1209,7 +1209,7 @@ expect 0 "lower case" "nrefs:1|case:lc|unit:line|.* = 50.00 (2 of 4" "$trf" eval
 expect 0 "between blanks" "tok:none" "$trf" eval references answers --tokenize none --metrics bleu
 expect 0 "characters" "tok:char" "$trf" eval references answers --tokenize char --metrics bleu
 expect 0 "word pairs too" "^chrF2++|.*|nw:2|.* = " "$trf" eval references answers --metrics chrf++
-expect 0 "more references" "^WER|nrefs:3|.* = 8.33 (1 errors, 12 words)" \
+expect 0 "more references" "^WER|nrefs:3|.* = 8.33 (1 error, 12 words)" \
     "$trf" eval references answers --reference second --reference references
 expect 0 "an object" '^{"lines":4,"bleu":{"score":50.197[0-9]*,"signature":"nrefs:1|.*"matches":\[11,7,4,2\]}.*}}$' \
     "$trf" eval references answers --json

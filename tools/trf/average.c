@@ -74,7 +74,7 @@ int command_average(struct settings *s, int argc, char **argv)
             say("%s and %s have different vocabularies", argv[0], argv[i]);
             status = FAILED;
         } else if (!same_labels(models[0], models[i])) {
-            say("%s and %s have different labels", argv[0], argv[i]);
+            say("%s and %s have different labels (the metadata 'labels')", argv[0], argv[i]);
             status = FAILED;
         }
     }

@@ -26,20 +26,27 @@ struct evaluation {
     struct metrics_sums by_length[CLASSES];
 };
 
+/* The figure that a list with commas begins with, blanks around it left out, or -1; *next: the rest, or NULL. */
+static int first_figure(const char *list, const char **next)
+{
+    size_t length = strcspn(list, ","), begin = strspn(list, " "), end = length;
+    *next = list[length] ? list + length + 1 : NULL;
+    while (end > begin && list[end - 1] == ' ') end--;
+    return metrics_figure_named(list + begin, end - begin);
+}
+
 static int read_figures(struct evaluation *e)
 {
-    const char *name = e->s->metrics;
-    for (;;) {
-        size_t length = strcspn(name, ",");
-        int figure = metrics_figure_named(name, length);
+    const char *at = e->s->metrics, *next;
+    for (; at; at = next) {
+        int figure = first_figure(at, &next);
         if (figure < 0) {
-            say("--metrics takes some of bleu,chrf,chrf++,exact,wer,cer, got '%.*s'", (int)length, name);
+            say("--metrics takes some of bleu,chrf,chrf++,exact,wer,cer, got '%.*s'", (int)strcspn(at, ","), at);
             return USAGE;
         }
         e->figures |= 1u << figure;
-        if (!name[length]) return DONE;
-        name += length + 1;
     }
+    return DONE;
 }
 
 static int open_files(struct evaluation *e, const char *references, const char *hypotheses)
@@ -79,8 +86,9 @@ static int next_lines(struct evaluation *e)
     if (lines == e->n) return 1;
     for (i = 0; i < e->n; i++) while ((got = next_line(&e->readers[i]))) if (got < 0) return -1;
     for (k = 1; e->readers[k].number == e->readers[0].number; k++) { }
-    say("%s has %lld lines, but %s has %lld: line n of one must belong to line n of the other", e->readers[0].name,
-        (long long)e->readers[0].number, e->readers[k].name, (long long)e->readers[k].number);
+    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other", e->readers[0].name,
+        (long long)e->readers[0].number, plural(e->readers[0].number), e->readers[k].name,
+        (long long)e->readers[k].number);
     return -1;
 }
 
@@ -111,9 +119,9 @@ static int split_references(struct evaluation *e)
 /* The figure by which lines are worse or better. */
 static enum figure ranking(const struct evaluation *e)
 {
-    const char *first = e->s->metrics;
+    const char *rest;
     if (e->figures >> FIGURE_CHRF & 1) return FIGURE_CHRF;
-    return (enum figure)metrics_figure_named(first, strcspn(first, ","));
+    return (enum figure)first_figure(e->s->metrics, &rest);
 }
 
 static int is_error_rate(enum figure which) { return which == FIGURE_WER || which == FIGURE_CER; }
@@ -257,11 +265,13 @@ static void print_figure(const struct evaluation *e, enum figure which, const ch
                sums->reference_length ? (double)sums->hypothesis_length / (double)sums->reference_length : 0,
                (long long)sums->hypothesis_length, (long long)sums->reference_length);
     if (which == FIGURE_EXACT)
-        printf(" (%lld of %lld lines)", (long long)sums->exact, (long long)sums->sentences);
+        printf(" (%lld of %lld line%s)", (long long)sums->exact, (long long)sums->sentences, plural(sums->sentences));
     if (which == FIGURE_WER)
-        printf(" (%lld errors, %lld words)", (long long)sums->word_errors, (long long)sums->words);
+        printf(" (%lld error%s, %lld word%s)", (long long)sums->word_errors, plural(sums->word_errors),
+               (long long)sums->words, plural(sums->words));
     if (which == FIGURE_CER)
-        printf(" (%lld errors, %lld characters)", (long long)sums->character_errors, (long long)sums->characters);
+        printf(" (%lld error%s, %lld character%s)", (long long)sums->character_errors, plural(sums->character_errors),
+               (long long)sums->characters, plural(sums->characters));
     putchar('\n');
 }
 

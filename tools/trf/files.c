@@ -140,10 +140,14 @@ static const char *option_of(const char *doing, const char *field)
 {
     static const struct { const char *doing, *field, *option; } others[] = {
         {"noise", "density", "noise-density"}, {"noise", "masked", "masked-share"},
-        {"noise", "randomised", "random-share"}, {"validation", "beam", "valid-beam"}
+        {"noise", "randomised", "random-share"}, {"validation", "beam", "valid-beam"},
+        {"trainer", "source_tokens", "batch-tokens"}, {"trainer", "target_tokens", "batch-tokens"},
+        {"trainer", "sequences", "batch-sentences"}, {"trainer", "longest", "max-length"},
+        {"trainer", "dropout", "embedding-dropout"}
     };
     size_t i, at;
     int row;
+    if (!strncmp(field, "device.", 7)) field += 7;
     for (i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(doing, others[i].doing) && !strcmp(field, others[i].field)) return others[i].option;
     for (row = 0; row < n_rows; row++) {
@@ -158,20 +162,45 @@ static const char *option_of(const char *doing, const char *field)
    "--n-heads must divide --d-model". Returns whether it is one. */
 static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
 {
-    const char *at = err->message;
-    size_t used = 0;
-    if (!option_of(doing, err->what) || strncmp(at, err->what, strlen(err->what))) return 0;
+    const char *at = err->message + strlen(err->what), *field = option_of(doing, err->what);
+    size_t used;
+    if (!field || strncmp(err->message, err->what, strlen(err->what))) return 0;
+    used = (size_t)snprintf(text, size, "--%s", field);
     while (*at && used + 1 < size) {
         char word[64];
         size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
         const char *option;
         snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), at);
-        option = at == err->message || strchr(word, '_') ? option_of(doing, word) : NULL;
+        option = strchr(word, '_') ? option_of(doing, word) : NULL;
         if (option) used += (size_t)snprintf(text + used, size - used, "--%s", option);
         else used += (size_t)snprintf(text + used, size - used, "%.*s", (int)(n ? n : 1), at);
         at += n ? n : 1;
     }
     return 1;
+}
+
+int check_device(const struct settings *s)
+{
+    trf_config config = trf_config_tiny();
+    trf_model *model = NULL;
+    trf_error err;
+    const char *value = given_text(s, "device");
+    config.source_vocab = config.target_vocab = 8;
+    config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
+    config.max_length = 2;
+    config.device = s->device;
+    if (!trf_model_create(&model, &config, &err)) {
+        trf_model_destroy(model);
+        return DONE;
+    }
+    if (err.status != TRF_E_BACKEND) return refused("device", &err);
+    if (!strcmp(err.what, "device.products"))
+        say("--products cblas: this trf was built without CBLAS; auto and built-in are left");
+    else if (!strcmp(err.what, "device.precision")) say("--precision bf16 is for --device cuda");
+    else if (!strcmp(err.what, "device.kind"))
+        say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a GPU", value);
+    else say("--device %s: %s", value ? value : "cpu", err.message);
+    return USAGE;
 }
 
 int refused(const char *doing, const trf_error *err)
@@ -354,10 +383,16 @@ static int read_columns(struct pair_reader *p, const char *columns)
     p->column[0] = 1;
     p->column[1] = 2;
     p->exactly_two = columns == NULL;
-    if (!columns || (sscanf(columns, "%9d,%9d%c", &p->column[0], &p->column[1], &end) == 2 &&
+    if (!columns || (sscanf(columns, "%9d ,%9d %c", &p->column[0], &p->column[1], &end) == 2 &&
                      p->column[0] > 0 && p->column[1] > 0 && p->column[0] != p->column[1])) return DONE;
     say("--columns takes the numbers of two columns, as in 1,2; got '%s'", columns);
     return USAGE;
+}
+
+int check_columns(const char *columns)
+{
+    struct pair_reader p;
+    return read_columns(&p, columns);
 }
 
 int same_stream(FILE *a, FILE *b)
@@ -505,14 +540,22 @@ void drop_last(struct side *side)
     side->used -= (size_t)side->lengths[--side->count];
 }
 
+const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes)
+{
+    const char *token = trf_vocab_token(vocab, id);
+    *bytes = *token ? strlen(token) : 1;
+    return token;
+}
+
 void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
 {
     int32_t i;
     fprintf(out, ",\"%s\":[", name);
     for (i = 0; i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
+        size_t bytes;
+        const char *token = token_of(vocab, ids[i], &bytes);
         if (i) fputc(',', out);
-        print_json_text(out, token, strlen(token));
+        print_json_text(out, token, bytes);
     }
     fputc(']', out);
 }
@@ -531,8 +574,8 @@ void tell_unknown(const struct unknown *u, const char *what, double share)
     char where[48] = "";
     if (!u->unknown || (double)u->unknown <= share * (double)u->tokens) return;
     if (u->first) snprintf(where, sizeof where, ", the first one in line %lld", (long long)u->first);
-    say("%lld of %lld tokens of %s %s unknown to the model%s", (long long)u->unknown, (long long)u->tokens, what,
-        u->unknown == 1 ? "is" : "are", where);
+    say("%lld of %lld token%s of %s %s unknown to the model%s", (long long)u->unknown, (long long)u->tokens,
+        plural(u->tokens), what, u->unknown == 1 ? "is" : "are", where);
 }
 
 const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
@@ -638,27 +681,49 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
     free(folder);
 }
 
-const char *unfinished_tail(const char *name)
+/* Where ".tmp-0123abcd", which saving appends to the name of a file that is not whole yet, begins; or NULL. */
+static const char *unfinished_tail(const char *name)
 {
     size_t n = strlen(name), tail = strlen(".tmp-12345678");
     const char *at = name + n - tail;
     return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL : at;
 }
 
-/* Whose name is what saving gives to a file that is not whole yet, and which nobody holds any more. */
+/* "m.update-900" is of "m", "./m.update-900" too. */
+static int is_numbered(const char *path, const char *base, const char *middle)
+{
+    const char *at = strrchr(path, '/'), *end = NULL;
+    char *stem;
+    int is;
+    for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
+    stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
+    is = end && end[strlen(middle)] && !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] &&
+         same_file(stem, base);
+    free(stem);
+    return is;
+}
+
+int is_own_name(const char *path, const char *base, const char *numbered)
+{
+    const char *tail = unfinished_tail(path);
+    char *stem;
+    int is;
+    if (!base) return 0;
+    if (!tail || tail == path) return is_numbered(path, base, numbered);
+    stem = format_text("%.*s", (int)(tail - path), path);
+    is = same_file(stem, base) || is_numbered(stem, base, numbered);
+    free(stem);
+    return is;
+}
+
+/* Removes a file that is not whole and that nobody holds any more. user: the path that it was to become part of. */
 static void remove_unfinished(void *user, const char *path, const char *tail)
 {
-    static const char *const numbered[] = {".average-", ".update-"};
+    const char *base = (const char *)user;
     struct stat mine, there;
-    size_t i;
     int fd;
-    (void)user;
-    for (i = 0; i < 2; i++)
-        if (!strncmp(tail, numbered[i], strlen(numbered[i]))) {
-            tail += strlen(numbered[i]);
-            tail += strspn(tail, "0123456789");
-        }
-    if (unfinished_tail(tail) != tail) return;
+    if (!unfinished_tail(tail) || (!is_own_name(path, base, ".average-") && !is_own_name(path, base, ".update-")))
+        return;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return;
     if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) && S_ISREG(mine.st_mode) &&
@@ -666,7 +731,7 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
     close(fd);
 }
 
-void sweep(const char *path) { for_files(path, remove_unfinished, NULL); }
+void sweep(const char *path) { for_files(path, remove_unfinished, (void *)(uintptr_t)path); }
 
 /* As saving does it: under another name, beside it, in a folder that is opened. Rights alone do not say whether that
    works. A name that is too long for this may do for a file that is written at once. */
@@ -834,13 +899,22 @@ int take_input(struct settings *s, int argc, char **argv)
     return FAILED;
 }
 
+void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source, const trf_vocab *target)
+{
+    int lacks_source = config->kind != TRF_DECODER_ONLY && !source;
+    int lacks_target = config->kind != TRF_ENCODER_ONLY && !target;
+    say("%s: it has no %s%s%s vocabulary, so it knows ids, but no text: trf train stores vocabularies in the model, a "
+        "program in C calls trf_model_set_vocabs before it saves", path, lacks_source ? "source" : "",
+        lacks_source && lacks_target ? " and no " : "", lacks_target ? "target" : "");
+}
+
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
 {
     const char *const read[] = {s->input, s->prefixes, s->source, s->target, s->tsv};
     trf_load_options load = load_options(s);
     trf_error err;
     size_t i;
-    if (!s->model) { say("give --model FILE"); return USAGE; }
+    if (!s->model || !*s->model) { say("give --model FILE, a model that trf train has written"); return USAGE; }
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
@@ -849,7 +923,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
     if (trf_model_config(*model)->kind == TRF_ENCODER_ONLY) *target = *source;
     if (*source && *target) return DONE;
-    say("%s: holds no vocabularies, so it cannot work with text", s->model);
+    say_no_vocabulary(s->model, trf_model_config(*model), *source, *target);
     return FAILED;
 }
 
@@ -908,8 +982,9 @@ int stored_training(struct settings *s, trf_file *file, const char *path)
         snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
         for (c = key; *c; c++) if (*c == '-') *c = '_';
         value = trf_file_metadata(file, key);
-        if (!value) say("%s lacks %s", path, key);
+        if (!value) say("%s: the metadata '%s' is missing, so it is no whole checkpoint", path, key);
         status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
+        if (value && status) say("%s: that is the metadata '%s'", path, key);
     }
     value = trf_file_metadata(file, "trf.train.seed");
     if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);

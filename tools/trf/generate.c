@@ -257,8 +257,9 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     if (!status) status = draw(&t);
     if (t.beyond)
-        say("%lld of %lld texts are longer than %d tokens, the longest text of the training: %s", (long long)t.beyond,
-            (long long)t.drawn, (int)longest_trained(t.model), s->sampling.window < INT32_MAX &&
+        say("%lld of %lld text%s %s longer than %d token%s, the longest text of the training: %s", (long long)t.beyond,
+            (long long)t.drawn, plural(t.drawn), t.beyond == 1 ? "is" : "are", (int)longest_trained(t.model),
+            plural(longest_trained(t.model)), s->sampling.window < INT32_MAX &&
             trf_model_config(t.model)->kind == TRF_DECODER_ONLY ? "no more of them was read at a time"
                                                                 : "what stands behind them was not learned");
     if (t.out && close_output(t.out, s->output)) status = FAILED;

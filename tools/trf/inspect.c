@@ -171,9 +171,11 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
                (int)trf_vocab_size(vocab));
     else printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab), kinds[trf_vocab_kind(vocab)]);
     for (id = 4; id < trf_vocab_size(vocab) && (json || id < 12); id++) {
-        const char *token = trf_vocab_token(vocab, id);
+        size_t bytes;
+        const char *token = token_of(vocab, id, &bytes);
         fputs(json ? id > 4 ? "," : "" : " ", stdout);
-        if (json) print_json_text(stdout, token, strlen(token)); else print_clean(stdout, token, 40);
+        if (json) print_json_text(stdout, token, bytes);
+        else print_clean(stdout, *token ? token : "\xE2\x90\x80", 40);       /* U+2400, the picture of a NUL */
     }
     printf(json ? "]}" : "%s\n", trf_vocab_size(vocab) > 12 ? " ..." : "");
 }
@@ -183,8 +185,12 @@ static void print_labels(const trf_model *model, int json)
 {
     const char *text = trf_model_metadata(model, "labels");
     int32_t n = trf_model_config(model)->n_labels, i;
-    if (!text || n == 0) return;
-    printf(json ? ",\"labels\":[" : "%d labels:", (int)n);
+    if (n == 0 || (!text && json)) return;
+    if (!text) {
+        printf("%d label%s: their texts, the metadata 'labels', are not in the file\n", (int)n, plural(n));
+        return;
+    }
+    if (json) printf(",\"labels\":["); else printf("%d label%s:", (int)n, plural(n));
     for (i = 0; *text && (json || i < 8); i++) {
         char *label = format_text("%.*s", (int)strcspn(text, "\n"), text);
         fputs(i == 0 ? json ? "" : " " : json ? "," : " | ", stdout);
@@ -213,6 +219,7 @@ static int print_ours(struct report *r, int checkpoint)
     trf_model *model = NULL;
     trf_error err;
     const char *steps;
+    long long updates;
     load.allow_nonfinite = 1;
     if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     s->config = *trf_model_config(model);
@@ -231,7 +238,9 @@ static int print_ours(struct report *r, int checkpoint)
     if (!checkpoint) return DONE;
     if (stored_training(s, r->file, r->path)) return FAILED;
     steps = trf_file_metadata(r->file, "trf.step");
-    printf(s->json ? ",\"updates\":%lld" : "training: %lld updates so far\n", steps ? strtoll(steps, NULL, 10) : -1);
+    updates = steps ? strtoll(steps, NULL, 10) : -1;
+    if (s->json) printf(",\"updates\":%lld", updates);
+    else printf("training: %lld update%s so far\n", updates, plural(updates));
     print_settings(s, "training", AT(training), sizeof s->training);
     return DONE;
 }

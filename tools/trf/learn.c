@@ -344,7 +344,9 @@ int restore_options(struct training *t)
         if (value && rows[i].offset == AT(metric))
             state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
         if ((t->s->given[i] && !leaves_open(&rows[i], t->s->given[i])) || (is_end && end_given) || !value) continue;
-        if (set_value(&rows[i], t->s, value)) return FAILED;
+        if (!set_value(&rows[i], t->s, value)) continue;
+        say("%s: that is the metadata '%s'", t->checkpoint, key);
+        return FAILED;
     }
     return DONE;
 }
@@ -718,7 +720,7 @@ static int write_mean(struct training *t, int *left)
     end_line();
     if (t->valid[0].count) {
         worse = !is_better(t, v.score, v.loss, t->state.stopping.best, t->state.stopping.best_loss);
-        inform("mean of %d models: loss %.4f  nll %.4f", count, v.loss, v.nll);
+        inform("mean of %d model%s: loss %.4f  nll %.4f", count, plural(count), v.loss, v.nll);
         if (metric_of(t) != METRIC_LOSS) inform("  %s %.4f", metric_name(metric_of(t)), v.score);
         inform("; the best one had %.4f%s\n", t->state.stopping.best, worse ? ", and stays" : "");
         if (worse) return leave_best(t, "the mean is");
@@ -756,7 +758,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     int kept = save_checkpoint(t, seconds), left = 0;
     end_line();
     if (learnt_nothing(t, p)) {
-        say("all %lld updates were left out: nothing was learnt, and no model is written", (long long)p->updates);
+        say("%s left out: nothing was learnt, and no model is written", p->updates == 1 ? "the only update was"
+                                                                                        : "all updates were");
         return FAILED;
     }
     if (write_result(t, &left)) return FAILED;
@@ -766,8 +769,8 @@ static int end_well(struct training *t, struct progress *p, const char *why)
     if (!p->updates && t->s->resume)
         say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
             "on", why);
-    inform("done: %lld updates, %lld real tokens in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
-            (long long)p->tokens, seconds, (double)p->tokens / fmax(seconds, 1e-9),
+    inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
+            plural(p->updates), (long long)p->tokens, plural(p->tokens), seconds, (double)p->tokens / fmax(seconds, 1e-9),
             i == 3 && trf_is_perfect(library_metric(metric_of(t)), t->state.stopping.best) ? "nothing can be better" : ends[i][1]);
     if (t->state.stopping.best_update && t->s->average <= 1)
         inform("best: update %lld, %s %.4f; ", (long long)t->state.stopping.best_update, metric_name(metric_of(t)),
@@ -800,7 +803,9 @@ static int learn_watched(struct training *t, struct progress *p, const char **wh
         char *prefix = format_text("%s.update-", t->s->model);
         for_files(prefix, count_file, &earlier);
         free(prefix);
-        if (earlier) say("warning: %d files '%s.update-...' are of an earlier training", earlier, t->s->model);
+        if (earlier)
+            say("warning: %d file%s '%s.update-...' %s of an earlier training", earlier, plural(earlier), t->s->model,
+                earlier == 1 ? "is" : "are");
     }
     log_start(t);
     restore_best(t);

@@ -172,6 +172,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
+    if (command->bit & RUN && (status = check_device(&s))) return status;
     return command->run(&s, argc - optind, argv + optind);
 }
 

@@ -344,7 +344,13 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
         text += bytes + (text[bytes] == '\n');
     }
     if (labels->n == wanted) return DONE;
-    say("%s: a head for %d label%s, but the texts of %d", path, (int)wanted, plural(wanted), (int)labels->n);
+    if (!text)
+        say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a line: trf train stores "
+            "them, a program in C calls trf_model_set_metadata(model, \"labels\", ...) before it saves", path, (int)wanted,
+            plural(wanted));
+    else
+        say("%s: the metadata 'labels' has %d line%s, but the model tells %d label%s apart: there must be one line for each",
+            path, (int)labels->n, plural(labels->n), (int)wanted, plural(wanted));
     return FAILED;
 }
 

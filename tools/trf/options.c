@@ -219,9 +219,9 @@ const struct row rows[] = {
      "of the initial weights, of dropout and of the order of the data", then_seed},
 
     {TRAIN, HEADING, "Model", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, NUMBER, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
+    {TRAIN | FROM_DATA, COUNT, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
+    {TRAIN | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
+    {TRAIN | FROM_DATA, COUNT, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
     {TRAIN | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
     {TRAIN | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
     {TRAIN, COUNT, "max-length", AT(config.max_length), "N",

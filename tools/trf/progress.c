@@ -149,9 +149,9 @@ static void warn_of_minutes(const struct training *t, struct progress *p, int64_
     double spent = now() - p->began, left = fmax(0, t->s->minutes * 60 - t->state.seconds - spent);
     double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
     if (isfinite(t->s->minutes) && !p->warned && (double)t->s->training.warmup > planned / 2)
-        say("warning: the rate rises for %lld updates, but in --minutes %g there are only about %.0f: the model will "
-            "hardly learn; give a smaller --warmup or more minutes", (long long)t->s->training.warmup, t->s->minutes,
-            planned);
+        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for about %.0f only: the model will "
+            "hardly learn; give a smaller --warmup or more minutes", (long long)t->s->training.warmup,
+            plural(t->s->training.warmup), t->s->minutes, planned);
     p->warned = 1;
 }
 

@@ -333,25 +333,27 @@ void say_schedule(const struct training *t)
     const struct settings *s = t->s;
     int64_t planned = planned_updates(t);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
+    long long most = (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
-    else if (isfinite(s->minutes)) snprintf(end, sizeof end, ", for %g minutes", s->minutes);
+    else if (isfinite(s->minutes)) snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
     else if (t->explained[REASON_END]) *end = 0;
-    else snprintf(end, sizeof end, ", until %d validations in a row bring nothing better", (int)s->patience);
-    if (isfinite(s->minutes) && planned != NO_PLAN) snprintf(ends, sizeof ends, ", %g minutes at most", s->minutes);
+    else snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better", (int)s->patience,
+                  plural(s->patience), s->patience == 1 ? "s" : "");
+    if (isfinite(s->minutes) && planned != NO_PLAN)
+        snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes, s->minutes == 1 ? "" : "s");
     inform("updates: about %lld a pass over the data%s%s; ", (long long)t->per_epoch, end, ends);
     if (t->valid[0].count)
         inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
     else inform("not validated\n");
     if (!t->explained[REASON_RATE] || !t->explained[REASON_BATCHES])
-        inform("schedule: %s, peak %.3g after %lld updates; at most %lld tokens a side in an update\n",
+        inform("schedule: %s, peak %.3g after %lld update%s; at most %lld token%s a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
-            (long long)s->training.warmup,
-            (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate);
+            (long long)s->training.warmup, plural(s->training.warmup), most, plural(most));
     if (planned > 0 && s->training.warmup > planned / 2 && s->training.warmup > 1)
-        say("warning: the rate rises for %lld updates, but there are only %lld: the model will hardly learn; give a "
+        say("warning: the rate rises for %lld updates, but there %s only %lld: the model will hardly learn; give a "
             "smaller --warmup, smaller --batch-tokens or more --epochs",
-            (long long)s->training.warmup, (long long)planned);
+            (long long)s->training.warmup, planned == 1 ? "is" : "are", (long long)planned);
     if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
 }
 

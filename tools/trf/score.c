@@ -179,6 +179,7 @@ int command_score(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     status = take_files(&t, argc, argv);
+    if (!status) status = check_columns(s->columns);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))

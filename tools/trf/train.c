@@ -508,7 +508,8 @@ static int take_weights(struct training *t)
         say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
         return FAILED;
     }
-    tell("%d of %d parameters are those of %s", (int)copied, (int)trf_parameter_count(t->model), t->s->init_from);
+    tell("%d of %d parameters %s of %s", (int)copied, (int)trf_parameter_count(t->model),
+         copied == 1 ? "is that" : "are those", t->s->init_from);
     trf_model_destroy(t->from);
     t->from = NULL;
     return DONE;
@@ -864,19 +865,25 @@ static void set_limits(const struct settings *s, int32_t longest, trf_train_opti
     training->longest = longest + 1;
 }
 
-/* A chunk fits the model, whose longest sequence may be that of a file. */
-static int settle_chunk(struct settings *s)
+/* Whether a chunk fits the model. */
+static int check_chunk(const struct settings *s)
 {
     int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
-    s->corpus.max_length = most;
-    if (!was_given(s, "chunk")) s->chunk = most;      /* a checkpoint brings its own afterwards */
-    if (!learns_from_text(s) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
+    if (!learns_from_text(s) || (most >= 2 && !was_given(s, "chunk")) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
     if (most < 2) {
         say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
         return USAGE;
     }
     say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)most, (int)s->chunk);
     return USAGE;
+}
+
+/* The longest sequence may be that of a file. */
+static int settle_chunk(struct settings *s)
+{
+    s->corpus.max_length = s->config.max_length - 1;
+    if (!was_given(s, "chunk")) s->chunk = s->corpus.max_length;        /* a checkpoint brings its own afterwards */
+    return check_chunk(s);
 }
 
 /* How many tokens the longest text of the training had: the model knows nothing about positions beyond. */
@@ -1020,6 +1027,7 @@ static int stored_batches(struct settings *s, const trf_file *file)
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_file_metadata(file, key);
         if (value && !was_given(s, rows[i].name)) status = set_value(&rows[i], s, value);
+        if (status) say("the metadata '%s' of the checkpoint says so", key);
     }
     return status ? FAILED : DONE;
 }
@@ -1140,7 +1148,10 @@ static int load_training(struct training *t)
     if ((status = merge_settings(t, t->model, t->trainer))) return status;
     vocab[0] = trf_model_source_vocab(t->model); vocab[1] = trf_model_target_vocab(t->model);
     for (side = 0; side < 2; side++)
-        if (reads_side(t->s, side) && !vocab[side]) { say("%s holds no vocabularies", t->checkpoint); return FAILED; }
+        if (reads_side(t->s, side) && !vocab[side]) {
+            say_no_vocabulary(t->checkpoint, trf_model_config(t->model), vocab[0], vocab[1]);
+            return FAILED;
+        }
     note_before(t, &stored, before);
     if (check_tokens(t->s, vocab, t->checkpoint) || restore_options(t) || check_pieces(t, 0) || check_pieces(t, 1))
         return FAILED;
@@ -1195,40 +1206,11 @@ static void free_training(struct training *t)
     if (t->log) fclose(t->log);
 }
 
-/* "m.update-900" is of "m", "./m.update-900" too. */
-static int is_of(const char *path, const char *base, const char *middle)
-{
-    const char *at = strrchr(path, '/'), *end = NULL;
-    char *stem;
-    int is;
-    for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
-    stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
-    is = end && end[strlen(middle)] && !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] &&
-         same_file(stem, base);
-    free(stem);
-    return is;
-}
-
 /* A pipe, a terminal, /dev/null: written as it is, never replaced. */
 static int is_device(const char *path)
 {
     struct stat there;
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
-}
-
-/* Whether a path is a name that saving to `base` gives to files of its own, which it replaces and removes: numbered
-   ones, and what is not whole yet. */
-static int is_own(const char *path, const char *base, const char *numbered)
-{
-    const char *tail = unfinished_tail(path);
-    char *stem;
-    int is;
-    if (!base) return 0;
-    if (!tail || tail == path) return is_of(path, base, numbered);
-    stem = format_text("%.*s", (int)(tail - path), path);
-    is = same_file(stem, base) || is_of(stem, base, numbered);
-    free(stem);
-    return is;
 }
 
 enum { N_DATA = 8 };
@@ -1253,7 +1235,7 @@ static int check_own_names(const struct settings *s, const char *model, const ch
     size_t i;
     for (i = 0; i < sizeof named / sizeof *named; i++) {
         const char *path = named[i].path;
-        if (!path || (!is_own(path, model, ".update-") && !is_own(path, checkpoint, ".average-"))) continue;
+        if (!path || (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-"))) continue;
         say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or "
             "removes: give it or --model another name", named[i].option, path, model);
         return USAGE;
@@ -1501,9 +1483,9 @@ static void warn_of_overlap(const struct training *t)
     }
     free(hashes);
     if (2 * both > held)
-        say("warning: %zu of %zu validation %s%s are among the training data: the figures show what the model has "
+        say("warning: %zu of %zu validation %s%s %s among the training data: the figures show what the model has "
             "memorised, not what it does with new data", both, held,
-            t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held));
+            t->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held), both == 1 ? "is" : "are");
 }
 
 /* What the library would refuse of the options is told before the data are read, which may take minutes: it is asked
@@ -1544,6 +1526,21 @@ static int check_values(const struct settings *s)
     return status;
 }
 
+/* What check_values cannot ask for, as the width follows from the data and the memory is that of the batches. */
+static int check_sizes(const struct settings *s)
+{
+    enum { MOST_TOKENS = 1 << 24, WIDEST = 65536 };
+    if (was_given(s, "n-heads") && s->config.n_heads > WIDEST) {
+        say("--n-heads must divide --d-model, which is at most %d, got %d", (int)WIDEST, (int)s->config.n_heads);
+        return USAGE;
+    }
+    if (was_given(s, "batch-tokens") && s->corpus.batch_tokens > MOST_TOKENS) {
+        say("--batch-tokens takes 1 to %d, got %d", (int)MOST_TOKENS, (int)s->corpus.batch_tokens);
+        return USAGE;
+    }
+    return DONE;
+}
+
 /* Of words and characters, which is not known yet: the least that a vocabulary may have. */
 static int check_vocabulary_sizes(const struct settings *s)
 {
@@ -1566,6 +1563,11 @@ static int check_training(struct training *t)
     if ((status = check_data(s)) || (status = check_effects(s))) return status;
     if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
     if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
+    if (check_columns(s->columns)) return USAGE;
+    if (was_given(s, "dropout") && !(s->dropout >= 0 && s->dropout < 1)) {
+        say("--dropout must be 0 or more and below 1, got %g", s->dropout);
+        return USAGE;
+    }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {
         say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)",
             s->ema);
@@ -1581,7 +1583,8 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_vocabulary_sizes(s)) || (status = check_values(s)) || (status = check_noise(s)) ||
+    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) || (status = check_values(s)) || (status = check_noise(s)) ||
+        (!s->init_from && !s->resume && (status = check_chunk(s))) ||
         (status = check_files(t))) return status;
     warn_of_same_files(s);
     return DONE;
@@ -1610,10 +1613,12 @@ static void describe(const struct training *t)
     int64_t n = trf_corpus_size(t->corpus);
     say_skips(t);
     if (!t->explained[REASON_MODEL])
-        inform("model: %d encoder and %d decoder layers, d-model %d, d-ff %d, ", (int)config->encoder_layers,
-               (int)config->decoder_layers, (int)config->d_model, (int)config->d_ff);
-    inform("%s%d heads, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n",
-           t->explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
+        inform("model: %d encoder and %d decoder layer%s, d-model %d, d-ff %d, ", (int)config->encoder_layers,
+               (int)config->decoder_layers,
+               plural(config->decoder_layers > 0 ? config->decoder_layers : config->encoder_layers),
+               (int)config->d_model, (int)config->d_ff);
+    inform("%s%d head%s, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n",
+           t->explained[REASON_MODEL] ? "with " : "", (int)config->n_heads, plural(config->n_heads),
            config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
            config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
            o->attention_dropout, o->activation_dropout, t->s->ema);

@@ -414,6 +414,15 @@ int command_translate(struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if ((status = take_input(s, argc, argv))) return status;
+    if (was_given(s, "beam") && s->search.n_best > s->search.beam) {
+        say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best, (int)s->search.n_best,
+            (int)s->search.beam);
+        return USAGE;
+    }
+    if (!was_given(s, "beam") && s->search.n_best > 1024) {
+        say("--n-best takes 1 to 1024, got %d", (int)s->search.n_best);
+        return USAGE;
+    }
     if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);

@@ -260,6 +260,7 @@ struct pair_reader {
 };
 
 int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns);
+int check_columns(const char *columns);     /* NULL, or two numbers of columns */
 int same_stream(FILE *a, FILE *b);          /* two names of one pipe or terminal, of which each would get a part */
 void close_pairs(struct pair_reader *p);
 int next_pair(struct pair_reader *p);       /* as next_line */
@@ -281,6 +282,8 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void drop_last(struct side *side);
 
+/* A token's text. The piece of a SentencePiece model that is one NUL has one byte, that NUL. */
+const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes);
 void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n);
 
 /* Tokens of what a command reads, and how many of them the model does not know. */
@@ -338,14 +341,18 @@ int is_taken(const char *path);             /* whether a file with something in 
 int check_output_name(const struct settings *s);
 /* Calls each(user, path, tail) for every file whose path begins with prefix; tail is what follows. */
 void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user);
-/* Where the name of a file that is not whole yet ends: at the ".tmp-0123abcd" that saving appends; or NULL. */
-const char *unfinished_tail(const char *name);
+/* Whether saving to `base` gives this name to a file of its own, which it replaces and removes: base, a number behind
+   `numbered` (as ".update-") or none, and ".tmp-0123abcd" while the file is not whole. base NULL: no. */
+int is_own_name(const char *path, const char *base, const char *numbered);
 /* Removes what saving path, and its averages and kept models, left behind in processes that were killed. */
 void sweep(const char *path);
 FILE *open_output(const struct settings *s);
 int check_output(FILE *file, const char *path);     /* a full disk or a closed pipe must not look like success */
 int close_output(FILE *file, const char *path);
 
+/* Which vocabulary a file lacks that its kind needs, and what stores one. */
+void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source, const trf_vocab *target);
+int check_device(const struct settings *s);     /* that this trf and this machine compute as --device and others say */
 trf_load_options load_options(const struct settings *s);
 int load_refused(const char *path, const trf_error *err);      /* says why a model cannot be loaded; the status */
 /* A file of sentences as a position, instead of --input. */
