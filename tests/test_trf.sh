@@ -444,10 +444,10 @@ check "three times without gain" grep -q "done: 20 updates" err
 expect 0 "nothing more to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume
 expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 --model patient --resume --patience 5
 expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
-for wrong in "--d-model 0" "--n-heads 3" "--beta2 1" "--label-smoothing 1" "--vocab-size 2"; do
+for wrong in "--d-model 65537" "--n-heads 3" "--beta2 1" "--label-smoothing 1" "--vocab-size 2"; do
     expect 2 "$wrong is a wrong command line" "must.*, got" "$trf" train --tsv train.tsv --size tiny --updates 1 --model m $wrong
 done
-for wrong in "--learning-rate -1:--learning-rate must be between" "--embedding-dropout 1:--dropout must be" "--warmup 0:--warmup must be" \
+for wrong in "--learning-rate -1:--learning-rate must be between" "--embedding-dropout 1:--embedding-dropout must be" "--warmup 0:--warmup must be" \
     "--label-smoothing 1:--label-smoothing must be" "--norm-epsilon 0:--norm-epsilon must be" "--valid-beam 1025:--valid-beam must be" \
     "--max-length 1:--max-length must be" "--d-model 100 --n-heads 7:--n-heads must divide" "--encoder-layers 300:--encoder-layers must be" \
     "--schedule cosine --total-steps 7 --warmup 7:--total-steps must be"; do
@@ -990,7 +990,7 @@ grep '^validation: update [234]0' err >out
 check "is validated as before" same first out
 check "three times" lines_are 3 out
 { yes "1 2 3	small" | head -n 70000; yes "7 8 9	large" | head -n 400; } | sed 's/\\t/\t/' >sorted.tsv
-expect 0 "a file sorted by label" "^done: 1 updates" "$trf" train --objective classify --tsv sorted.tsv $quick --updates 1 --model m
+expect 0 "a file sorted by label" "^done: 1 update," "$trf" train --objective classify --tsv sorted.tsv $quick --updates 1 --model m
 parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) parameters are those.*/\1 \2/p' err; }
 "$trf" train --objective classify --tsv counts.tsv --init-from counts --seed 5 --threads 1 --updates 0 --model m 2>err
 check "the same labels keep their head" eval 'set -- $(parameters); test $1 -eq $2'

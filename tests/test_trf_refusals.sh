@@ -196,4 +196,22 @@ expect 0 "of scores too" "^trf score: 2 of [0-9]* tokens of the targets are unkn
 expect 0 "a piece that is one NUL" "^done" "$trf" train --tsv ab.tsv --sentencepiece nul.model $small --updates 2 --valid-size 0 --model nul
 expect 0 "is seen in JSON" '"<0xFF>","\\u0000"\]}' "$trf" inspect --json nul
 
+# --- scores of what is too long, and of bad lines --------------------------------------------------------------------
+awk 'BEGIN { for (i = 0; i < 40; i++) print "a b c a b c a b c a b" }' >letters
+expect 0 "a language model of seven tokens" "^done" "$trf" train --objective causal --text letters --tokens words --max-length 8 --decoder-layers 1 --d-model 8 \
+    --n-heads 1 --d-ff 8 --updates 3 --warmup 1 --threads 1 --model seven
+printf 'a b c a b c a b\na b c a b c a\nb\n\n' >texts
+expect 1 "a text that is too long" "^trf score: texts:1: not scored: 8 tokens, at most 7$" "$trf" score --model seven texts
+check "has no score" test "$(head -n 1 out)" = "nan	0"
+expect 0 "in parts it has" "^trf score: 2 of 4 texts had more than 7 tokens: scored in parts (--split)$" "$trf" score --model seven texts --split
+# its first part is the second text's, its second part the third text; the second part of the second text is the fourth
+check "the sum of the parts" awk '{ s[NR] = $1; n[NR] = $2 } END { d = s[1] - s[3] - s[2] + s[4]; exit !(d < 1e-5 && d > -1e-5 && n[1] == 9 && n[2] == 8 && NR == 4) }' out
+expect 2 "pairs have no parts" "--split is for a language model" "$trf" score --model m --tsv test.tsv --split
+{ head -n 2 test.tsv; printf 'no tab\n'; printf '1\t\377\n'; printf '1\000\tone\n'; awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; print "\tone"; for (i = 0; i < 5; i++) print "none" }'; } >bad.tsv
+expect 1 "bad pairs" "^trf score: bad.tsv:3: not scored: no tab between source and target$" "$trf" score --model m --tsv bad.tsv
+for line in "4: not scored: expected UTF-8, got the byte 0xFF" "5: not scored: a NUL byte" "6: not scored: 600 tokens, at most 511" "7: not scored: no tab .*; more of them are counted"; do
+    check "line ${line%%:*} too" grep -q "^trf score: bad.tsv:$line" err
+done
+check "and no more of them" eval 'test "$(grep -c "not scored" err)" -eq 5 && grep -q "^trf score: 9 of 11 pairs could not be scored$" err && lines_are 11 out'
+
 finish

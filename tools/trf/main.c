@@ -90,10 +90,10 @@ const struct command commands[] = {
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
      "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
-     "tab and 0, a message with its number, and exit status 1. A language model has no source: give\n"
-     "one file, each line is a document. Files may also be given by --source, --target and --tsv.\n"
-     "A file of pairs has a source, a tab and a target in each line. The last line on standard error\n"
-     "has the sums and the perplexity.\n"
+     "tab and 0, and exit status 1; of the first five such lines a message has the number and the\n"
+     "reason. A language model has no source: give one file, each line is a document. Files may also\n"
+     "be given by --source, --target and --tsv. A file of pairs has a source, a tab and a target in\n"
+     "each line. The last line on standard error has the sums and the perplexity.\n"
      "\n"
      "    trf score --model de-en.safetensors test.de test.en > scores",
      EXIT_TEXT ".", command_score},

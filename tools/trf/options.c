@@ -440,6 +440,10 @@ const struct row rows[] = {
     {TAG, FLAG, "split", AT(split), NULL,
      "label a line that is too long in parts, cut between words, each as if it were a line; without it the answer is "
      "an empty line", NULL},
+    {SCORE, HEADING, "Texts that are too long", 0, NULL, NULL, NULL},
+    {SCORE, FLAG, "split", AT(split), NULL,
+     "of a language model: score a text that is longer than what the model was trained on in parts, each from its own "
+     "beginning, as trf train cuts it; without it a text that is longer than the model takes has no score", NULL},
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
      "an object a line: all labels with their probabilities, the most probable first", NULL},

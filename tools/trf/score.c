@@ -2,12 +2,15 @@
 //
 // A line each: natural logarithm, tab, target tokens with the end mark. So exp(-a/b) is the perplexity of a line. A
 // pair that cannot be scored, and a line that the other file has no partner for, gives "nan", tab, 0, and exit
-// status 1. A language model reads the target alone.
+// status 1. A language model reads the target alone; with --split a text that is longer than what it was trained on is
+// cut into parts, as trf train does, and has the sum of their logarithms.
 
 #include "trf.h"
 
 #include <math.h>
 #include <unistd.h>
+
+enum { TOLD = 5 };              /* lines that cannot be scored; of the others the number */
 
 struct scoring {
     struct settings *s;
@@ -21,8 +24,10 @@ struct scoring {
     struct side side[2];
     struct unknown unknown[2];  /* of sources, of targets */
     double *results;
-    int32_t *pair;              /* of each line of the batch: its number among the pairs, or -1: not scored */
-    int64_t lines, unusable, tokens;
+    struct { int32_t first, n; } *line;     /* of the batch: its pairs, several where a text is cut; n 0: not scored */
+    size_t results_capacity;
+    struct side whole;          /* a text that is cut */
+    int64_t lines, unusable, tokens, cut;
     int64_t beyond;             /* pairs with more tokens than training had */
     double sum;
     int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
@@ -50,6 +55,34 @@ static int add_target(struct scoring *t, const trf_config *config, char why[300]
     return DONE;
 }
 
+/* A text as one target, or, where it is longer than `most` tokens, as several. */
+static int add_parts(struct scoring *t, const trf_config *config, int32_t most, char why[300])
+{
+    struct side *whole = &t->whole;
+    int32_t unknown, n = 0, at, end;
+    trf_error err;
+    clear_side(whole);
+    if (trf_vocab_count_unknown(t->vocab[1], t->pairs.target, &unknown, &n, &err)) {
+        snprintf(why, 300, "%s", err.message);
+        return FAILED;
+    }
+    if (add_text(whole, t->vocab[1], t->pairs.target, n > 0 ? n : 1, &n, why)) return FAILED;
+    add_ids(whole, &config->eos, 1);
+    t->cut += n + 1 > most;
+    for (at = 0; at <= n; at = end) {
+        end = n + 1 - at <= most ? n + 1 : at + most;
+        add_ids(&t->side[1], whole->ids + at, end - at);
+    }
+    return DONE;
+}
+
+/* Tokens of a part: of the longest text of the training, as far as that is known. */
+static int32_t part_tokens(const struct scoring *t)
+{
+    int32_t most = trf_model_config(t->model)->max_length - 1, longest = longest_trained(t->model);
+    return longest < most ? longest : most;
+}
+
 /* Reads up to one batch of pairs. Returns the number of lines. */
 static int32_t read_pairs(struct scoring *t)
 {
@@ -61,59 +94,68 @@ static int32_t read_pairs(struct scoring *t)
     while (!t->broken && lines < t->s->batch) {
         int got = t->alone ? next_target(&t->pairs) : next_pair(&t->pairs);
         const char *fault;
+        size_t before = t->side[1].count;
         t->broken = got < 0;
         if (got < 1) break;
         fault = t->pairs.fault;
         if (!fault && !t->alone &&
             add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
-        else if (!fault && add_target(t, config, why)) {
+        else if (!fault && (t->s->split ? add_parts(t, config, part_tokens(t), why) : add_target(t, config, why))) {
             if (!t->alone) drop_last(&t->side[0]);
             fault = why;
             if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
         }
-        if (fault) {
-            if (t->unusable++ < 5)
-                say("%s:%lld: not scored: %s", t->pairs.at->name, (long long)t->pairs.at->number, fault);
-        }
+        if (fault && t->unusable++ < TOLD)
+            say("%s:%lld: not scored: %s%s", t->pairs.at->name, (long long)t->pairs.at->number, fault,
+                t->unusable == TOLD ? "; more of them are counted, and not told one by one" : "");
         if (!fault && !t->alone) note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
         if (!fault) note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
-        t->pair[lines++] = fault ? -1 : (int32_t)t->side[1].count - 1;
+        t->line[lines].first = (int32_t)before;
+        t->line[lines++].n = (int32_t)(t->side[1].count - before);
     }
     return lines;
 }
 
-static int is_beyond(const struct scoring *t, int32_t pair)
+static int is_beyond(const struct scoring *t, int32_t first, int32_t n)
 {
-    int32_t longest = longest_trained(t->model), source = pair < 0 || t->alone ? 0 : t->side[0].lengths[pair];
-    return pair >= 0 && (t->side[1].lengths[pair] > longest || source > longest);
+    int32_t longest = longest_trained(t->model), source = n == 0 || t->alone ? 0 : t->side[0].lengths[first];
+    return n == 1 && (t->side[1].lengths[first] > longest || source > longest);
+}
+
+static void write_score(struct scoring *t, int32_t first, int32_t n)
+{
+    int32_t added = trf_model_config(t->model)->target_eos, i;
+    int64_t tokens = 0;
+    double sum = 0;
+    for (i = first; i < first + n; i++) {
+        tokens += t->side[1].lengths[i] + added;
+        sum += t->results[i];
+    }
+    t->beyond += is_beyond(t, first, n);
+    fprintf(t->out, "%.6f\t%lld\n", n ? sum : (double)NAN, (long long)tokens);
+    t->tokens += tokens;
+    t->sum += sum;
 }
 
 static int score_lines(struct scoring *t)
 {
     int flush = t->s->interactive || isatty(fileno(t->pairs.side[0].file));
-    int32_t lines, i, added = trf_model_config(t->model)->target_eos;
+    int32_t lines, i;
     trf_error err;
     if (flush) t->s->batch = 1;
-    t->pair = calloc((size_t)t->s->batch, sizeof *t->pair);
-    t->results = calloc((size_t)t->s->batch, sizeof *t->results);
-    if (!t->pair || !t->results) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
+    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
     while ((lines = read_pairs(t)) > 0) {
         trf_batch batch;
         memset(&batch, 0, sizeof batch);
         batch.source = sequences_of(&t->side[0]);
         batch.target = sequences_of(&t->side[1]);
+        t->results = grow(t->results, &t->results_capacity, t->side[1].count + 1, sizeof *t->results);
         if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
             say_error("scoring", &err);
             return FAILED;
         }
-        for (i = 0; i < lines; i++) {
-            int32_t tokens = t->pair[i] < 0 ? 0 : t->side[1].lengths[t->pair[i]] + added;
-            t->beyond += is_beyond(t, t->pair[i]);
-            fprintf(t->out, "%.6f\t%d\n", t->pair[i] < 0 ? (double)NAN : t->results[t->pair[i]], (int)tokens);
-            if (t->pair[i] < 0) continue;
-            t->tokens += tokens;
-            t->sum += t->results[t->pair[i]];
-        }
+        for (i = 0; i < lines; i++) write_score(t, t->line[i].first, t->line[i].n);
         t->lines += lines;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
@@ -122,6 +164,9 @@ static int score_lines(struct scoring *t)
             t->alone ? "text" : "pair", plural(t->lines));
     tell_unknown(&t->unknown[0], "the sources", 0.05);
     tell_unknown(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
+    if (t->cut)
+        say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)", (long long)t->cut,
+            (long long)t->lines, plural(t->lines), (int)part_tokens(t));
     if (t->beyond)
         say("%lld of %lld %s%s %s more than %d tokens, the longest text of the training: what stands behind them "
             "was not learned", (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair",
@@ -145,6 +190,14 @@ static int open_scoring(struct scoring *t)
     }
     if (t->alone && (s->source || s->tsv || s->columns)) {
         say("%s is a language model and reads no source: give --target FILE alone", s->model);
+        return USAGE;
+    }
+    if (s->split && !t->alone) {
+        say("--split is for a language model: a part of a pair has no probability of its own");
+        return USAGE;
+    }
+    if (s->split && trf_model_config(t->model)->target_eos) {
+        say("--split is for models that trf train has made: '%s' ends every part with an end mark", s->model);
         return USAGE;
     }
     if (t->alone) return open_pairs(&t->pairs, NULL, NULL, s->target, NULL);
@@ -191,8 +244,9 @@ int command_score(struct settings *s, int argc, char **argv)
     close_pairs(&t.pairs);
     free_side(&t.side[0]);
     free_side(&t.side[1]);
+    free_side(&t.whole);
     free(t.results);
-    free(t.pair);
+    free(t.line);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);
     return status;
