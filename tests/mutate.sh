@@ -405,7 +405,7 @@ readers take fewer texts than checkpoints have @@ store @@ TRF__FILE_TEXTS = 131
 the text of unk is taken as it is @@ pieces @@ && !trf__is_line((const char *)w.bytes, @@ && 0 && !trf__is_line((const char *)w.bytes,
 next to no temperature overflows @@ generate @@ below < -800 * o->temperature ? 0 : exp( @@ exp(
 an answer has no room where its text stands @@ usage @@ if (!status) status = trf__encode_source( @@ if (answer && size > 0) answer[0] = 0; if (!status) status = trf__encode_source(
-a reader's texts can be more than a writer's @@ store files @@ if (*n == TRF__META_MOST) @@ if (0)
+more texts of a caller's than readers take @@ updater @@ if (*n == TRF__META_MOST) @@ if (0)
 metadata of any length @@ store @@ if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST)) @@ if (value && n > TRF__META_MOST)
 a duplicate stands nowhere @@ updater files @@ : (int64_t)((size_t)(later - (const char *)array) / bytes), @@ : -1,
 a window that has moved is not read again @@ generate @@ s->read = s->first == first ? g->here.self[i].n_key : 0; @@ s->read = g->here.self[i].n_key;
