@@ -1416,31 +1416,34 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 //
 // The whole road, in the order of a program; `trf train` goes the same one, and gets the same bits:
 //
-//     trf_dataset_create(&data, NULL, &err);               pairs of texts, or texts alone
-//     trf_dataset_read(data, "pairs.tsv", NULL, &err);     or trf_dataset_add, pair by pair
-//     trf_dataset_finish(data, &err);                      tokens, vocabularies, pairs to validate on, the recipe
-//     recipe = trf_dataset_recipe(data);                   puts(recipe->reasons) says what was chosen, and why
-//     trf_dataset_model(data, &model, &err);               new weights, with both vocabularies
+//     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
+//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
+//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     trf_dataset_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &recipe->training, &err);
-//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, &report, &err);
+//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+//               &report, &err);
 //     trf_model_save(model, "model", &err);
 //
 // Each part can be had alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
-// (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and corpus. Who wants to
-// see every step calls trf_train_step in a loop; trf_ema and trf_early_stopping are the parts of trf_learn for that.
+// (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and
+// corpus. Who wants to see every step calls trf_train_step in a loop; trf_ema and
+// trf_early_stopping are the parts of trf_learn for that.
 // -----------------------------------------------------------------------------------------------
 
 /* The score of a model on pairs that it does not learn from. */
 typedef enum trf_metric {
     TRF_METRIC_LOSS       = 0,  /* mean loss of a target token: the smaller, the better */
-    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or more is as
-                                   good as no answer */
-    TRF_METRIC_ACCURACY   = 2,  /* percent of the target tokens, or labels, that are the most probable ones */
-    TRF_METRIC_CUSTOM     = 3   /* `custom`. Of both: the larger, the better; 100 is perfect, and 0 or less is as good
-                                   as no answer */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or
+                                   more is as good as no answer */
+    TRF_METRIC_ACCURACY   = 2,  /* percent of the target tokens, or labels, that are right */
+    TRF_METRIC_CUSTOM     = 3   /* `custom`. Of both: the larger, the better; 100 is perfect, and 0
+                                   or less is as good as no answer */
 } trf_metric;
 
-/* Early stopping: the state that validations leave. Plain numbers, which a checkpoint of your own can keep. */
+/* Early stopping: the state that validations leave. Plain numbers, which a checkpoint of your own
+   can keep. */
 typedef struct trf_early_stopping {
     int64_t validated;          /* update of the last validation; -1: there was none */
     int64_t best_update;        /* of the best one; 0: there was none */
@@ -1449,7 +1452,7 @@ typedef struct trf_early_stopping {
 } trf_early_stopping;
 
 typedef struct trf_learn_progress {
-    const trf_step_report *update;      /* of the last update; before the first one of this call its step alone */
+    const trf_step_report *update;      /* of the last one; before the first its step alone */
     double epoch;                       /* passes over the corpus, in this call */
     int32_t validated;                  /* 1: called for a validation; 0: for an update */
     int32_t is_best;                    /* then: 1: it is the best so far */
@@ -1458,26 +1461,29 @@ typedef struct trf_learn_progress {
 } trf_learn_progress;
 
 typedef struct trf_learn_options {
-    int64_t updates;            /* end at this update, counted as trf_trainer_step does; default TRF_ENDLESS */
+    int64_t updates;            /* end at this update of the trainer; default TRF_ENDLESS */
     double seconds;             /* end after so much time; default 0: no end */
     int64_t valid_every;        /* updates between two validations, >= 1; default 1000 */
-    int32_t patience;           /* end after so many validations without a better score (3 once it is perfect);
-                                   0: never; default 10 */
+    int32_t patience;           /* end after so many validations without a better score (3 once it
+                                   is perfect); 0: never; default 10 */
     double ema;                 /* the share of trf_ema, 0..0.5; 0: none; default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches of one update, >= 1; default 1 */
-    trf_noise *noise, *held_out_noise;  /* applied to each batch, and to those of the held-out pairs; or NULL */
-    trf_search search;          /* of TRF_METRIC_ERROR_RATE; default trf_search_defaults() with beam 1 */
-    /* TRF_METRIC_CUSTOM: the score of a model, which is valid for the call. Non-zero: end with TRF_E_CANCELLED. */
+    trf_noise *noise, *held_out_noise;  /* of each batch, and of held-out ones; or NULL */
+    trf_search search;          /* of TRF_METRIC_ERROR_RATE; default: beam 1 */
+    /* TRF_METRIC_CUSTOM: the score of a model, which is valid for the call. Non-zero: end with
+       TRF_E_CANCELLED. */
     int (*custom)(void *user, const trf_model *model, double *score);
-    /* Called after each update and each validation, or NULL. Non-zero: end here, as at the last update. */
+    /* Called after each update and each validation, or NULL. Non-zero: end here, as at the last
+       update. */
     int (*progress)(void *user, const trf_learn_progress *progress);
     void *user;
 } trf_learn_options;
 
 /* Why trf_learn has ended. */
 typedef enum trf_learn_end {
-    TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3, TRF_END_PROGRESS = 4
+    TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
+    TRF_END_PROGRESS = 4
 } trf_learn_end;
 
 typedef struct trf_learn_report {
@@ -1488,54 +1494,63 @@ typedef struct trf_learn_report {
 } trf_learn_report;
 
 TRF_API trf_learn_options trf_learn_defaults(void);
-/* Trains until one of the ends, and leaves the best weights in the model: those of the best validation, or
-   without held-out pairs (NULL, or none) the last. With `ema` their moving average is validated and kept. A validation comes at every multiple of valid_every and at the end. held_out is one batch of any
-   size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG where nothing says when to end: neither
-   updates, seconds, patience with held-out pairs, progress nor the corpus's epochs. TRF_E_NONFINITE: a hundred
-   updates in a row were skipped. After TRF_E_CANCELLED, and any other failure, the model has the best weights
-   so far, if there was a validation; the report (may be NULL) is filled. Adam goes on from where it is: another
-   call trains on, from the best weights. */
+/* Trains until one of the ends, and leaves the best weights in the model: those of the best
+   validation, or without held-out pairs (NULL, or none) the last. With `ema` their moving average
+   is validated and kept. A validation comes at every multiple of valid_every and at the end.
+   held_out is one batch of any size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG
+   where nothing says when to end: neither updates, seconds, patience with held-out pairs, progress
+   nor the corpus's epochs. TRF_E_NONFINITE: a hundred updates in a row were skipped. After
+   TRF_E_CANCELLED, and any other failure, the model has the best weights so far, if there was a
+   validation; the report (may be NULL) is filled. Adam goes on from where it is: another call
+   trains on, from the best weights. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report, trf_error *err);
+                             const trf_learn_options *options, trf_learn_report *report,
+                             trf_error *err);
 
-/* Adds a validation. Returns 0 if it is not the best so far, 2 if its score is better than all before, and 1 if its
-   score equals the best and its loss is smaller. Where no score can be worse, a smaller loss improves too. */
-TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update, double score,
-                                   double loss);
-/* How many more validations without a better score end training; 0: it ends now. patience 0: INT32_MAX. Once the best
-   score is perfect, three will do. */
-TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric, int32_t patience);
+/* Adds a validation. Returns 0 if it is not the best so far, 2 if its score is better than all
+   before, and 1 if its score equals the best and its loss is smaller. Where no score can be worse,
+   a smaller loss improves too. */
+TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
+                                   double score, double loss);
+/* How many more validations without a better score end training; 0: it ends now. patience 0:
+   INT32_MAX. Once the best score is perfect, three will do. */
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
+                                        int32_t patience);
 /* Whether score a with loss a_loss is better than b with b_loss; any number is better than NAN. */
 TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
 /* Whether no score can be better: 1 or 0. */
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
-/* An exponential moving average of the weights (Polyak and Juditsky 1992): after every update e += share * (w - e).
-   The share is 1 less what others call the decay. It is 9 / (10 + update) while that is more, so that the random first
-   weights soon count no more. */
+/* An exponential moving average of the weights (Polyak and Juditsky 1992): after every update e +=
+   share * (w - e). The share is 1 less what others call the decay. It is 9 / (10 + update) while
+   that is more, so that the random first weights soon count no more. */
 typedef struct trf_ema trf_ema;
-TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err);   /* 0..0.5 */
+/* share: above 0, at most 0.5. */
+TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
+                                  trf_error *err);
 TRF_API void trf_ema_destroy(trf_ema *ema);
 TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
-/* apply: the trainer's weights become the average, to be validated or saved. restore: they become again what they were,
-   to the bit. Between the two no update may be made. A second call in a row changes nothing. */
+/* apply: the trainer's weights become the average, to be validated or saved. restore: they become
+   again what they were, to the bit. Between the two no update may be made. A second call in a row
+   changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
 /* All numbers of the average, parameter by parameter; they may be written. */
 TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 
-/* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be NULL. */
+/* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be
+   NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences to what a model of this configuration computes in about half a second, so that a cancel hook,
-   which is called between two matrix products, ends a long translation soon. */
+/* Lowers max_sentences to what a model of this configuration computes in about half a second, so
+   that a cancel hook, which is called between two matrix products, ends a long translation soon. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
-/* Answers the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein 1966) that make each
-   answer its target: their number in 100 target ids. unk is right nowhere. A source that occurs several times is
-   answered once, and counts with the target that it is nearest to. For words it is WER, for characters CER. An empty
-   source has an empty answer. */
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
-                                  trf_error *err);
+/* Answers the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein
+   1966) that make each answer its target: their number in 100 target ids. unk is right nowhere. A
+   source that occurs several times is answered once, and counts with the target that it is nearest
+   to. For words it is WER, for characters CER. An empty source has an empty answer. */
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err);
 
 /* What the recipe has to know about the data. */
 typedef struct trf_data_stats {
@@ -1543,7 +1558,7 @@ typedef struct trf_data_stats {
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
     int64_t pairs;                          /* to learn from, >= 1 */
-    int64_t source_tokens, target_tokens;   /* of all of them, counting each sequence's ids and one */
+    int64_t source_tokens, target_tokens;   /* of all: each sequence's ids and one */
     int32_t longest;                        /* ids of the longest sequence, 0..2^20 - 1 */
     int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 where the model has no such side */
     int32_t one_vocabulary;                 /* 1: both sides have the same */
@@ -1561,7 +1576,8 @@ typedef struct trf_recipe {
     char reasons[1024];                     /* what was chosen and why, a line each */
 } trf_recipe;
 
-/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: a field out of its range, which `what` names. */
+/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: a field out of its range, which
+   `what` names. */
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
 
 /* What a token is. AUTO: chosen from the text. */
@@ -1570,20 +1586,23 @@ typedef enum trf_tokens {
 } trf_tokens;
 
 typedef struct trf_token_choice {
-    trf_tokens tokens[2];       /* of source and target: AUTO becomes one of the others, what is given stays */
-    int32_t vocab_size[2];      /* ids at most: 0 becomes 32000, of subwords what the text can bear: 500 to 8000 */
+    trf_tokens tokens[2];       /* of source and target: AUTO is chosen, another one stays */
+    int32_t vocab_size[2];      /* ids at most: 0 becomes 32000; of subwords 500 to 8000, which
+                                   follows from the length of the text */
     int32_t vocabularies;       /* 1: both sides have one, 2: two; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* 1: there is nothing that could cut subwords, words do it */
-    double unknown[2];          /* out: percent of the words of a tenth of the lines that the others do not have; NAN:
-                                   too few lines */
+    double unknown[2];          /* out: percent of the words of a tenth of the lines that the others
+                                   do not have; NAN: too few lines */
     int32_t would_be_subwords[2];       /* out: 1: words because of no_subwords */
 } trf_token_choice;
-/* Words, where at most 2 % of those in a tenth of the lines, drawn at random, are new; else characters, where lines
-   have fewer than two words or 24 characters on the average: names, dates, glossaries; else subwords. A side of
-   more than 1,000 words goes with one of subwords. One vocabulary, where both sides have subwords, or a quarter
-   of the target's words are words of the source. Lines are UTF-8; source or target may be NULL: there is no
-   such side. NULL hooks: none. */
-TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
+/* Words, where at most 2 % of those in a tenth of the lines, drawn at random, are new; else
+   characters, where lines have fewer than two words or 24 characters on the average: names, dates,
+   glossaries; else subwords. A side of more than 1,000 words goes with one of subwords. One
+   vocabulary, where both sides have subwords, or a quarter of the target's words are words of the
+   source. Lines are UTF-8; source or target may be NULL: there is no such side. NULL hooks:
+   none. */
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
+                                     const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
 
 /* Which pairs are held out. */
@@ -1591,28 +1610,31 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_RANDOM    = 0, /* by a random number of each pair's index, the same in every run */
     TRF_HOLD_OUT_EVERY_KTH = 1  /* every k-th pair, as version 0.2 held them out */
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all others of the same
-   text are held out, if these are four or fewer: a dictionary has several lines for a word. size 0: about a
-   twentieth, and 1,000 at most. *count: how many; all n, where it cannot be done otherwise. */
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_hold_out_rule rule, char *held,
+/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all
+   others of the same text are held out, if these are four or fewer: a dictionary has several lines
+   for a word. size 0: about a twentieth, and 1,000 at most. *count: how many; all n, where it
+   cannot be done otherwise. */
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
+                                trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target: an encoder-decoder model */
-    TRF_DATA_TEXTS    = 1,      /* texts alone: a language model. Each ends with EOS, a long one is cut into parts */
-    TRF_DATA_LABELLED = 2,      /* a text and its label: an encoder-only model that classifies (trf_classify) */
-    TRF_DATA_TAGGED   = 3       /* words, and a label for each of them: one that labels tokens (trf_tag) */
+    TRF_DATA_TEXTS    = 1,      /* texts alone: a language model. EOS ends each */
+    TRF_DATA_LABELLED = 2,      /* a text and its label: an encoder-only model, for trf_classify */
+    TRF_DATA_TAGGED   = 3       /* words, and a label for each of them: the same, for trf_tag */
 } trf_data_kind;
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;
-    trf_tokens source_tokens, target_tokens;        /* WORDS or CHARACTERS; default AUTO. Texts alone are targets,
-                                                       those with labels sources */
-    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, instead of learning some: subwords above all
-                                                       (trf_vocab_load_sentencepiece); borrowed until finish */
+    trf_tokens source_tokens, target_tokens;    /* WORDS or CHARACTERS; default AUTO. Texts alone
+                                                   are targets, texts with labels sources */
+    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, instead of learned ones:
+                                                   subwords (trf_vocab_load_sentencepiece); borrowed
+                                                   until trf_dataset_finish */
     int32_t max_vocab;          /* ids of a learned vocabulary, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens seen less often are unknown; >= 1; default 1 */
-    int64_t held_out;           /* about so many pairs; default 0: a twentieth, 1,000 at most; -1: none */
+    int64_t held_out;           /* about so many; default 0: a twentieth, at most 1,000; -1: none */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats */
     trf_hooks hooks;
@@ -1620,32 +1642,39 @@ typedef struct trf_dataset_options {
 
 typedef struct trf_dataset trf_dataset;
 TRF_API trf_dataset_options trf_dataset_defaults(void);
-TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err);
+TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
+                                      trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* One pair, or, of texts alone, a target without a source (NULL); copied. A label is a target; blanks around it are no
-   part of it, and those of words stand between blanks. Text that is not UTF-8: TRF_E_FORMAT. */
-TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err);
-/* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL, lines of source,
-   tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the line in `where`: it is not UTF-8,
-   has a NUL or not one tab; or one file has more lines. Nothing was added then. */
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err);
-/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is left out (the
-   reasons say how many); so are a label of more than 1,000 bytes, and words with more or fewer labels. A label that no
-   other pair has is not held out. TRF_E_STATE: nothing is left to learn from, or fewer than two labels; or it is
-   finished already. TRF_E_LIMIT: more than 65,536 labels. */
+/* One pair, or, of texts alone, a target without a source (NULL); copied. A label is a target;
+   blanks around it are no part of it, and those of words stand between blanks. Text that is not
+   UTF-8: TRF_E_FORMAT. */
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
+                                   trf_error *err);
+/* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL,
+   lines of source, tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the
+   line in `where`: it is not UTF-8, has a NUL or not one tab; or one file has more lines. Nothing
+   was added then. */
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err);
+/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is
+   left out (the reasons say how many); so are a label of more than 1,000 bytes, and words with more
+   or fewer labels. A label that no other pair has is not held out. TRF_E_STATE: nothing is left to
+   learn from, or fewer than two labels; or it is finished already. TRF_E_LIMIT: more than 65,536
+   labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* Until it is finished: NULL. The recipe may be changed before the model is made. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);     /* NULL: none */
-/* A new model after the recipe's configuration, with the vocabularies. Its metadata say what it was trained on:
-   "trained.longest", ids of the longest sequence; "target.unknown", target ids without a token; "labels", in the order
-   of their bytes, a line each: line i is column i of trf_classify and trf_tag. */
+/* A new model after the recipe's configuration, with the vocabularies. Its metadata say what it was
+   trained on: "trained.longest", ids of the longest sequence; "target.unknown", target ids without
+   a token; "labels", in the order of their bytes, a line each: line i is column i of trf_classify
+   and trf_tag. */
 TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err);
-/* Line i of a model's "labels", cut to size - 1 bytes, at least 1; *bytes (may be NULL) is the length of all of it.
-   TRF_E_STATE: the model has no such line. */
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size, size_t *bytes,
-                                   trf_error *err);
+/* Line i of a model's "labels", cut to size - 1 bytes, at least 1; *bytes (may be NULL) is the
+   length of all of it. TRF_E_STATE: the model has no such line. */
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err);
 
 #endif
 
@@ -18718,8 +18747,8 @@ TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
-// The numbers of this chapter are measured: tools/defaults.md says on what. `trf train` decides nothing by itself: it
-// calls what stands here, and lets options of the command line win over it.
+// The numbers of this chapter are measured: tools/defaults.md says on what. `trf train` decides
+// nothing by itself: it calls what stands here, and lets options of the command line win over it.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
@@ -18745,22 +18774,28 @@ TRF_API trf_learn_options trf_learn_defaults(void)
 /* What is learned: the target, but where that is labels, or hidden in the source, the source. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
-    return a->kind == TRF_DECODER_ONLY || (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
+    return a->kind == TRF_DECODER_ONLY ||
+           (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
 }
 
-/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these have less to
-   remember and rules to find, for which smaller models, small batches and little dropout are better. */
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these
+   have less to remember and rules to find, for which smaller models, small batches and little
+   dropout are better. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
 }
 
-TRF__FN double trf__clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+TRF__FN double trf__clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
 
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
     int64_t tokens = a->source_tokens + a->target_tokens;
-    int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA, symbols = middling && !trf__is_language(a);
+    int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
+    int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
     *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
     if (middling && !symbols) {
@@ -18781,7 +18816,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     if (c->kind == TRF_ENCODER_ONLY) c->decoder_layers = 0;
     c->norm_place = TRF_PRE_NORM;
     c->tying = c->kind == TRF_ENCODER_ONLY ? TRF_UNTIED
-             : c->kind == TRF_ENCODER_DECODER && a->one_vocabulary ? TRF_TIED_ALL : TRF_TIED_DECODER;
+             : c->kind == TRF_ENCODER_DECODER && a->one_vocabulary ? TRF_TIED_ALL
+             : TRF_TIED_DECODER;
     c->generator_bias = 0;
 }
 
@@ -18794,12 +18830,13 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     o->schedule = TRF_INVERSE_SQRT;
     o->learning_rate = 0.025 / sqrt((double)r->config.d_model);
     o->warmup = (int64_t)trf__clamp(a->updates ? (double)a->updates / 8 : 1000, 1, 1000);
-    o->dropout = tokens >= TRF__LARGE_DATA || !language ? 0.1 : tokens < TRF__SMALL_DATA ? 0.3 : 0.2;
+    o->dropout = tokens >= TRF__LARGE_DATA || !language ? 0.1
+               : tokens < TRF__SMALL_DATA ? 0.3 : 0.2;
     o->residual_dropout = o->dropout;
     o->label_smoothing = a->kind == TRF_ENCODER_DECODER ? 0.1 : 0;
     o->source_tokens = r->corpus.batch_tokens > longest ? r->corpus.batch_tokens : longest;
     o->target_tokens = o->source_tokens;
-    o->sequences = r->corpus.batch_sentences < o->source_tokens ? r->corpus.batch_sentences : o->source_tokens;
+    o->sequences = (int32_t)trf__min64(r->corpus.batch_sentences, o->source_tokens);
     o->longest = longest;
 }
 
@@ -18809,19 +18846,22 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
     const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
     char end[80];
-    if (a->updates) snprintf(end, sizeof end, "after the %lld planned updates", (long long)a->updates);
+    if (a->updates) snprintf(end, sizeof end, "after the %lld planned updates",
+                             (long long)a->updates);
     else snprintf(end, sizeof end, "when %d validations in a row bring nothing better",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layers, d_model %d, d_ff %d, for %lld tokens %s\n"
              "batches: at most %d tokens a side in an update\n"
-             "rate: rises to %.3g in %lld updates, then falls with the square root of their number\n"
+             "rate: rises to %.3g in %lld updates, then falls with the square root of their "
+             "number\n"
              "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
              "label smoothing: %g, as %s wanted\n"
              "end: %s; a validation every %lld updates\n",
-             (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens, what,
-             (int)r->training.source_tokens, r->training.learning_rate, (long long)r->training.warmup,
-             r->training.dropout, tokens, what, r->training.label_smoothing,
+             (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens,
+             what, (int)r->training.source_tokens, r->training.learning_rate,
+             (long long)r->training.warmup, r->training.dropout, tokens, what,
+             r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every);
 }
@@ -18842,7 +18882,8 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, target_vocab, decodes ? 5 : 0, decodes ? vocab : 0);
     TRF__RANGE(s, one_vocabulary, 0, 1);
     if (s->one_vocabulary && encodes && decodes)
-        TRF__TRY(trf__check_range("target_vocab", s->target_vocab, s->source_vocab, s->source_vocab, err));
+        TRF__TRY(trf__check_range("target_vocab", s->target_vocab, s->source_vocab,
+                                  s->source_vocab, err));
     TRF__RANGE(s, d_model, 0, 65536);
     TRF__RANGE(s, updates_per_epoch, 0, most);
     TRF__RANGE(s, updates, 0, most);
@@ -18866,7 +18907,8 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
-    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch : leading / recipe->corpus.batch_tokens;
+    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
+         : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
     recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
     if (stats->updates) {
@@ -18874,7 +18916,8 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         recipe->learning.patience = 0;
     }
     recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
-        : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs ? TRF_METRIC_ERROR_RATE
+        : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
+        ? TRF_METRIC_ERROR_RATE
         : TRF_METRIC_LOSS;
     trf__recipe_reasons(recipe, stats);
     return TRF_OK;
@@ -18893,8 +18936,8 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* A tenth of the lines is looked at with what the others have. Drawn by a random number of the line: data in rows of
-   five or ten have every part of a row among them. */
+/* A tenth of the lines is looked at with what the others have. Drawn by a random number of the
+   line: data in rows of five or ten have every part of a row among them. */
 TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
 
 typedef struct trf__words {
@@ -18904,8 +18947,8 @@ typedef struct trf__words {
     int32_t distinct;                   /* of the others */
 } trf__words;
 
-TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines, int64_t n,
-                                    const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
+                                    int64_t n, const trf_hooks *hooks, trf_error *err)
 {
     trf__text_ids ids;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
@@ -18944,7 +18987,8 @@ TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
     return TRF_TOKENS_SUBWORDS;
 }
 
-TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2], int64_t lines)
+TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2],
+                               int64_t lines)
 {
     trf_tokens *t = choice->tokens;
     int side, decided[2];
@@ -18952,28 +18996,36 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
         if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
     }
-    for (side = 0; side < 2; side++)        /* a language of many words goes with one that is cut into subwords */
-        if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS && t[!side] == TRF_TOKENS_SUBWORDS &&
-            w[side].distinct > 1000) t[side] = TRF_TOKENS_SUBWORDS;
-    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* has tokens of one kind */
-        t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS ? TRF_TOKENS_SUBWORDS
-                                                                                 : TRF_TOKENS_CHARACTERS;
+    for (side = 0; side < 2; side++)    /* a language of many words goes with one of subwords */
+        if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
+            t[!side] == TRF_TOKENS_SUBWORDS && w[side].distinct > 1000)
+            t[side] = TRF_TOKENS_SUBWORDS;
+    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* one kind */
+        t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
+                    ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
     for (side = 0; side < 2; side++) {
-        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords;
+        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS &&
+                                          choice->no_subwords;
         if (choice->would_be_subwords[side]) t[side] = TRF_TOKENS_WORDS;
-        choice->unknown[side] = w[side].tokens ? 100.0 * (double)w[side].unknown / (double)w[side].tokens : NAN;
+        choice->unknown[side] = w[side].tokens == 0 ? NAN
+                              : 100.0 * (double)w[side].unknown / (double)w[side].tokens;
     }
 }
 
 /* Subwords are as many as are seen often enough: one for 25 words of the text. */
-TRF__FN int32_t trf__subwords_for(int64_t words) { return (int32_t)trf__clamp((double)words / 25, 500, 8000); }
+TRF__FN int32_t trf__subwords_for(int64_t words)
+{
+    return (int32_t)trf__clamp((double)words / 25, 500, 8000);
+}
 
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     int side, one;
     if (!choice->vocabularies) {
-        one = choice->tokens[0] == choice->tokens[1] && choice->vocab_size[0] == choice->vocab_size[1] &&
-              (choice->tokens[0] == TRF_TOKENS_SUBWORDS || (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
+        one = choice->tokens[0] == choice->tokens[1] &&
+              choice->vocab_size[0] == choice->vocab_size[1] &&
+              (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
+               (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
         choice->vocabularies = one ? 1 : 2;
     }
     for (side = 0; side < 2; side++)
@@ -18983,7 +19035,8 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 }
 
 TRF__COLD
-TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source, const char *const *target,
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
+                                     const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
 {
     const char *const *const lines[2] = {source, target};
@@ -18997,7 +19050,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     TRF__ZERO(w);
     for (side = 0; side < 2 && status == TRF_OK; side++)
-        if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks, err);
+        if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
+                                                   err);
     if (status == TRF_OK) {
         for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
@@ -19044,29 +19098,33 @@ TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t has
 /* order: in which pairs are picked; NULL: the comb. */
 typedef struct trf__picking { uint64_t *hashes, *sorted, *chosen, *order; int64_t n; } trf__picking;
 
-/* The first `picks` pairs, into held and chosen; a source that comes more than four times is a frequent sentence, and
-   only the pair itself is held out. Returns how many pairs that makes. */
+/* The first `picks` pairs, into held and chosen; a source that comes more than four times is a
+   frequent sentence, and only the pair itself is held out. Returns how many pairs that makes. */
 TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 {
     int64_t k, count = 0;
     size_t n_chosen = 0;
     memset(held, 0, (size_t)p->n);
     for (k = 0; k < picks; k++) {
-        size_t i = p->order ? (size_t)p->order[k] : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
+        size_t i = p->order ? (size_t)p->order[k]
+                 : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
         held[i] = 1;
-        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4) p->chosen[n_chosen++] = p->hashes[i];
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4)
+            p->chosen[n_chosen++] = p->hashes[i];
     }
     qsort(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
     for (k = 0; k < p->n; k++) {
-        if (!held[k] && bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 1;
+        if (!held[k] &&
+            bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
+            held[k] = 1;
         count += held[k];
     }
     return count;
 }
 
-/* Where sources have three lines each, 1,000 picks make 3,000 pairs: then a third of the picks, and nine tenths of
-   that again, as long as nothing is left to learn from. */
+/* Where sources have three lines each, 1,000 picks make 3,000 pairs: then a third of the picks, and
+   nine tenths of that again, as long as nothing is left to learn from. */
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);
@@ -19080,7 +19138,8 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 }
 
 TRF__COLD
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size, trf_hold_out_rule rule, char *held,
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
+                                trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
@@ -19093,14 +19152,15 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     *count = 0;
     if (n < 0) return trf__fail_below(err, "n", 0, n);
     if (size < 0 || size > n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size", "size must be 0 to n = %lld, got %lld", (long long)n,
-                         (long long)size);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
+                         "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
     TRF__TRY(trf__check_range("rule", (double)rule, 0, 1, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
     room = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *room));
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs", (long long)n);
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
+                                (long long)n);
     p.hashes = room; p.sorted = room + n; p.chosen = room + 2 * n; p.order = room + 3 * n;
     p.n = n;
     for (i = 0; i < n; i++) {
@@ -19181,7 +19241,8 @@ TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double sh
     e->n = trf_parameter_total(trainer->model);
     e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
     status = e->average ? trf__weights_read(trainer->model, e->average, err)
-           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights", (long long)e->n);
+           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
+                       (long long)e->n);
     if (status != TRF_OK) { trf_ema_destroy(e); return status; }
     e->raw = e->average + e->n;
     *ema = e;
@@ -19195,7 +19256,8 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
     int64_t i;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied)
-        return trf__fail(err, TRF_E_STATE, -1, "ema", "expected the trainer's own weights, but the average is applied");
+        return trf__fail(err, TRF_E_STATE, -1, "ema",
+                         "expected the trainer's own weights, but the average is applied");
     first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
     share = (trf_real)(first > ema->share ? first : ema->share);
     TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
@@ -19223,11 +19285,12 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 
 TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
 
-/* Scores as the larger, the better. Answers that need more corrections than they should have tokens are no worse than
-   no answers: 100. */
+/* Scores as the larger, the better. Answers that need more corrections than they should have tokens
+   are no worse than no answers: 100. */
 TRF__FN double trf__worth(trf_metric metric, double score)
 {
-    return metric >= TRF_METRIC_ACCURACY ? score : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
+    return metric >= TRF_METRIC_ACCURACY ? score
+         : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
 }
 
 TRF__FN int trf__improves(trf_metric metric, double a, double b)
@@ -19244,17 +19307,21 @@ TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, 
 
 TRF_API int trf_is_perfect(trf_metric metric, double score)
 {
-    return metric != TRF_METRIC_LOSS && fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
+    return metric != TRF_METRIC_LOSS &&
+           fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
 }
 
-TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int64_t update, double score, double loss)
+TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int64_t update,
+                                   double score, double loss)
 {
     int first = s->best_update == 0;
     int improves = first || trf__improves(metric, score, s->best);
     int best = first || trf_is_better(metric, score, loss, s->best, s->best_loss);
-    int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100 : metric != TRF_METRIC_LOSS && score <= 0;
+    int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
+                 : metric != TRF_METRIC_LOSS && score <= 0;
     s->validated = update;
-    s->wait = improves || (best && hopeless) ? 0 : s->wait + 1;     /* only the loss can tell then */
+    /* where no score can be worse, only the loss can tell */
+    s->wait = improves || (best && hopeless) ? 0 : s->wait + 1;
     if (best) {
         s->best = score;
         s->best_loss = loss;
@@ -19263,15 +19330,16 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int
     return best ? 1 + improves : 0;
 }
 
-TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric metric, int32_t patience)
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric metric,
+                                        int32_t patience)
 {
     if (patience <= 0) return INT32_MAX;
     if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3;
     return patience > s->wait ? patience - s->wait : 0;
 }
 
-/* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the largest: the rows
-   with which one takes about half a second. A GPU is fast enough for all. */
+/* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the
+   largest: the rows with which one takes about half a second. A GPU is fast enough for all. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;
@@ -19340,7 +19408,8 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
-    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected one pair or more, got none");
+    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                                  "expected one pair or more, got none");
     TRF__ZERO(sum);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
@@ -19377,12 +19446,15 @@ TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
     int64_t i = (const int32_t *)a - from->lengths, k = (const int32_t *)b - from->lengths;
     int32_t n = from->lengths[i], m = from->lengths[k];
     int order = n != m ? (n < m ? -1 : 1) : n == 0 ? 0
-              : memcmp(from->ids + s->at[0][i], from->ids + s->at[0][k], (size_t)n * sizeof *from->ids);
+              : memcmp(from->ids + s->at[0][i], from->ids + s->at[0][k],
+                       (size_t)n * sizeof *from->ids);
     return order ? order : i < k ? -1 : i > k;
 }
 
-/* d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i - 1 is kept. */
-TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row, int32_t unk)
+/* d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i - 1 is
+   kept. */
+TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row,
+                           int32_t unk)
 {
     int32_t i, j;
     for (j = 0; j <= k; j++) row[j] = j;
@@ -19399,9 +19471,10 @@ TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_
     return row[k];
 }
 
-/* Adds the edits beside the target of the group that has the fewest; of several such, beside the longest. */
-TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last, const int32_t *answer, int32_t n,
-                            int32_t unk, int64_t sums[2])
+/* Adds the edits beside the target of the group that has the fewest; of several such, beside the
+   longest. */
+TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
+                            const int32_t *answer, int32_t n, int32_t unk, int64_t sums[2])
 {
     const trf_sequences *targets = &s->pairs->target;
     int64_t fewest = INT64_MAX, longest = 0;
@@ -19420,12 +19493,14 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last, 
 
 enum { TRF__ANSWERS = 64 };         /* sources answered in one call */
 
-/* Answers up to TRF__ANSWERS sources from group *at on; where each group begins stands in begins. */
-TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at, int32_t *ids,
-                                    int64_t sums[2], trf_error *err)
+/* Answers up to TRF__ANSWERS sources from group *at on; where each group begins stands in
+   begins. */
+TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at,
+                                    int32_t *ids, int64_t sums[2], trf_error *err)
 {
     const trf_sequences *from = &s->pairs->source;
-    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k, unk = t->model->config.unk;
+    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
+    const int32_t unk = t->model->config.unk;
     int64_t used = 0;
     trf_sequences some;
     while (i < from->count && n < TRF__ANSWERS) {
@@ -19456,8 +19531,8 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, in
 }
 
 TRF__COLD
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs, double *percent,
-                                  trf_error *err)
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err)
 {
     const trf_hooks *hooks;
     trf__sources s;
@@ -19470,15 +19545,17 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     if (!percent) return trf__fail_null(err, "percent");
     n = pairs->source.count;
     if (n < 1 || pairs->target.count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected as many targets as sources, and one or more, "
-                         "got %d and %d", (int)pairs->target.count, (int)n);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected as many targets as "
+                         "sources, and one or more, got %d and %d", (int)pairs->target.count, (int)n);
     hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
     s.order = (const void **)trf__alloc(hooks, trf__bytes(n, sizeof *s.order));
     for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
     ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
-    s.row = (int32_t *)trf__alloc(hooks, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
+    s.row = (int32_t *)trf__alloc(hooks,
+                                  trf__bytes(translator->model->config.max_length + 1,
+                                             sizeof *s.row));
     if (!s.at[0] || !s.order || !ids || !s.row)
         status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
     else {
@@ -19487,7 +19564,8 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
         for (i = used = 0; i < n; used += pairs->target.lengths[i++]) s.at[1][i] = used;
         for (i = 0; i < n; i++) s.order[i] = pairs->source.lengths + i;
         trf__sort(s.order, (size_t)n, trf__by_source, &s);
-        while (at < n && status == TRF_OK) status = trf__answer_some(translator, &s, &at, ids, sums, err);
+        while (at < n && status == TRF_OK) status = trf__answer_some(translator, &s, &at, ids,
+                                                                     sums, err);
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
@@ -19509,7 +19587,7 @@ typedef struct trf__learner {
     trf_ema *ema;                   /* NULL: none */
     trf_real *best;                 /* the weights of the best validation, */
     int has_best;                   /* once there was one */
-    int learnt;                     /* an update was applied: there is something to validate and to keep */
+    int learnt;                     /* an update was applied: there is something to validate */
     int stopped;                    /* progress has asked to end */
     int64_t in_a_row;               /* skipped updates, so far */
     double passes;
@@ -19531,11 +19609,14 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     if (trf_corpus_size(l->corpus) == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more to learn from, got none");
-    if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) || o->progress ||
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected one pair or more to learn from, got none");
+    if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
+        o->progress ||
         l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates", "nothing says when training ends: give updates, seconds, "
-                     "pairs to validate on with patience, or the corpus's epochs");
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates", "nothing says when training ends: give "
+                     "updates, seconds, pairs to validate on with patience, or the corpus's "
+                     "epochs");
 }
 
 TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
@@ -19546,7 +19627,8 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
 
-TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score, trf_error *err)
+TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score,
+                                    trf_error *err)
 {
     const trf_model *model = l->trainer->model;
     trf_search search = l->o->search;
@@ -19554,7 +19636,8 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_status status;
     *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
     if (l->o->metric == TRF_METRIC_CUSTOM && l->o->custom(l->o->user, model, score))
-        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom", "the metric `custom` asked to stop");
+        return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
+                         "the metric `custom` asked to stop");
     if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
@@ -19600,7 +19683,8 @@ TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
     return status != TRF_OK ? status : back;
 }
 
-/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
+/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are
+   left. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -19610,7 +19694,8 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     for (i = 0; i < l->o->accumulate; i++) {
         status = trf_corpus_next(l->corpus, &batch, err);
         if (status == TRF_E_END && i > 0) break;
-        if (status == TRF_OK && l->o->noise) status = trf_noise_apply(l->o->noise, &batch, &batch, err);
+        if (status == TRF_OK && l->o->noise) status = trf_noise_apply(l->o->noise, &batch, &batch,
+                                                                      err);
         if (status == TRF_OK) status = trf_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
@@ -19621,8 +19706,9 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
     if (!report->skipped) l->learnt = 1;
     if (l->in_a_row >= TRF__MOST_SKIPPED)
-        return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates were skipped: %s "
-                         "is not finite, so the rate is too high", (int)TRF__MOST_SKIPPED, report->tensor);
+        return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
+                         "were skipped: %s is not finite, so the rate is too high",
+                         (int)TRF__MOST_SKIPPED, report->tensor);
     return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
 }
 
@@ -19632,8 +19718,10 @@ TRF__FN int trf__learn_is_over(trf__learner *l)
     const trf_learn_options *o = l->o;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_early_stopping_left(&l->report->stopping, o->metric, o->patience) == 0) l->report->end = TRF_END_PATIENCE;
-    else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds) l->report->end = TRF_END_SECONDS;
+    else if (trf_early_stopping_left(&l->report->stopping, o->metric, o->patience) == 0)
+        l->report->end = TRF_END_PATIENCE;
+    else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds)
+        l->report->end = TRF_END_SECONDS;
     else return 0;
     return 1;
 }
@@ -19676,7 +19764,8 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
 
 TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
-                             const trf_learn_options *options, trf_learn_report *report, trf_error *err)
+                             const trf_learn_options *options, trf_learn_report *report,
+                             trf_error *err)
 {
     trf_learn_options defaults = trf_learn_defaults();
     const trf_hooks *hooks;
@@ -19704,7 +19793,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     n = trf_parameter_total(trainer->model);
     l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
     if (l.held_out && !l.best)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights", (long long)n);
+        status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights",
+                           (long long)n);
     else status = trf__learn_on(&l, err);
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     else if (l.has_best) trf__learn_leave(&l, NULL);
@@ -19769,7 +19859,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
 }
 
 TRF__COLD
-TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options, trf_error *err)
+TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
+                                      trf_error *err)
 {
     trf_dataset_options o = options ? *options : trf_dataset_defaults();
     TRF__TRY(trf__begin(data, "data", err));
@@ -19823,7 +19914,8 @@ TRF_API void trf_dataset_destroy(trf_dataset *data)
     trf__free(&hooks, data, sizeof *data);
 }
 
-TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
+                                  const trf_hooks *hooks, trf_error *err)
 {
     TRF__GROW(char, t->bytes, t->capacity, t->used + (int64_t)n + 1, hooks);
     TRF__GROW(int64_t, t->starts, t->starts_capacity, t->count + 1, hooks);
@@ -19835,8 +19927,8 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n, con
 }
 
 /* Both sides of a pair, or neither. */
-TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n, const char *target, size_t k,
-                                       trf_error *err)
+TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n,
+                                       const char *target, size_t k, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
     TRF__TRY(trf__texts_add(&d->texts[0], source, n, hooks, err));
@@ -19849,11 +19941,13 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__begin(d, "data", err));
     if (!d->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "data", "expected a data set that is not finished, got one that is");
+    return trf__fail(err, TRF_E_STATE, -1, "data",
+                     "expected a data set that is not finished, got one that is");
 }
 
 TRF__COLD
-TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target, trf_error *err)
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
+                                   trf_error *err)
 {
     TRF__TRY(trf__dataset_open(data, err));
     if (!target) return trf__fail_null(err, "target");
@@ -19862,12 +19956,18 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
     TRF__TRY(trf__check_utf8(source, "source", err));
     TRF__TRY(trf__check_utf8(target, "target", err));
     if (data->options.kind == TRF_DATA_LABELLED && strchr(target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(target, "\n"), "target", "expected a label of one line");
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(target, "\n"), "target",
+                         "expected a label of one line");
     return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
 }
 
 /* A text that is read line by line. */
-typedef struct trf__lines { const char *path; char *text; size_t n, bytes, at; int64_t number; } trf__lines;
+typedef struct trf__lines {
+    const char *path;
+    char *text;
+    size_t n, bytes, at;
+    int64_t number;
+} trf__lines;
 
 /* The next line, of *n bytes, or NULL at the end. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
@@ -19886,9 +19986,11 @@ TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t
 {
     int64_t fault = trf__utf8_fault(line, n);
     if (memchr(line, 0, n))
-        return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: a NUL byte", (long long)l->number);
+        return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: a NUL byte",
+                         (long long)l->number);
     if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: expected UTF-8, got the byte 0x%02X at %lld",
+    return trf__fail(err, TRF_E_FORMAT, l->number, "line",
+                     "line %lld: expected UTF-8, got the byte 0x%02X at %lld",
                      (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
 }
 
@@ -19902,14 +20004,16 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
         TRF__TRY(trf__line_fault(&l[0], line[0], n[0], err));
-        if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path, err));
+        if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path,
+                                         err));
         else if (d->options.kind != TRF_DATA_TEXTS) {
             tab = (const char *)memchr(line[0], '\t', n[0]);
             if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1))
                 return trf__fail(err, TRF_E_FORMAT, l[0].number, "line",
                                  "line %lld: expected %s", (long long)l[0].number,
                                  d->options.kind == TRF_DATA_PAIRS ? "source, one tab, target"
-                                 : d->options.kind == TRF_DATA_TAGGED ? "words, one tab, their labels"
+                                 : d->options.kind == TRF_DATA_TAGGED
+                                 ? "words, one tab, their labels"
                                  : "text, one tab, label");
             line[1] = tab + 1;
             n[1] = n[0] - (size_t)(tab - line[0]) - 1;
@@ -19922,12 +20026,14 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
         TRF__TRY(trf__dataset_append(d, line[0], n[0], line[1], n[1], err));
     }
     if (!two || (!line[0] && !line[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of the other, but one "
-                     "ends after %lld lines", (long long)(line[0] ? l[1].number : l[0].number));
+    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
+                     "the other, but one ends after %lld lines",
+                     (long long)(line[0] ? l[1].number : l[0].number));
 }
 
 TRF__COLD
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target, trf_error *err)
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err)
 {
     const char *const paths[2] = {source, target};
     trf__texts before[2];
@@ -19937,12 +20043,13 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
     if (two && data->options.kind == TRF_DATA_TEXTS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "texts alone come from one file: target must be NULL");
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "texts alone come from one file: target must be NULL");
     TRF__ZERO(l);
     for (i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
-        status = trf__name_file(trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err), paths[i],
-                                err);
+        status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
+        status = trf__name_file(status, paths[i], err);
         l[i].bytes = l[i].n + 1;
     }
     memcpy(before, data->texts, sizeof before);
@@ -19958,8 +20065,8 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
 /* A label, within a line. */
 typedef struct trf__label { const char *text; size_t n; } trf__label;
 
-/* Where the lines are: first those to learn from, then those held out. And the labels of those to learn from, in the
-   order of their bytes. */
+/* Where the lines are: first those to learn from, then those held out. And the labels of those to
+   learn from, in the order of their bytes. */
 typedef struct trf__split {
     const char **lines[2];
     char *held;
@@ -19979,8 +20086,8 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 #define TRF__BLANKS " \t\r\n"
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
 
-/* The next label of a line, or word: *text is moved behind it. A text has one label, in which blanks may stand. Returns
-   0 at the end. */
+/* The next label of a line, or word: *text is moved behind it. A text has one label, in which
+   blanks may stand. Returns 0 at the end. */
 TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
 {
     const char *at = *text + strspn(*text, TRF__BLANKS);
@@ -20001,8 +20108,8 @@ TRF__FN int trf__by_label(const void *a, const void *b)
 /* The number of a label, or -1. */
 TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 {
-    const trf__label *found = (const trf__label *)bsearch(label, s->labels, (size_t)s->n_labels, sizeof *label,
-                                                          trf__by_label);
+    const trf__label *found = (const trf__label *)bsearch(label, s->labels, (size_t)s->n_labels,
+                                                          sizeof *label, trf__by_label);
     return found ? (int32_t)(found - s->labels) : -1;
 }
 
@@ -20012,12 +20119,15 @@ TRF__FN void trf__labels_settle(trf__split *s)
     int64_t i, n = 0;
     qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
     for (i = 0; i < s->n_labels; i++)
-        if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i])) s->labels[n++] = s->labels[i];
+        if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
+            s->labels[n++] = s->labels[i];
     s->n_labels = n;
 }
 
-/* Adds the labels of a line. Now and then one of each is left, so that memory does not grow with the lines. */
-TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line, trf_error *err)
+/* Adds the labels of a line. Now and then one of each is left, so that memory does not grow with
+   the lines. */
+TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line,
+                                   trf_error *err)
 {
     trf__label label;
     while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
@@ -20027,12 +20137,14 @@ TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const ch
     }
     if (s->n_labels > 4 * TRF__MOST_LABELS) trf__labels_settle(s);
     if (s->n_labels <= 4 * TRF__MOST_LABELS) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more", (int)TRF__MOST_LABELS);
+    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
+                     (int)TRF__MOST_LABELS);
 }
 
-/* A pair that is held out though no other has one of its labels is learned from, with all pairs of its source. Texts
-   stand in d, as the lines are not sorted yet. */
-TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count, trf_error *err)
+/* A pair that is held out though no other has one of its labels is learned from, with all pairs of
+   its source. Texts stand in d, as the lines are not sorted yet. */
+TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count,
+                                    trf_error *err)
 {
     const trf__texts *texts = d->texts;
     int tagged = d->options.kind == TRF_DATA_TAGGED;
@@ -20068,10 +20180,12 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     memset(s->held, 0, (size_t)s->n);
     for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
     if (size >= 0 && (size > 0 || s->n >= 20))
-        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count, &o->hooks, err));
+        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count,
+                              &o->hooks, err));
     if (o->kind >= TRF_DATA_LABELLED) TRF__TRY(trf__labels_keep(d, s, &count, err));
     if (count < s->n) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "held_out", "holding out %lld pairs leaves none of %lld to learn from",
+    return trf__fail(err, TRF_E_STATE, -1, "held_out",
+                     "holding out %lld pairs leaves none of %lld to learn from",
                      (long long)o->held_out, (long long)s->n);
 }
 
@@ -20081,7 +20195,8 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     int64_t i, at;
     int side, held;
     s->n = d->texts[0].count;
-    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data", "expected one pair or more, got none");
+    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
+                                    "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
@@ -20091,7 +20206,8 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     for (side = 0; side < 2; side++)
         for (held = 0, at = 0; held < 2; held++) {
             for (i = 0; i < s->n; i++)
-                if (s->held[i] == held) s->lines[side][at++] = d->texts[side].bytes + d->texts[side].starts[i];
+                if (s->held[i] == held)
+                    s->lines[side][at++] = d->texts[side].bytes + d->texts[side].starts[i];
             if (!held) s->train = at;
         }
     return TRF_OK;
@@ -20107,14 +20223,16 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, trf__split *s, trf_error 
     for (i = 0; i < s->train; i++) TRF__TRY(trf__labels_add(s, d, s->lines[1][i], err));
     trf__labels_settle(s);
     if (s->n_labels < 2)
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d", (int)s->n_labels);
+        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
+                         (int)s->n_labels);
     if (s->n_labels > TRF__MOST_LABELS)
         return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got %d",
                          (int)TRF__MOST_LABELS, (int)s->n_labels);
     d->labels_bytes = 0;
     for (i = 0; i < s->n_labels; i++) d->labels_bytes += s->labels[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
-    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)s->n_labels);
+    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels",
+                              (int)s->n_labels);
     for (i = 0; i < s->n_labels; to += s->labels[i++].n + 1) {
         memcpy(to, s->labels[i].text, s->labels[i].n);
         to[s->labels[i].n] = i + 1 < s->n_labels ? '\n' : 0;
@@ -20123,18 +20241,18 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, trf__split *s, trf_error 
 }
 
 /* A vocabulary of the lines of one side, or of both. */
-TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last, trf_tokens tokens,
-                                    int32_t size, trf_error *err)
+TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last,
+                                    trf_tokens tokens, int32_t size, trf_error *err)
 {
     trf_vocab **vocab = &d->vocab[first];
     int side;
     int64_t i;
-    TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS, &d->options.hooks,
-                              err));
+    TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
+                              &d->options.hooks, err));
     for (side = first; side <= last; side++)
         for (i = 0; i < s->train; i++) {
             trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
-            if (status != TRF_OK && status != TRF_E_LIMIT) return status;   /* too large for a token: unknown */
+            if (status != TRF_OK && status != TRF_E_LIMIT) return status;   /* too large: unknown */
         }
     if (size > d->options.max_vocab) size = d->options.max_vocab;
     return trf_vocab_finish(*vocab, size, d->options.min_count, err);
@@ -20166,16 +20284,20 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     static const char *const names[4] = {"", "words", "characters", "subwords"};
     char line[200], why[120] = "as it is given";
     if (!trf__asks(d, side)) { }
-    else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why, "too few lines to see more");
-    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s", choice->unknown[side],
-                  choice->would_be_subwords[side] ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
-    snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source", names[choice->tokens[side]],
-             (int)trf_vocab_size(d->vocab[side]), why);
+    else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
+                                                                      "too few lines to see more");
+    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
+                  choice->unknown[side],
+                  choice->would_be_subwords[side]
+                  ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
+    snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
+             names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
     trf__put_reason(&d->recipe, line);
 }
 
 /* Vocabularies: those that are given, as copies, and the others from the lines to learn from. */
-TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s, trf_token_choice *choice, trf_error *err)
+TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
+                                       trf_token_choice *choice, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
     const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
@@ -20186,18 +20308,21 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s, trf_
     choice->tokens[1] = trf__tokens_of(given[1], o->target_tokens);
     choice->vocabularies = given[0] || given[1] ? (given[0] == given[1] ? 1 : 2) : 0;
     choice->no_subwords = 1;
-    TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL, s->train, &o->hooks,
-                               err));
+    TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
+                               s->train, &o->hooks, err));
     one = first < last && choice->vocabularies == 1;
     for (side = first; side <= last; side++) {
         if (side && one) d->vocab[1] = d->vocab[0];
-        else if (given[side]) TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
-        else TRF__TRY(trf__learn_vocab(d, s, side, side || one, choice->tokens[side], choice->vocab_size[side], err));
+        else if (given[side]) TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks,
+                                                      err));
+        else TRF__TRY(trf__learn_vocab(d, s, side, side || one, choice->tokens[side],
+                                       choice->vocab_size[side], err));
     }
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n,
+                                const trf_hooks *hooks, trf_error *err)
 {
     TRF__GROW(int32_t, to->ids, to->capacity, to->n + n, hooks);
     memcpy(to->ids + to->n, ids, (size_t)n * sizeof *ids);
@@ -20206,8 +20331,8 @@ TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n
 }
 
 /* The number of the label of line i; without one that is known, nothing. */
-TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids *ids,
-                                     trf_error *err)
+TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, int64_t i,
+                                     trf__text_ids *ids, trf_error *err)
 {
     const char *line = s->lines[1][i];
     trf__label label;
@@ -20215,11 +20340,12 @@ TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, 
     return number < 0 ? TRF_OK : trf__ids_add(ids, &number, 1, &d->options.hooks, err);
 }
 
-/* Words are encoded one by one, so that the first token of each is known, which has its label; the others have -1.
-   Between characters stands a blank. A word of invisible characters may have no subword: it is one unknown token.
-   Nothing, where words and labels differ in number, or a label is not known. */
-TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids ids[2],
-                                      trf_error *err)
+/* Words are encoded one by one, so that the first token of each is known, which has its label; the
+   others have -1. Between characters stands a blank. A word of invisible characters may have no
+   subword: it is one unknown token. Nothing, where words and labels differ in number, or a label is
+   not known. */
+TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s, int64_t i,
+                                      trf__text_ids ids[2], trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
     const char *text = s->lines[0][i], *tags = s->lines[1][i];
@@ -20266,7 +20392,8 @@ TRF__FN trf_status trf__encode_line(const trf_dataset *d, const trf__split *s, i
     return trf__ids_add(ids, &eos, 1, hooks, err);
 }
 
-TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
+                                 const trf_hooks *hooks, trf_error *err)
 {
     TRF__GROW(int32_t, to->ids, to->capacity, to->used + n, hooks);
     TRF__GROW(int32_t, to->lengths, to->lengths_capacity, to->count + 1, hooks);
@@ -20279,20 +20406,23 @@ TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n, c
 enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, less BOS or EOS */
 
 /* The sequences of line i, if it can be learned from: a pair, or the parts of a text. */
-TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t i, trf__text_ids ids[2],
-                                    trf__side to[2], trf_error *err)
+TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t i,
+                                    trf__text_ids ids[2], trf__side to[2], trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
     int texts = d->options.kind == TRF_DATA_TEXTS, side;
     int32_t at;
     if (d->options.kind == TRF_DATA_TAGGED) TRF__TRY(trf__encode_tagged(d, s, i, ids, err));
-    else for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side], err));
-    if (!ids[1].n || (!texts && (!ids[0].n || ids[0].n > TRF__LONGEST_TEXT || ids[1].n > TRF__LONGEST_TEXT))) {
+    else for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side],
+                                                                    err));
+    if (!ids[1].n || (!texts && (!ids[0].n || ids[0].n > TRF__LONGEST_TEXT ||
+                                 ids[1].n > TRF__LONGEST_TEXT))) {
         d->left_out++;
         return TRF_OK;
     }
     if (!texts) {
-        for (side = 0; side < 2; side++) TRF__TRY(trf__side_add(&to[side], ids[side].ids, ids[side].n, hooks, err));
+        for (side = 0; side < 2; side++) TRF__TRY(trf__side_add(&to[side], ids[side].ids,
+                                                                ids[side].n, hooks, err));
         return TRF_OK;
     }
     for (at = 0; at < ids[1].n; at += TRF__LONGEST_TEXT) {
@@ -20302,7 +20432,8 @@ TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__side learn[2], trf_error *err)
+TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__side learn[2],
+                                     trf_error *err)
 {
     trf__text_ids ids[2];
     trf_status status = TRF_OK;
@@ -20312,7 +20443,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
     for (i = 0; i < s->n && status == TRF_OK; i++)
         status = trf__encode_pair(d, s, i, ids, i < s->train ? learn : d->held, err);
     for (side = 0; side < 2; side++)
-        trf__free(&d->options.hooks, ids[side].ids, trf__bytes(ids[side].capacity, sizeof *ids[side].ids));
+        trf__free(&d->options.hooks, ids[side].ids,
+                  trf__bytes(ids[side].capacity, sizeof *ids[side].ids));
     return status;
 }
 
@@ -20345,7 +20477,7 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
-    if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;        /* texts bring their own */
+    if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;    /* they have their own */
     return TRF_OK;
 }
 
@@ -20358,11 +20490,13 @@ TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2],
     TRF__TRY(trf_corpus_create(&d->corpus, &d->recipe.corpus, err));
     for (i = 0; i < learn[1].count; i++) {
         int32_t n = learn[0].count ? learn[0].lengths[i] : 0, k = learn[1].lengths[i];
-        TRF__TRY(trf_corpus_add(d->corpus, learn[0].ids + (n ? used[0] : 0), n, learn[1].ids + used[1], k, err));
+        TRF__TRY(trf_corpus_add(d->corpus, learn[0].ids + (n ? used[0] : 0), n,
+                                learn[1].ids + used[1], k, err));
         used[0] += n;
         used[1] += k;
     }
-    for (; trf_corpus_epoch(d->corpus) == 0; pass++) TRF__TRY(trf_corpus_next(d->corpus, &batch, err));
+    for (; trf_corpus_epoch(d->corpus) == 0; pass++) TRF__TRY(trf_corpus_next(d->corpus, &batch,
+                                                                              err));
     trf_corpus_rewind(d->corpus);
     d->stats.updates_per_epoch = pass;
     return trf__dataset_recipe(d, err);
@@ -20373,8 +20507,9 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     char line[200];
     int side;
     for (side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
-    snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out (empty, or longer than "
-             "%d)", (long long)d->stats.pairs, (long long)d->held[1].count, (long long)d->left_out,
+    snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out "
+             "(empty, or longer than %d)", (long long)d->stats.pairs,
+             (long long)d->held[1].count, (long long)d->left_out,
              (int)TRF__LONGEST_TEXT);
     trf__put_reason(&d->recipe, line);
 }
@@ -20393,7 +20528,8 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
 }
 
 /* Everything that finishing makes, from where the lines are on. */
-TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2], trf_error *err)
+TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2],
+                                      trf_error *err)
 {
     trf_token_choice choice;
     TRF__TRY(trf__dataset_split(d, s, err));
@@ -20401,8 +20537,9 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__encode_lines(d, s, learn, err));
     if (learn[1].count == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: they are empty, or "
-                         "longer than %d ids", (long long)s->train, (int)TRF__LONGEST_TEXT);
+        return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: "
+                         "they are empty, or longer than %d ids", (long long)s->train,
+                         (int)TRF__LONGEST_TEXT);
     trf__dataset_stats(d, s, learn);
     TRF__TRY(trf__dataset_corpus(d, learn, err));
     trf__dataset_hold(d);
@@ -20432,8 +20569,15 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     return TRF_OK;
 }
 
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *d) { return d && d->finished ? &d->recipe : NULL; }
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *d) { return d && d->finished ? d->corpus : NULL; }
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *d)
+{
+    return d && d->finished ? &d->recipe : NULL;
+}
+
+TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *d)
+{
+    return d && d->finished ? d->corpus : NULL;
+}
 
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
 {
@@ -20449,14 +20593,17 @@ TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model,
     *model = NULL;
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished)
-        return trf__fail(err, TRF_E_STATE, -1, "data", "expected a finished data set, got one that is not");
+        return trf__fail(err, TRF_E_STATE, -1, "data",
+                         "expected a finished data set, got one that is not");
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
     snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     snprintf(unknown, sizeof unknown, "%lld", (long long)data->unknown);
     if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
-    if (status == TRF_OK && !data->labels) status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
-    if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels", data->labels, err);
+    if (status == TRF_OK && !data->labels)
+        status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+    if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
+                                                                          data->labels, err);
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
     *model = NULL;
@@ -20464,8 +20611,8 @@ TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model,
 }
 
 TRF__COLD
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size, size_t *bytes,
-                                   trf_error *err)
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err)
 {
     const char *line;
     size_t n;
@@ -20478,7 +20625,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (!line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels", "the model has no such label");
+    if (!line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
+                                         "the model has no such label");
     n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n > size - 1) n = size - 1;

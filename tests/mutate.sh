@@ -433,13 +433,13 @@ unknown words are looked for among known ones @@ learn @@         if (trf__is_sa
 any number of unknown words are words @@ learn @@ (double)w->unknown <= 0.02 * (double)w->tokens) @@ (double)w->unknown <= 2 * (double)w->tokens)
 short lines are cut into subwords @@ learn @@ || (double)w->characters < 24 * (double)lines) @@ )
 names of one word are cut into subwords @@ learn @@ if ((double)w->all < 2 * (double)lines || @@ if (
-subwords where nothing makes them @@ learn @@ t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords; @@ 0;
+subwords where nothing makes them @@ learn @@ t[side] == TRF_TOKENS_SUBWORDS && @@ 0 &&
 a vocabulary each for the same words @@ learn @@ shared >= 0.25 * w[1].distinct)); @@ shared >= 2.5 * w[1].distinct));
 one vocabulary for strange words @@ learn @@ shared >= 0.25 * w[1].distinct)); @@ shared >= 0));
-as many subwords as words @@ learn @@ trf__clamp((double)words / 25, 500, 8000); } @@ trf__clamp((double)words, 500, 8000); }
-pairs are held out by the comb @@ learn @@ size_t i = p->order ? (size_t)p->order[k] : @@ size_t i = 0 ? (size_t)p->order[k] :
+as many subwords as words @@ learn @@ trf__clamp((double)words / 25, 500, 8000); @@ trf__clamp((double)words, 500, 8000);
+pairs are held out by the comb @@ learn @@ size_t i = p->order ? (size_t)p->order[k] @@ size_t i = 0 ? (size_t)p->order[k]
 the comb is drawn @@ learn @@ if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL; @@ (void)0;
-a source is learned from and held out @@ learn @@ n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 1; @@ n_chosen, sizeof *p->chosen, trf__by_number)) held[k] = 0;
+a source is learned from and held out @@ learn @@ if (!held[k] && @@ if (0 &&
 a frequent sentence is held out whole @@ learn @@ if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4) @@ if (1)
 three times too many are held out @@ learn @@ || (picks == size && count > size))) { @@ )) {
 nothing is left to learn from @@ learn @@ size < p->n && (count == p->n || (picks == size && count > size))) { @@ size < p->n && picks == size && count > size) {
@@ -450,7 +450,7 @@ an average applied twice is the trainer's @@ learn @@     if (ema->applied) retu
 an average that was applied stays @@ learn @@     TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err)); @@     (void)0;
 no score is better than a number @@ learn @@ return b != b ? a == a : @@ return b != b ? 0 :
 an equal score is better @@ learn @@ : trf__worth(metric, a) > trf__worth(metric, b); @@ : trf__worth(metric, a) >= trf__worth(metric, b);
-a lower accuracy is better @@ learn @@ return metric >= TRF_METRIC_ACCURACY ? score : @@ return metric > TRF_METRIC_CUSTOM ? score :
+a lower accuracy is better @@ learn @@ return metric >= TRF_METRIC_ACCURACY ? score @@ return metric > TRF_METRIC_CUSTOM ? score
 worse than no answer is worse still @@ learn @@ metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score; @@ -score;
 what learns from nothing is given up @@ learn @@ s->wait = improves || (best && hopeless) ? 0 : @@ s->wait = improves ? 0 :
 of equal scores the first @@ learn @@ (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss))); @@ 0);
