@@ -785,6 +785,7 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);     /* 1,200 ids with EOS: 511, 511 and 178 */
+    assert_int_equal(data->stats.target_tokens, 1200 + 3);              /* and the mark of each part */
     OK(trf_dataset_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
     assert_int_equal(trf_model_config(model)->target_eos, 0);
@@ -839,7 +840,32 @@ static void labels(void **state)
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS && trf_model_config(model)->n_labels == 2);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
-    o.kind = TRF_DATA_LABELLED;
+    o.source_tokens = TRF_TOKENS_CHARACTERS;    /* of a word's tokens the first has its label, of "ab c" a, b, blank, c */
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_add(data, "ab c", "X Y", &err));
+    OK(trf_dataset_finish(data, &err));
+    {
+        static const int32_t want[] = {0, -1, -1, 1};
+        trf_batch batch;
+        OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+        assert_true(batch.target.count == 1 && batch.target.lengths[0] == 4);
+        assert_memory_equal(batch.target.ids, want, sizeof want);
+    }
+    trf_dataset_destroy(data);
+    o = trf_dataset_defaults();
+    o.kind = TRF_DATA_LABELLED;                 /* a label that one line alone has is learned, never held out */
+    o.held_out = 60;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (i = 0; i < 240; i++) {
+        char line[16];
+        snprintf(line, sizeof line, "n%d", i);
+        snprintf(text, sizeof text, "l%d", i < 40 ? i : 40);
+        OK(trf_dataset_add(data, line, text, &err));
+    }
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 41);
+    assert_true(trf_dataset_held_out(data)->source.count > 20 && trf_dataset_held_out(data)->source.count < 60);
+    trf_dataset_destroy(data);
     o.held_out = -1;
     OK(trf_dataset_create(&data, &o, &err));
     for (i = 0; i < 65537; i++) {
