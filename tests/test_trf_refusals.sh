@@ -214,4 +214,17 @@ for line in "4: not scored: expected UTF-8, got the byte 0xFF" "5: not scored: a
 done
 check "and no more of them" eval 'test "$(grep -c "not scored" err)" -eq 5 && grep -q "^trf score: 9 of 11 pairs could not be scored$" err && lines_are 11 out'
 
+# --- a checkpoint of before, whose labels have blanks around them ------------------------------------------------------
+awk 'BEGIN { for (i = 0; i < 60; i++) print "good film\tpos\nbad film\tneg\ngood song\tposX\nbad song\tneg" }' >marked.tsv
+sed 's/posX/pos /' marked.tsv >blank.tsv
+tiny="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --batch-tokens 64 --warmup 2 --threads 1 --valid-size 0 --ema 0"
+"$trf" train --objective classify --tsv marked.tsv $tiny --updates 8 --model whole >/dev/null 2>&1
+expect 0 "three labels" "3 labels" "$trf" train --objective classify --tsv marked.tsv $tiny --updates 4 --model before
+LC_ALL=C sed -i 's/posX/pos /' before.checkpoint
+expect 0 "labels with blanks are known" "resumed from update 5" "$trf" train --objective classify --tsv blank.tsv $tiny --updates 8 --model before --resume
+check "no line is left out" eval '! grep -q "left out" err'
+"$trf" inspect whole | sed -n '/^tensors/,/^total/p' >wanted
+"$trf" inspect before | sed -n '/^tensors/,/^total/p' >got
+check "and the training goes on as it would have" same got wanted
+
 finish

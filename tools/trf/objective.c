@@ -475,9 +475,9 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
 {
     size_t bytes;
     const char *label = trim_label(field, &bytes);
-    int32_t number = label_number(&t->labels, label, bytes), n;
+    int32_t number = label_number(&t->labels, field, strlen(field)), n;     /* older checkpoints have labels with blanks */
     *kind = SKIP_LABEL;
-    if (number < 0) number = label_number(&t->labels, field, strlen(field));    /* as older checkpoints have it */
+    if (number < 0) number = label_number(&t->labels, label, bytes);
     if (number < 0) {
         if (!bytes) snprintf(why, 300, "no label");
         else if (bytes > MOST_LABEL_BYTES)
