@@ -767,9 +767,12 @@ static void kinds_of_data(void **state)
     write_file("one", "a b\nb c\r\nc", 10);
     write_file("two", "x\ny\nz\n", 6);
     o.source_tokens = o.target_tokens = TRF_TOKENS_WORDS;
+    o.seed = 7;
     OK(trf_dataset_create(&data, &o, &err));
     OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
     OK(trf_dataset_finish(data, &err));
+    assert_true(trf_dataset_recipe(data)->config.seed == 7 && trf_dataset_recipe(data)->training.seed == 7 &&
+                trf_dataset_recipe(data)->corpus.seed == 7);
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
     OK(trf_dataset_model(data, &model, &err));
     assert_int_equal(trf_vocab_size(trf_model_source_vocab(model)), 7);
