@@ -9840,6 +9840,9 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 
 #define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
 
+/* Behind the noun of a message. */
+TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 /* One range check, with the field's name in err->what. */
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
@@ -11277,8 +11280,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                              side, i, x->lengths[i]);
         if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d tokens and %d added ones are more than max_length = %d",
-                             side, i, x->lengths[i], extra, max_length);
+                             "%s sequence %d: %d token%s and %d added make more than max_length = %d",
+                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
@@ -11325,14 +11328,14 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
             return trf__fail(err, TRF_E_INVALID_ARG, i, "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
     if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target labels of %d",
-                         count, x->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target labels of %d",
+                         count, trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i];
         if (x->lengths[i] != n)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target", "target sequence %d must have %d labels, got %d",
-                             i, n, x->lengths[i]);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target", "target sequence %d must have %d label%s, got %d",
+                             i, n, trf__plural(n), x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         for (k = 0; k < n; k++, at++) {
             if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
@@ -11516,8 +11519,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     }
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d",
-                         batch->source.count, batch->target.count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target %d",
+                         batch->source.count, trf__plural(batch->source.count), batch->target.count);
     full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
@@ -12248,8 +12251,9 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
     const trf_train_options *o = &t->options;
     char text[200];
     if (o->warmup <= updates) return;
-    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there are only %lld: the model will "
-             "hardly learn; a tenth of them is enough for warmup", (long long)o->warmup, (long long)updates);
+    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there %s only %lld: the model will "
+             "hardly learn; a tenth of them is enough for warmup", (long long)o->warmup, updates == 1 ? "is" : "are",
+             (long long)updates);
     trf__log(&o->hooks, TRF_LOG_WARNING, text);
 }
 
@@ -13480,8 +13484,8 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "there are %d sources but %d prefixes", n,
-                         prefixes->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "expected a prefix for each of %d source%s, got %d",
+                         n, trf__plural(n), prefixes->count);
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
@@ -18371,8 +18375,8 @@ TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *tar
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
     if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequences but target %d", (int)n,
-                         (int)target->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target %d", (int)n,
+                         trf__plural(n), (int)target->count);
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
     *room = trf__max64(trf__min64(most, window + 1), longest);
@@ -18846,24 +18850,25 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
     const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
     char end[80];
-    if (a->updates) snprintf(end, sizeof end, "after the %lld planned updates",
-                             (long long)a->updates);
+    if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
+                             (long long)a->updates, trf__plural(a->updates));
     else snprintf(end, sizeof end, "when %d validations in a row bring nothing better",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
-             "model: %d encoder and %d decoder layers, d_model %d, d_ff %d, for %lld tokens %s\n"
+             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, for %lld tokens %s\n"
              "batches: at most %d tokens a side in an update\n"
-             "rate: rises to %.3g in %lld updates, then falls with the square root of their "
+             "rate: rises to %.3g in %lld update%s, then falls with the square root of their "
              "number\n"
              "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
              "label smoothing: %g, as %s wanted\n"
-             "end: %s; a validation every %lld updates\n",
-             (int)c->encoder_layers, (int)c->decoder_layers, (int)c->d_model, (int)c->d_ff, tokens,
-             what, (int)r->training.source_tokens, r->training.learning_rate,
-             (long long)r->training.warmup, r->training.dropout, tokens, what,
+             "end: %s; a validation every %lld update%s\n",
+             (int)c->encoder_layers, (int)c->decoder_layers,
+             trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers), (int)c->d_model,
+             (int)c->d_ff, tokens, what, (int)r->training.source_tokens, r->training.learning_rate,
+             (long long)r->training.warmup, trf__plural(r->training.warmup), r->training.dropout, tokens, what,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
-             end, (long long)r->learning.valid_every);
+             end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
 }
 
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
@@ -20027,8 +20032,9 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
     }
     if (!two || (!line[0] && !line[1])) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
-                     "the other, but one ends after %lld lines",
-                     (long long)(line[0] ? l[1].number : l[0].number));
+                     "the other, but one ends after %lld line%s",
+                     (long long)(line[0] ? l[1].number : l[0].number),
+                     trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
 TRF__COLD
@@ -20185,8 +20191,8 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     if (o->kind >= TRF_DATA_LABELLED) TRF__TRY(trf__labels_keep(d, s, &count, err));
     if (count < s->n) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out",
-                     "holding out %lld pairs leaves none of %lld to learn from",
-                     (long long)o->held_out, (long long)s->n);
+                     "holding out %lld pair%s leaves none of %lld to learn from",
+                     (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
 }
 
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
