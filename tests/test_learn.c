@@ -779,6 +779,14 @@ static void kinds_of_data(void **state)
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
     trf_model_destroy(model);
     trf_dataset_destroy(data);
+    write_file("one", "x\r\ny\r\n", 6);
+    write_file("two", "x\ny\n", 4);
+    o.source_tokens = TRF_TOKENS_CHARACTERS;            /* to which CR would be one */
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(data->stats.source_vocab, 4 + 2);
+    trf_dataset_destroy(data);
     o = trf_dataset_defaults();
     o.kind = TRF_DATA_TEXTS;
     o.target_tokens = TRF_TOKENS_CHARACTERS;
