@@ -1756,8 +1756,10 @@ int madvise(void *, size_t, int);
 #endif
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
-#if TRF__GNU
-#define TRF__COLD __attribute__((cold)) /* long, and runs once an object or a file: small rather than fast */
+#if defined(__clang__)                  /* long, and runs once an object or a file: small rather than fast */
+#define TRF__COLD __attribute__((cold, minsize))
+#elif TRF__GNU
+#define TRF__COLD __attribute__((cold))
 #else
 #define TRF__COLD
 #endif
@@ -18241,6 +18243,7 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
 }
 
 /* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
+TRF__COLD
 TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
@@ -18392,6 +18395,7 @@ TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *tar
 }
 
 /* Checks a batch and makes room for it. */
+TRF__COLD
 TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
@@ -18896,6 +18900,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 }
 
 TRF__COLD
+TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
@@ -19040,6 +19045,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 }
 
 TRF__COLD
+TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -19143,6 +19149,7 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 }
 
 TRF__COLD
+TRF__COLD
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
@@ -19227,6 +19234,7 @@ TRF_API void trf_ema_destroy(trf_ema *ema)
     trf__free(&hooks, ema, sizeof *ema);
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
 {
@@ -19401,6 +19409,7 @@ TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
     sum->target_tokens += r->target_tokens;
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err)
@@ -19675,6 +19684,7 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
@@ -19767,6 +19777,7 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
     return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
@@ -19863,6 +19874,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     return trf__hooks_check(&o->hooks, err);
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err)
@@ -20037,6 +20049,7 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err)
@@ -20555,6 +20568,7 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
 }
 
 TRF__COLD
+TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     trf__split split;
@@ -20590,6 +20604,7 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
     return d && d->finished && d->held[1].count ? &d->held_out : NULL;
 }
 
+TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err)
 {
