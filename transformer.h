@@ -58,7 +58,7 @@
 //         }
 //         if (trf_dataset_finish(data, &err)) goto done;      /* vocabularies, held-out pairs, */
 //         recipe = trf_dataset_recipe(data);                  /* settings, and why: ->reasons */
-//         if (trf_dataset_model(data, &model, &err)) goto done;
+//         if (trf_dataset_create_model(data, &model, &err)) goto done;
 //         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
 //         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
 //                       &recipe->learning, NULL, &err)) goto done;
@@ -1414,22 +1414,23 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
 //
-// The whole road, in the order of a program; `trf train` goes the same one, and gets the same bits:
+// The whole path, in the order of a program. `trf train` takes it too and gets the same bits:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
 //     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
-//     trf_dataset_model(data, &model, &err);       new weights, with the vocabularies
+//     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &recipe->training, &err);
 //     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
 //               &report, &err);
 //     trf_model_save(model, "model", &err);
 //
-// Each part can be had alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
+// Each part works alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
 // (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and
-// corpus. Who wants to see every step calls trf_train_step in a loop; trf_ema and
-// trf_early_stopping are the parts of trf_learn for that.
+// corpus. A loop of your own calls trf_train_step; trf_ema and trf_early_stopping serve it as they
+// serve trf_learn. The calls stand below in the order in which C declares them: begin with
+// trf_dataset, at the end.
 // -----------------------------------------------------------------------------------------------
 
 /* The score of a model on pairs that it does not learn from. */
@@ -1442,8 +1443,8 @@ typedef enum trf_metric {
                                    or less is as good as no answer */
 } trf_metric;
 
-/* Early stopping: the state that validations leave. Plain numbers, which a checkpoint of your own
-   can keep. */
+/* The state of early stopping. It begins with validated = -1 and all else 0. Plain numbers, which a
+   checkpoint of your own can keep. */
 typedef struct trf_early_stopping {
     int64_t validated;          /* update of the last validation; -1: there was none */
     int64_t best_update;        /* of the best one; 0: there was none */
@@ -1455,27 +1456,27 @@ typedef struct trf_learn_progress {
     const trf_step_report *update;      /* of the last one; before the first its step alone */
     double epoch;                       /* passes over the corpus, in this call */
     int32_t validated;                  /* 1: called for a validation; 0: for an update */
-    int32_t is_best;                    /* then: 1: it is the best so far */
-    double loss, nll, accuracy, score;  /* of the held-out pairs; score: of `metric` */
+    int32_t is_best;                    /* 1: a validation, and the best so far */
+    double loss, nll, accuracy, score;  /* of a validation; score: of `metric` */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
 typedef struct trf_learn_options {
     int64_t updates;            /* end at this update of the trainer; default TRF_ENDLESS */
-    double seconds;             /* end after so much time; default 0: no end */
+    double seconds;             /* end after this time; default 0: never */
     int64_t valid_every;        /* updates between two validations, >= 1; default 1000 */
-    int32_t patience;           /* end after so many validations without a better score (3 once it
+    int32_t patience;           /* end after so many validations without a better score (3, once it
                                    is perfect); 0: never; default 10 */
-    double ema;                 /* the share of trf_ema, 0..0.5; 0: none; default 0.002 */
+    double ema;                 /* share of trf_ema, 0..0.5; 0: no average; default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
-    int32_t accumulate;         /* batches of one update, >= 1; default 1 */
+    int32_t accumulate;         /* batches per update, >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* of each batch, and of held-out ones; or NULL */
     trf_search search;          /* of TRF_METRIC_ERROR_RATE; default: beam 1 */
-    /* TRF_METRIC_CUSTOM: the score of a model, which is valid for the call. Non-zero: end with
-       TRF_E_CANCELLED. */
+    /* TRF_METRIC_CUSTOM: scores `model`, which is valid in this call only. Return non-zero to fail
+       with TRF_E_CANCELLED. */
     int (*custom)(void *user, const trf_model *model, double *score);
-    /* Called after each update and each validation, or NULL. Non-zero: end here, as at the last
-       update. */
+    /* Called after each update and each validation, or NULL. Return non-zero to end training here,
+       as at the last update. */
     int (*progress)(void *user, const trf_learn_progress *progress);
     void *user;
 } trf_learn_options;
@@ -1488,28 +1489,28 @@ typedef enum trf_learn_end {
 
 typedef struct trf_learn_report {
     trf_learn_end end;
-    int64_t updates, skipped;   /* of this call; those that were not finite */
+    int64_t updates;            /* of this call, with those that were skipped */
+    int64_t skipped;            /* those whose gradient was not finite */
     trf_early_stopping stopping;
     trf_step_report last;       /* of the last update */
 } trf_learn_report;
 
 TRF_API trf_learn_options trf_learn_defaults(void);
-/* Trains until one of the ends, and leaves the best weights in the model: those of the best
-   validation, or without held-out pairs (NULL, or none) the last. With `ema` their moving average
-   is validated and kept. A validation comes at every multiple of valid_every and at the end.
-   held_out is one batch of any size, which is cut as the trainer's limits say. TRF_E_INVALID_ARG
-   where nothing says when to end: neither updates, seconds, patience with held-out pairs, progress
-   nor the corpus's epochs. TRF_E_NONFINITE: a hundred updates in a row were skipped. After
-   TRF_E_CANCELLED, and any other failure, the model has the best weights so far, if there was a
-   validation; the report (may be NULL) is filled. Adam goes on from where it is: another call
-   trains on, from the best weights. */
+/* Trains until one of the ends, then leaves the best weights in the model: those of the best
+   validation, or the last ones if held_out is NULL or empty. With `ema` it validates and keeps the
+   moving average. It validates at every multiple of valid_every and at the end. held_out may have
+   any size: it is cut to the trainer's limits. TRF_E_INVALID_ARG: nothing says when to end
+   (updates, seconds, patience with held-out pairs, progress, the corpus's epochs).
+   TRF_E_NONFINITE: a hundred updates in a row were skipped. After any failure, TRF_E_CANCELLED
+   too, the model has the best validated weights, if there are some, and the report (may be NULL)
+   is filled. Another call goes on from the best weights, with Adam's last moments. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
 
-/* Adds a validation. Returns 0 if it is not the best so far, 2 if its score is better than all
-   before, and 1 if its score equals the best and its loss is smaller. Where no score can be worse,
-   a smaller loss improves too. */
+/* Adds a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss, else
+   0. While the score is no better than that of no answer, a smaller loss counts as a better
+   score. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* How many more validations without a better score end training; 0: it ends now. patience 0:
@@ -1521,21 +1522,23 @@ TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, 
 /* Whether no score can be better: 1 or 0. */
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
-/* An exponential moving average of the weights (Polyak and Juditsky 1992): after every update e +=
-   share * (w - e). The share is 1 less what others call the decay. It is 9 / (10 + update) while
-   that is more, so that the random first weights soon count no more. */
+/* An exponential moving average of the weights: after every update e += share * (w - e), where the
+   share is 1 - decay. While 9 / (10 + update) is larger, that is the share, so that the random
+   first weights fade soon (TensorFlow's rule for num_updates; Polyak and Juditsky 1992 is the
+   uniform mean). */
 typedef struct trf_ema trf_ema;
 /* share: above 0, at most 0.5. */
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
                                   trf_error *err);
 TRF_API void trf_ema_destroy(trf_ema *ema);
 TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
-/* apply: the trainer's weights become the average, to be validated or saved. restore: they become
-   again what they were, to the bit. Between the two no update may be made. A second call in a row
+/* apply puts the average in the place of the trainer's weights, to validate or save it. restore
+   brings the weights back, to the bit. Make no update between the two. A second call in a row
    changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* All numbers of the average, parameter by parameter; they may be written. */
+/* All numbers of the average in the host's memory, in the order of trf_model_parameter; they may be
+   written. */
 TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 
 /* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be
@@ -1545,26 +1548,26 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
 /* Lowers max_sentences to what a model of this configuration computes in about half a second, so
    that a cancel hook, which is called between two matrix products, ends a long translation soon. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
-/* Answers the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein
-   1966) that make each answer its target: their number in 100 target ids. unk is right nowhere. A
-   source that occurs several times is answered once, and counts with the target that it is nearest
-   to. For words it is WER, for characters CER. An empty source has an empty answer. */
+/* Translates the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein
+   1966) from each answer to its target, per 100 target ids. unk never matches. A repeated source
+   is translated once, and compared with its nearest target. Of words this is WER, of characters
+   CER. An empty source has an empty answer. */
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
                                   double *percent, trf_error *err);
 
-/* What the recipe has to know about the data. */
+/* What the recipe needs to know about the data. */
 typedef struct trf_data_stats {
     trf_kind kind;                          /* of the model; default TRF_ENCODER_DECODER */
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
     int64_t pairs;                          /* to learn from, >= 1 */
-    int64_t source_tokens, target_tokens;   /* of all: each sequence's ids and one */
+    int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids, plus one */
     int32_t longest;                        /* ids of the longest sequence, 0..2^20 - 1 */
     int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 where the model has no such side */
-    int32_t one_vocabulary;                 /* 1: both sides have the same */
+    int32_t one_vocabulary;                 /* 1: both sides share one */
     int32_t d_model;                        /* 0: chosen; else the model's width, 1..65536 */
-    int64_t updates_per_epoch;              /* of a pass over the data; 0: estimated */
-    int64_t updates;                        /* planned; 0: no plan, but until nothing gets better */
+    int64_t updates_per_epoch;              /* 0: estimated */
+    int64_t updates;                        /* planned; 0: until nothing improves */
 } trf_data_stats;
 
 /* All options that follow from the data. Change what you know better before you use it. */
@@ -1576,8 +1579,8 @@ typedef struct trf_recipe {
     char reasons[1024];                     /* what was chosen and why, a line each */
 } trf_recipe;
 
-/* Measured, not derived: tools/defaults.md. TRF_E_INVALID_ARG: a field out of its range, which
-   `what` names. */
+/* The rules come from measurements: tools/defaults.md. TRF_E_INVALID_ARG: a field is out of its
+   range; `what` names it. */
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
 
 /* What a token is. AUTO: chosen from the text. */
@@ -1587,19 +1590,22 @@ typedef enum trf_tokens {
 
 typedef struct trf_token_choice {
     trf_tokens tokens[2];       /* of source and target: AUTO is chosen, another one stays */
-    int32_t vocab_size[2];      /* ids at most: 0 becomes 32000; of subwords 500 to 8000, which
-                                   follows from the length of the text */
-    int32_t vocabularies;       /* 1: both sides have one, 2: two; 0 becomes 1 or 2 */
-    int32_t no_subwords;        /* 1: there is nothing that could cut subwords, words do it */
-    double unknown[2];          /* out: percent of the words of a tenth of the lines that the others
-                                   do not have; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out: 1: words because of no_subwords */
+    int32_t vocab_size[2];      /* ids at most; 0 becomes 32000, or for subwords 500 to 8000, more
+                                   for a longer text */
+    int32_t vocabularies;       /* 1: shared, 2: one per side; 0 becomes 1 or 2 */
+    int32_t no_subwords;        /* 1: subwords are not available; words are chosen instead */
+    double unknown[2];          /* out: percent of the words in a tenth of the lines that are absent
+                                   from the rest; NAN: too few lines */
+    int32_t would_be_subwords[2];       /* out: 1: subwords, but for no_subwords */
 } trf_token_choice;
-/* Words, where at most 2 % of those in a tenth of the lines, drawn at random, are new; else
-   characters, where lines have fewer than two words or 24 characters on the average: names, dates,
-   glossaries; else subwords. A side of more than 1,000 words goes with one of subwords. One
-   vocabulary, where both sides have subwords, or a quarter of the target's words are words of the
-   source. Lines are UTF-8; source or target may be NULL: there is no such side. NULL hooks:
+/* Draws a tenth of the lines at random, and chooses for each side
+       words       if at most 2 % of its words are absent from the other lines,
+       characters  else, if lines have fewer than two words, or 24 characters, on average: names,
+                   dates, glossaries,
+       subwords    else.
+   If one side has subwords, a side with more than 1,000 distinct words has them too. The vocabulary
+   is shared if both sides have subwords, or if a quarter of the target's words are words of the
+   source. Lines are UTF-8. source or target may be NULL: there is no such side. NULL hooks:
    none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
@@ -1607,13 +1613,13 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 /* Which pairs are held out. */
 typedef enum trf_hold_out_rule {
-    TRF_HOLD_OUT_RANDOM    = 0, /* by a random number of each pair's index, the same in every run */
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index, the same in every run */
     TRF_HOLD_OUT_EVERY_KTH = 1  /* every k-th pair, as version 0.2 held them out */
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. With a source all
-   others of the same text are held out, if these are four or fewer: a dictionary has several lines
-   for a word. size 0: about a twentieth, and 1,000 at most. *count: how many; all n, where it
-   cannot be done otherwise. */
+/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. Pairs with the same
+   source are held out together if there are four or fewer: a dictionary has several lines for a
+   word. Of more, each is held out by itself. size 0: a twentieth, at most 1,000. *count: how many;
+   it is n where no pair would be left, and then nothing can be learned. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -1629,7 +1635,7 @@ typedef struct trf_dataset_options {
     trf_data_kind kind;
     trf_tokens source_tokens, target_tokens;    /* WORDS or CHARACTERS; default AUTO. Texts alone
                                                    are targets, texts with labels sources */
-    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, instead of learned ones:
+    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, not learned ones:
                                                    subwords (trf_vocab_load_sentencepiece); borrowed
                                                    until trf_dataset_finish */
     int32_t max_vocab;          /* ids of a learned vocabulary, 5..2^24; default 32000 */
@@ -1645,32 +1651,35 @@ TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* One pair, or, of texts alone, a target without a source (NULL); copied. A label is a target;
-   blanks around it are no part of it, and those of words stand between blanks. Text that is not
-   UTF-8: TRF_E_FORMAT. */
+/* Copies one pair or, of texts alone, one target (source NULL). A label is a target; blanks around
+   it are no part of it. The labels of words stand between blanks. Text that is not UTF-8:
+   TRF_E_FORMAT. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
 /* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL,
    lines of source, tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the
-   line in `where`: it is not UTF-8, has a NUL or not one tab; or one file has more lines. Nothing
-   was added then. */
+   line in `where`: it is not UTF-8, has a NUL, has not exactly one tab, or one file has more lines.
+   Nothing is added then; `trf` skips such lines. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
-/* Decides and builds everything below. A pair that is empty on a side, or longer than 511 ids, is
-   left out (the reasons say how many); so are a label of more than 1,000 bytes, and words with more
-   or fewer labels. A label that no other pair has is not held out. TRF_E_STATE: nothing is left to
-   learn from, or fewer than two labels; or it is finished already. TRF_E_LIMIT: more than 65,536
-   labels. */
+/* Builds the vocabularies, picks the held-out pairs and finds the recipe. A pair that is empty on
+   a side, or longer than 511 ids, is left out (the reasons say how many); so are a label of more
+   than 1,000 bytes, and words with more or fewer labels. A label that no other pair has is not
+   held out. TRF_E_STATE: nothing is left to learn from, or fewer than two labels; or it is
+   finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* Until it is finished: NULL. The recipe may be changed before the model is made. */
+/* All three belong to the data set, and are NULL before trf_dataset_finish. Changes of the recipe
+   count if they come before the call that reads them: `config` before trf_dataset_create_model,
+   `training` before trf_trainer_create, `learning` before trf_learn. `corpus` has been read. */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);     /* NULL: none */
-/* A new model after the recipe's configuration, with the vocabularies. Its metadata say what it was
-   trained on: "trained.longest", ids of the longest sequence; "target.unknown", target ids without
-   a token; "labels", in the order of their bytes, a line each: line i is column i of trf_classify
-   and trf_tag. */
-TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err);
+/* Makes a model, which is the caller's, from the recipe's configuration and copies of the
+   vocabularies. Its metadata say what it was trained on: "trained.longest", ids of the longest
+   sequence; "target.unknown", target ids that are unk; "labels", in the order of their bytes, a
+   line each: line i is column i of trf_classify and trf_tag. */
+TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
+                                            trf_error *err);
 /* Line i of a model's "labels", cut to size - 1 bytes, at least 1; *bytes (may be NULL) is the
    length of all of it. TRF_E_STATE: the model has no such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
@@ -18900,7 +18909,6 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 }
 
 TRF__COLD
-TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
@@ -19045,7 +19053,6 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 }
 
 TRF__COLD
-TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -19149,7 +19156,6 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 }
 
 TRF__COLD
-TRF__COLD
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
@@ -19234,7 +19240,6 @@ TRF_API void trf_ema_destroy(trf_ema *ema)
     trf__free(&hooks, ema, sizeof *ema);
 }
 
-TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
 {
@@ -19409,7 +19414,6 @@ TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
     sum->target_tokens += r->target_tokens;
 }
 
-TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err)
@@ -19778,7 +19782,6 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
 }
 
 TRF__COLD
-TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err)
@@ -19874,7 +19877,6 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     return trf__hooks_check(&o->hooks, err);
 }
 
-TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err)
@@ -20049,7 +20051,6 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-TRF__COLD
 TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err)
@@ -20568,7 +20569,6 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
 }
 
 TRF__COLD
-TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
     trf__split split;
@@ -20605,8 +20605,7 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
 }
 
 TRF__COLD
-TRF__COLD
-TRF_API trf_status trf_dataset_model(const trf_dataset *data, trf_model **model, trf_error *err)
+TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model, trf_error *err)
 {
     char longest[24], unknown[24];
     trf_status status;

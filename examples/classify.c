@@ -43,7 +43,7 @@ int main(void)
     recipe = trf_dataset_recipe(data);
     printf("%s", recipe->reasons);
     recipe->learning.progress = show;
-    if (trf_dataset_model(data, &model, &err) ||
+    if (trf_dataset_create_model(data, &model, &err) ||
         trf_trainer_create(&trainer, model, &recipe->training, &err) ||
         trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, &err) ||
         trf_translator_create(&translator, model, NULL, &err)) goto done;

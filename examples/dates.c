@@ -30,7 +30,7 @@ int main(void)
     }
     if (trf_dataset_finish(data, &err)) goto done;      /* vocabularies, held-out pairs, */
     recipe = trf_dataset_recipe(data);                  /* settings, and why: ->reasons */
-    if (trf_dataset_model(data, &model, &err)) goto done;
+    if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
                   &recipe->learning, NULL, &err)) goto done;

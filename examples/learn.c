@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     recipe = trf_dataset_recipe(data);
     printf("%s", recipe->reasons);
     recipe->learning.progress = show;
-    if (trf_dataset_model(data, &model, &err)) goto done;
+    if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, &err))
         goto done;

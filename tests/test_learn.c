@@ -118,7 +118,7 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
     OK(trf_dataset_finish(data, &err));
     recipe = trf_dataset_recipe(data);
-    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
     OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
@@ -774,7 +774,7 @@ static void kinds_of_data(void **state)
     assert_true(trf_dataset_recipe(data)->config.seed == 7 && trf_dataset_recipe(data)->training.seed == 7 &&
                 trf_dataset_recipe(data)->corpus.seed == 7);
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
-    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_vocab_size(trf_model_source_vocab(model)), 7);
     assert_string_equal(trf_model_metadata(model, "trained.longest"), "2");
     trf_model_destroy(model);
@@ -797,7 +797,7 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);     /* 1,200 ids with EOS: 511, 511 and 178 */
     assert_int_equal(data->stats.target_tokens, 1200 + 3);              /* and the mark of each part */
-    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
     assert_int_equal(trf_model_config(model)->target_eos, 0);
     trf_model_destroy(model);
@@ -826,7 +826,7 @@ static void labels(void **state)
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_dataset_recipe(data)->learning.metric, TRF_METRIC_ACCURACY);
     assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "2 left out"));
-    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY && trf_model_config(model)->head == TRF_HEAD_MEAN);
     assert_int_equal(trf_model_config(model)->n_labels, 3);
     assert_null(trf_model_target_vocab(model));
@@ -847,7 +847,7 @@ static void labels(void **state)
     OK(trf_dataset_add(data, "the dog", "D N N", &err));        /* one label too many */
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
-    OK(trf_dataset_model(data, &model, &err));
+    OK(trf_dataset_create_model(data, &model, &err));
     assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS && trf_model_config(model)->n_labels == 2);
     trf_model_destroy(model);
     trf_dataset_destroy(data);

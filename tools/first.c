@@ -103,7 +103,7 @@ static int learn_by_itself(trf_model **model, trf_error *err)
         make_sum(i, 0, source, target);
         if (trf_dataset_add(data, source, target, err)) goto done;
     }
-    if (trf_dataset_finish(data, err) || trf_dataset_model(data, model, err)) goto done;
+    if (trf_dataset_finish(data, err) || trf_dataset_create_model(data, model, err)) goto done;
     recipe = trf_dataset_recipe(data);
     failed = trf_trainer_create(&trainer, *model, &recipe->training, err) ||
              trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, err);
