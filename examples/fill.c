@@ -26,8 +26,7 @@ int main(void)
     trf_error err;
     trf_vocab *vocab = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
     trf_noise *noise = NULL; trf_noise_options hidden = trf_noise_defaults();   /* 15 % of words: 80 % become pad */
-    trf_config config = trf_config_tiny();
-    trf_train_options training = trf_train_defaults();
+    trf_data_stats stats; trf_recipe recipe;
     trf_step_report report;
     trf_batch plain = {{ids, lengths, BATCH}, {NULL, NULL, 0}, 0, {0, 0, 0}}, batch;
     grammar_sentence s; char text[GRAMMAR_TEXT];
@@ -36,12 +35,15 @@ int main(void)
     for (i = 0; i < 5000; i++) if (trf_vocab_learn(vocab, next_sentence(&s, 0), &err)) goto done;
     if (trf_vocab_finish(vocab, VOCAB, 1, &err)) goto done;
     for (i = 0; i < 5; i++) article[i] = trf_vocab_id(vocab, articles[i]);
-    config.kind = TRF_ENCODER_ONLY; config.head = TRF_HEAD_MASKED;
-    config.encoder_layers = 2; config.decoder_layers = 0; config.source_vocab = trf_vocab_size(vocab);
-    training.learning_rate = 2e-3; training.warmup = 200;
-    hidden.vocab = config.source_vocab;
-    if (trf_noise_create(&noise, &hidden, &err) || trf_model_create(&model, &config, &err) ||
-        trf_trainer_create(&trainer, model, &training, &err)) goto done;
+    memset(&stats, 0, sizeof stats);
+    stats.kind = TRF_ENCODER_ONLY; stats.head = TRF_HEAD_MASKED; stats.source_vocab = trf_vocab_size(vocab);
+    stats.pairs = (int64_t)BATCH * STEPS; stats.source_tokens = 12 * stats.pairs; stats.longest = GRAMMAR_TEXT / 2;
+    stats.updates = STEPS;
+    if (trf_recipe_find(&recipe, &stats, &err)) goto done;
+    trf_train_set_dropout(&recipe.training, 0.0);       /* no sentence comes twice: nothing to learn by heart */
+    hidden.vocab = stats.source_vocab;
+    if (trf_noise_create(&noise, &hidden, &err) || trf_model_create(&model, &recipe.config, &err) ||
+        trf_trainer_create(&trainer, model, &recipe.training, &err)) goto done;
     while (plain.place.batch++ < STEPS) {               /* what is hidden follows from the place */
         for (i = k = 0; i < BATCH; k += lengths[i++])
             if (trf_vocab_encode(vocab, next_sentence(&s, 0), ids + k, MOST - k, &lengths[i], &err)) goto done;
@@ -60,10 +62,10 @@ int main(void)
         for (gap = 0; gap < n && is < 0; gap++)         /* the first of these articles */
             for (i = 0; i < 5; i++) if (ids[gap] == article[i]) is = i;
         if (is < 0) continue;
-        ids[--gap] = config.pad;
-        logits = trf_tensor_of(numbers, 2, n + 1, config.source_vocab, 1);
+        ids[--gap] = recipe.config.pad;
+        logits = trf_tensor_of(numbers, 2, n + 1, stats.source_vocab, 1);
         if (trf_logits(translator, &plain, &logits, &err)) goto done;
-        z = numbers + gap * config.source_vocab;
+        z = numbers + gap * stats.source_vocab;
         for (i = 1; i < 5; i++) if (z[article[i]] > z[article[best]]) best = i;
         right += best == is;
         ids[gap] = 3;                   /* unk is written */

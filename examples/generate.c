@@ -36,26 +36,25 @@ int main(int argc, char **argv)
     static int32_t pieces[BATCH * LENGTH], lengths[BATCH], start[LENGTH];
     trf_error err = {0, 0, 0, "", ""};
     trf_vocab *vocab = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_generator *generator = NULL;
-    trf_config config = trf_config_tiny();
-    trf_train_options training = trf_train_defaults();
+    trf_data_stats stats; trf_recipe recipe;
     trf_sampling sampling = trf_sampling_defaults();
     const char *beginning = argc > 2 ? argv[2] : ";";
     char *text = read_text(argc > 1 ? argv[1] : NULL);
     int32_t *ids = text ? (int32_t *)malloc((strlen(text) + 1) * sizeof *ids) : NULL, n, live = 1, step, i, failed = 1;
+    int32_t steps = argc > 3 ? atoi(argv[3]) : 600;
     trf_batch batch = {{NULL, NULL, 0}, {pieces, lengths, BATCH}, 0, {0, 0, 0}};
 
     if (!ids || trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, &err) || trf_vocab_learn(vocab, text, &err)) goto done;
     if (trf_vocab_finish(vocab, 1000, 1, &err)) goto done;
     if (trf_vocab_encode(vocab, text, ids, (int32_t)strlen(text), &n, &err)) goto done;
     if (n <= LENGTH) { fputs("the text must be longer than a line\n", stderr); goto done; }
-    config.kind = TRF_DECODER_ONLY;
-    config.encoder_layers = config.source_vocab = 0;
-    config.target_vocab = trf_vocab_size(vocab);
-    training.learning_rate = 2e-3;
-    training.dropout = training.attention_dropout = training.activation_dropout = training.residual_dropout = 0;
-    if (trf_model_create(&model, &config, &err) || trf_model_set_vocabs(model, NULL, vocab, &err)) goto done;
-    if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-    for (step = 1; step <= (argc > 3 ? atoi(argv[3]) : 600); step++) {
+    memset(&stats, 0, sizeof stats);
+    stats.kind = TRF_DECODER_ONLY; stats.target_vocab = trf_vocab_size(vocab);
+    stats.pairs = 1 + n / LENGTH; stats.target_tokens = n; stats.longest = LENGTH; stats.updates = steps > 0 ? steps : 0;
+    if (trf_recipe_find(&recipe, &stats, &err)) goto done;
+    if (trf_model_create(&model, &recipe.config, &err) || trf_model_set_vocabs(model, NULL, vocab, &err)) goto done;
+    if (trf_trainer_create(&trainer, model, &recipe.training, &err)) goto done;
+    for (step = 1; step <= steps; step++) {
         trf_step_report report;
         for (i = 0; i < BATCH; i++)
             memcpy(pieces + i * LENGTH, ids + rand() % (n - LENGTH), (size_t)(lengths[i] = LENGTH) * sizeof *ids);

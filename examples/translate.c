@@ -157,9 +157,10 @@ static void make_vocabs(trf_vocab **english, trf_vocab **german, const sentence_
     printf("%d English and %d German words\n", (int)trf_vocab_size(*english), (int)trf_vocab_size(*german));
 }
 
-static trf_corpus *fill_corpus(const sentence_numbers *chosen, const trf_model *model)
+/* The pairs as words' numbers, and what the recipe has to know about them. */
+static trf_corpus *fill_corpus(const sentence_numbers *chosen, const trf_vocab *english, const trf_vocab *german,
+                               trf_data_stats *stats)
 {
-    const trf_vocab *english = trf_model_source_vocab(model), *german = trf_model_target_vocab(model);
     trf_corpus_options options = trf_corpus_defaults();
     trf_corpus *corpus;
     trf_error err;
@@ -173,24 +174,39 @@ static trf_corpus *fill_corpus(const sentence_numbers *chosen, const trf_model *
         must(trf_vocab_encode(english, s.english, source, MAX_WORDS, &n_source, &err), &err);
         must(trf_vocab_encode(german, s.german, target, MAX_WORDS, &n_target, &err), &err);
         must(trf_corpus_add(corpus, source, n_source, target, n_target, &err), &err);
+        stats->source_tokens += n_source + 1;
+        stats->target_tokens += n_target + 1;
+        if (stats->longest < n_source) stats->longest = n_source;
+        if (stats->longest < n_target) stats->longest = n_target;
     }
+    stats->pairs = chosen->n_training;
+    stats->source_vocab = trf_vocab_size(english);
+    stats->target_vocab = trf_vocab_size(german);
     return corpus;
 }
 
-static double train(trf_model *model, trf_corpus *corpus, int steps)
+/* The recipe for these data, made quicker: small batches and few layers, as the grammar is easy, a rate that falls to 0,
+   and no dropout, as hardly a sentence comes twice. */
+static void find_recipe(trf_recipe *recipe, const trf_data_stats *stats, int steps)
 {
-    trf_train_options training = trf_train_defaults();
+    trf_error err;
+    must(trf_recipe_find(recipe, stats, &err), &err);
+    recipe->config.encoder_layers = recipe->config.decoder_layers = 2;
+    recipe->training.source_tokens = recipe->training.target_tokens = BATCH_TOKENS;
+    recipe->training.schedule = TRF_COSINE;
+    recipe->training.learning_rate = 3e-3;
+    recipe->training.warmup = steps / 10;
+    recipe->training.total_steps = steps;
+    trf_train_set_dropout(&recipe->training, 0.0);
+}
+
+static double train(trf_model *model, const trf_train_options *training, trf_corpus *corpus, int steps)
+{
     trf_trainer *trainer;
     trf_error err;
     double start = seconds(), last = start, now = start;
     int64_t tokens = 0;
-    training.schedule = TRF_COSINE;
-    training.learning_rate = 3e-3;
-    training.warmup = steps / 10;
-    training.total_steps = steps;
-    training.source_tokens = training.target_tokens = BATCH_TOKENS;
-    trf_train_set_dropout(&training, 0.0);      /* hardly a sentence comes twice: nothing to learn by heart */
-    must(trf_trainer_create(&trainer, model, &training, &err), &err);
+    must(trf_trainer_create(&trainer, model, training, &err), &err);
     while (trf_trainer_step(trainer) < steps) {
         trf_batch batch;
         trf_step_report report;
@@ -380,7 +396,8 @@ int main(int argc, char **argv)
     plan p = {120000, 2600};
     int quick = 0, with_prompt = 1, i, right, neighbour;
     sentence_numbers chosen = {NULL, NULL, 0, 0};
-    trf_config config = trf_config_tiny();
+    trf_data_stats stats;
+    trf_recipe recipe;
     trf_search search = trf_search_defaults();
     trf_vocab *english, *german;
     trf_model *model;
@@ -398,17 +415,16 @@ int main(int argc, char **argv)
     choose_sentences(&chosen, p.training_pairs);
     print_held_out();
     make_vocabs(&english, &german, &chosen);
-    config.encoder_layers = config.decoder_layers = 2;
-    config.norm_place = TRF_PRE_NORM;
-    config.source_vocab = trf_vocab_size(english);
-    config.target_vocab = trf_vocab_size(german);
-    must(trf_model_create(&model, &config, &err), &err);
+    memset(&stats, 0, sizeof stats);
+    stats.updates = p.steps;
+    corpus = fill_corpus(&chosen, english, german, &stats);
+    find_recipe(&recipe, &stats, p.steps);
+    must(trf_model_create(&model, &recipe.config, &err), &err);
     must(trf_model_set_vocabs(model, english, german, &err), &err);
     trf_vocab_destroy(english);             /* the model has its own copies */
     trf_vocab_destroy(german);
 
-    corpus = fill_corpus(&chosen, model);
-    time_taken = train(model, corpus, p.steps);
+    time_taken = train(model, &recipe.training, corpus, p.steps);
     trf_corpus_destroy(corpus);
     must(trf_model_save(model, "translate.safetensors", &err), &err);
 
