@@ -1765,7 +1765,7 @@ int madvise(void *, size_t, int);
 #endif
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
-#if defined(__clang__)                  /* long, and runs once an object or a file: small rather than fast */
+#if defined(__clang__)                  /* long, and in no loop over tokens: small rather than fast */
 #define TRF__COLD __attribute__((cold, minsize))
 #elif TRF__GNU
 #define TRF__COLD __attribute__((cold))
@@ -8309,6 +8309,7 @@ TRF__FN void trf__products_close(trf__cpu *cpu)
     cpu->gate = NULL;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
@@ -8786,6 +8787,7 @@ TRF_API void trf_vocab_destroy(trf_vocab *vocab)
     trf__free(&hooks, vocab, sizeof *vocab);
 }
 
+TRF__COLD
 TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
@@ -8840,6 +8842,7 @@ TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
     return order ? order : x->length - y->length;
 }
 
+TRF__COLD
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
 {
     trf_vocab kept;
@@ -9113,6 +9116,7 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 
 /* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
+TRF__COLD
 TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
                               int64_t *from, trf_error *err)
 {
@@ -10453,6 +10457,7 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value, trf_error *err)
 {
     trf__meta *list;
@@ -10497,6 +10502,7 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
     return NULL;
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
@@ -10555,6 +10561,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     return model->run.backend->sync(&model->run, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err)
 {
     trf_real numbers[2048];
@@ -10905,6 +10912,7 @@ TRF__FN int trf__sublayer_kind(const trf__stack *stack, int i)
    train gives all sublayers the same place; s and y come first in it, since the next sublayer reads them. One that
    recomputes gives it to all layers, but keeps of each what the layer above is made from, s of its last sublayer (y
    is the norm of s), and the stack's last y. */
+TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -10935,6 +10943,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
+TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
     const trf_config *c = pass->config;
@@ -10966,6 +10975,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 }
 
 /* A stack's lists for so many rows and spans. */
+TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass, int64_t rows,
                              int64_t n_self, int64_t n_cross)
 {
@@ -11163,6 +11173,7 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 }
 
 /* Gives the pass an arena and a block for the given limits. On failure the old ones stay. */
+TRF__COLD
 TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
@@ -11238,6 +11249,7 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits,
                                   const trf_train_options *o, int threads, const trf_hooks *hooks, trf_error *err)
 {
@@ -11509,6 +11521,7 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    the rows of the batch before stay. */
+TRF__COLD
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
                                    trf_error *err)
 {
@@ -12366,6 +12379,7 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
     return !*pattern;
 }
 
+TRF__COLD
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
                                       trf_error *err)
 {
@@ -12619,6 +12633,7 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
     return layout->params[i].name;
 }
 
+TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
     trf__verdict v;
@@ -12845,6 +12860,7 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 
 /* Names the first option that makes no sense. */
+TRF__COLD
 TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
 {
     TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
@@ -13012,6 +13028,7 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
 
 /* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops), as
    long as slots have numbers. */
+TRF__COLD
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
     int64_t n = run->backend->fill(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
@@ -13071,6 +13088,7 @@ TRF__FN void trf__hypotheses_free(trf_translator *t)
 /* Lays everything out for a round: places for so many sentences, answers of `length` tokens, sources of up to `area`
    rows. Nothing in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too
    small: the old ones go first, or both would have to fit. On failure there are none, until the next call. */
+TRF__COLD
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length, int64_t area,
                                            trf_error *err)
 {
@@ -13781,6 +13799,7 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
+TRF__COLD
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
                              trf_error *err)
 {
@@ -13810,6 +13829,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
                               trf_error *err)
 {
@@ -13852,6 +13872,7 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
@@ -13918,6 +13939,7 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
 {
@@ -13995,6 +14017,7 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf__free(&hooks, context, sizeof *context);
 }
 
+TRF__COLD
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
                                       trf_error *err)
 {
@@ -14140,6 +14163,7 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
                                  const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
 {
@@ -14173,6 +14197,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
                                           const trf_tensor *dy, const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err)
@@ -14225,6 +14250,7 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
     return m;
 }
 
+TRF__COLD
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
@@ -14246,6 +14272,7 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
                                        const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
                                        trf_error *err)
@@ -14278,6 +14305,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
+TRF__COLD
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
 {
@@ -14301,6 +14329,7 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
                                            const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err)
@@ -14334,6 +14363,7 @@ TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
 }
 
 /* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
+TRF__COLD
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
 {
@@ -14401,6 +14431,7 @@ TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const t
     a->spans = trf__spans_guest(c, a->n_spans);
 }
 
+TRF__COLD
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
                                  const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
                                  trf_error *err)
@@ -14418,6 +14449,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
                                           const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
                                           const trf_tensor *k, const trf_tensor *v,
@@ -14510,6 +14542,7 @@ TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tenso
     return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL : memory;
 }
 
+TRF__COLD
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                             const trf_tensor *memory, const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
@@ -14543,6 +14576,7 @@ TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t 
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
                                                      trf_attention_params *dparams, const trf_tensor *dy,
                                                      const trf_tensor *x, const trf_tensor *memory,
@@ -14628,6 +14662,7 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
                                              const trf_feed_forward_params *params, trf_activation activation,
@@ -14673,6 +14708,7 @@ TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout,
     return trf__drop_of(dropout->p, (uint32_t)dropout->site);
 }
 
+TRF__COLD
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err)
 {
@@ -14695,6 +14731,7 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 }
 
 #if !defined(TRF_NO_TRAIN)
+TRF__COLD
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err)
 {
@@ -14741,6 +14778,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     return cursor.used;
 }
 
+TRF__COLD
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
                                      trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
@@ -14915,6 +14953,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
 }
 
 /* Makes the plan of an epoch, unless it is there. */
+TRF__COLD
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
 {
     uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
@@ -14933,6 +14972,7 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
 }
 
 /* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
+TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
     int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
@@ -15050,6 +15090,7 @@ TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, in
     return -1;
 }
 
+TRF__COLD
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
 {
@@ -15077,6 +15118,7 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
                                  trf_error *err)
 {
@@ -15132,6 +15174,7 @@ TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err
     return trf__hooks_check(&o->hooks, err);
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
@@ -15204,6 +15247,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
                                          trf_error *err)
 {
@@ -17157,6 +17201,7 @@ TRF__FN void trf__note_real(trf__text *notes, const char *key, double value)
 }
 
 /* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an error. */
+TRF__COLD
 TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real, int64_t *whole, size_t bytes,
                                     trf_error *err)
 {
@@ -17435,6 +17480,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
 }
 
 /* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
+TRF__COLD
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab, const trf_hooks *hooks,
                                    trf_error *err)
 {
@@ -17563,6 +17609,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
 }
 
 /* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers aligned. */
+TRF__COLD
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes notes,
                                     const void *of, const trf__destination *to, trf_weights weights, trf_error *err)
 {
@@ -17781,6 +17828,7 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
                      (long long)place->batch, (long long)place->epoch);
 }
 
+TRF__COLD
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
 {
     uint64_t fingerprint;
@@ -18472,6 +18520,7 @@ TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source
 }
 
 /* The whole of begin and load. */
+TRF__COLD
 TRF__FN trf_status trf__generator_start(trf_generator *g, const trf_batch *batch, const int32_t *begins,
                                         trf_error *err)
 {
