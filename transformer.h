@@ -18728,7 +18728,7 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
                                       int64_t format, int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
-    int64_t ids[2], count = n > 0 ? words[0] : -1, i = trf__session_check(rules, words, n, format, ids);
+    int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1, i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
     trf_batch batch;
     trf_status status;
