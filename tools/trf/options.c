@@ -359,8 +359,8 @@ const struct row rows[] = {
      "begin anew where a model, a checkpoint or a log of these names exists, and replace it; with --resume: replace a "
      "--model that another training wrote", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
-     "JSON lines: the start with what options set (but texts and flags), progress, validations, the end; trf plot "
-     "draws it", NULL},
+     "JSON lines: the start with the options and their values, progress, validations, the end; trf plot draws it, trf "
+     "report compares several", NULL},
     {TRAIN | SCORE, FLAG, "quiet", AT(quiet), NULL,
      "on standard error nothing but warnings and errors", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
@@ -620,25 +620,75 @@ void print_options(FILE *file, const struct settings *s, size_t member, size_t b
     }
 }
 
-/* A preset that was not given says nothing: the options that it would set are there themselves. */
+/* Whether the sizes are those of --size: single options may have overruled it. */
+static int is_of_size(const struct settings *s)
+{
+    struct settings preset = *s;
+    then_size(&preset);
+    return s->size != SIZE_AUTO && s->config.d_model == preset.config.d_model &&
+           s->config.n_heads == preset.config.n_heads && s->config.d_ff == preset.config.d_ff &&
+           s->config.encoder_layers == preset.config.encoder_layers &&
+           s->config.decoder_layers == preset.config.decoder_layers;
+}
+
+/* A preset that was not given, or that other options have overruled, says nothing: the options that it would set are
+   there themselves. */
 static int is_silent(const struct settings *s, int i)
 {
     const struct row *row = &rows[i];
+    if (row->then == then_size) return !is_of_size(s);
     return !s->given[i] && (row->then == then_conventions || row->then == then_tokens || row->then == then_dropout ||
                             row->then == then_vocab_size);
+}
+
+/* Files of data and switches say what a training was; names of what it writes do not. NULL: not set, or of no
+   interest. */
+static const char *text_value(const struct row *row, const struct settings *s)
+{
+    static const char *const own[] = {"model", "checkpoint", "log", "resume", "overwrite", "quiet"};
+    const char *text = NULL;
+    int32_t flag = 0;
+    size_t i;
+    for (i = 0; i < sizeof own / sizeof *own; i++) if (!strcmp(row->name, own[i])) return NULL;
+    if (row->kind == TEXT) memcpy(&text, (const char *)s + row->offset, sizeof text);
+    if (row->kind == FLAG) memcpy(&flag, (const char *)s + row->offset, sizeof flag);
+    return flag ? "yes" : text;
+}
+
+/* "name":"value"; of an option that may be given several times there are blanks between the values. Whether there is
+   anything to print. */
+static int print_json_option(FILE *file, const char *comma, const struct row *row, const struct settings *s)
+{
+    char value[64], *joined = NULL;
+    const char *text = value;
+    int i;
+    if (row->kind == TEXTS) {
+        struct texts all;
+        memcpy(&all, (const char *)s + row->offset, sizeof all);
+        for (i = 0; i < all.n; i++) {
+            char *longer = format_text("%s%s%s", joined ? joined : "", joined ? " " : "", all.item[i]);
+            free(joined);
+            joined = longer;
+        }
+        text = joined;
+    } else if (row->kind == TEXT || row->kind == FLAG) text = text_value(row, s);
+    else value_text(row, s, value, sizeof value);
+    if (text) {
+        fprintf(file, "%s\"%s\":", comma, row->name);
+        print_json_text(file, text, strlen(text));
+    }
+    free(joined);
+    return text != NULL;
 }
 
 void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
 {
     const char *comma = "";
-    char value[64];
     int i;
     fputc('{', file);
     for (i = 0; i < n_rows; i++) {
-        if (!is_value_within(&rows[i], member, bytes) || is_silent(s, i)) continue;
-        value_text(&rows[i], s, value, sizeof value);
-        fprintf(file, "%s\"%s\":\"%s\"", comma, rows[i].name, value);
-        comma = ",";
+        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes) || is_silent(s, i)) continue;
+        if (print_json_option(file, comma, &rows[i], s)) comma = ",";
     }
     fputc('}', file);
 }

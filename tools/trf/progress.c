@@ -252,11 +252,14 @@ void show_validation(struct training *t, int64_t update, const struct validation
 
 void log_start(struct training *t)
 {
+    const trf_config *config = trf_model_config(t->model);
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu",
             TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus),
             t->valid[0].count);
-    fprintf(t->log, ",\"weights\":%lld", (long long)trf_parameter_total(t->model));
+    fprintf(t->log, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
+            (long long)trf_parameter_total(t->model), (int)config->source_vocab, (int)config->target_vocab,
+            (int)config->n_labels);
     fputs(",\"model\":", t->log);
     print_json_text(t->log, t->s->model, strlen(t->s->model));
     fputs(",\"options\":", t->log);

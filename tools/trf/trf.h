@@ -217,7 +217,8 @@ int apply_given(struct settings *s);            /* all options that were given, 
 int was_given(const struct settings *s, const char *name);
 const char *given_text(const struct settings *s, const char *name);     /* what was typed, or NULL */
 int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
-/* The options of trf train that are numbers or choices in that member, one a line, or as a JSON object. */
+/* The options of trf train in that member: those that are numbers or choices, one a line; as a JSON object the files of
+   data and the switches too. */
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
