@@ -28,6 +28,21 @@ void say(const char *format, ...)
     messages++;
 }
 
+char *format_text(const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, format);
+    assert_true(vasprintf(&text, format, arguments) >= 0);
+    va_end(arguments);
+    return text;
+}
+
+void print_json_text(FILE *file, const char *text, size_t bytes)
+{
+    fprintf(file, "\"%.*s\"", (int)bytes, text);
+}
+
 void log_warning(void *user, int level, const char *message)
 {
     (void)user;
@@ -916,6 +931,43 @@ static void order_on_command_lines(void **state)
     assert_int_equal(s.config.device.threads, s.device.threads);
 }
 
+/* What the log of a training has of options: those with a value, files and switches too, but not the names of what a
+   training writes, and no --size that other options have overruled. */
+static char *logged(const char *a, const char *b, const char *c, const char *d)
+{
+    static struct settings s;
+    char *text = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    assert_non_null(file);
+    assert_int_equal(parse(TRAIN, &s, a, b, c, d), -1);
+    print_json_options(file, &s, 0, sizeof s);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void check_logged(char *text, const char *has, const char *lacks)
+{
+    if (!strstr(text, has)) fail_msg("no '%s' in %s", has, text);
+    if (strstr(text, lacks)) fail_msg("there is '%s' in %s", lacks, text);
+    free(text);
+}
+
+static void options_of_a_log(void **state)
+{
+    (void)state;
+    check_logged(logged("--size=base", NULL, NULL, NULL), "\"size\":\"base\"", "\"size\":\"tiny\"");
+    check_logged(logged("--size=base", "--d-model=512", NULL, NULL), "\"size\":\"base\"", "\"d-model\":\"128\"");
+    check_logged(logged("--size=base", "--d-model=64", NULL, NULL), "\"d-model\":\"64\"", "\"size\"");
+    check_logged(logged("--size=base", "--decoder-layers=5", NULL, NULL), "\"decoder-layers\":\"5\"", "\"size\"");
+    check_logged(logged(NULL, NULL, NULL, NULL), "\"d-model\":\"128\"", "\"size\"");
+    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"tsv\":\"some\"", "\"model\"");
+    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"strict\":\"yes\"", "\"log\"");
+    check_logged(logged("--overwrite", "--resume", "--quiet", NULL), "\"seed\":\"1\"", "\"resume\"");
+    check_logged(logged("--freeze=a*", "--freeze=b", NULL, NULL), "\"freeze\":\"a* b\",", ",,");
+    check_logged(logged(NULL, NULL, NULL, NULL), "{\"objective\":\"translate\",", "\"freeze\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -923,6 +975,7 @@ int main(void)
         cmocka_unit_test(every_choice), cmocka_unit_test(fields), cmocka_unit_test(every_real),
         cmocka_unit_test(defaults), cmocka_unit_test(command_lines), cmocka_unit_test(refused_texts),
         cmocka_unit_test(lists_of_texts), cmocka_unit_test(effects), cmocka_unit_test(order_on_command_lines),
+        cmocka_unit_test(options_of_a_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
