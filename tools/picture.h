@@ -1,0 +1,1106 @@
+// Pictures for trf and for examples/studies: heat maps as SVG, curves by gnuplot.
+// SPDX-License-Identifier: MIT
+//
+// One file of static functions; POSIX is enough to compile it. A heat map is written by the lines below. Curves are
+// drawn by gnuplot, which has to be installed; where it is not, picture_curves returns 1 and a sentence about it.
+// Every picture has a white background of its own, so it is legible in light and in dark browsers. Text may be of
+// unknown origin: nothing in it can end a tag, a string of gnuplot's, or drive a terminal.
+
+#ifndef TRF_PICTURE_H
+#define TRF_PICTURE_H
+
+#if !defined(_GNU_SOURCE) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PICTURE static __attribute__((unused))
+
+// -----------------------------------------------------------------------------------------------
+// What a picture is made of. A struct that is zero has a sensible value in every field.
+// -----------------------------------------------------------------------------------------------
+
+struct heat_map {
+    const char *title;
+    const float *values;                            /* row i begins at values + i * stride */
+    long rows, columns, stride;                     /* stride 0: columns */
+    const char *const *row_names, *const *column_names;     /* NULL: numbers from 0 */
+    const char *row_label, *column_label;           /* what a row is ("target"), what a column is ("source"), or NULL */
+};
+
+struct curve {
+    const char *name;                               /* NULL: not in the key */
+    const double *x, *y;                            /* what is not finite interrupts the line */
+    long n;
+    int points;                                     /* 1: a mark at each point, too */
+    int color;                                      /* 0: by its place in the panel; 1, 2, ...: that colour */
+    int thin;                                       /* 1: a thin, pale line, for what is behind another curve */
+};
+
+struct panel {
+    const char *title, *x_label, *y_label;
+    const struct curve *curves;
+    int n;
+    int log_x, log_y;
+    int from_zero;                                  /* 1: the y axis begins at 0, unless a value is below */
+};
+
+/* A grid of maps with `across` maps in a row, and one scale. low == high: the scale follows from the values. A low
+   below 0: two colours, white at 0. Returns 1 where `to` cannot be written or memory is short. */
+PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n, int across,
+                              double low, double high);
+/* One map for the terminal, in shades. A map that is too wide is printed in strips, a very large one in means. */
+PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high);
+
+/* Panels with curves. The path ends in .svg, .png or .pdf and is replaced; NULL: text on standard output.
+   Returns 0, or 1 and a sentence in message. */
+PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across, char *message,
+                           size_t size);
+/* The same into a file that is open. kind: "svg", "png", "pdf", or "text" for a terminal. */
+PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n, int across,
+                              char *message, size_t size);
+
+/* Text for XML and HTML, attributes included. Control characters except tab and line feed, and bytes that are no
+   UTF-8, become U+FFFD. */
+PICTURE void picture_escape(FILE *to, const char *text);
+/* Columns that a text takes in a terminal. */
+PICTURE int picture_columns(const char *text);
+/* "svg", "png", "pdf", or NULL: by the end of a path. */
+PICTURE const char *picture_kind(const char *path);
+
+// -----------------------------------------------------------------------------------------------
+// Text
+// -----------------------------------------------------------------------------------------------
+
+/* The next code point. What cannot be shown, or is no UTF-8, is U+FFFD. */
+PICTURE uint32_t picture__next(const char **at)
+{
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)*at;
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
+          : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : 0, i;
+    uint32_t c = n == 1 ? s[0] : n ? s[0] & (0x7Fu >> n) : 0xFFFD;
+    for (i = 1; i < n && (s[i] & 0xC0) == 0x80; i++) c = c << 6 | (s[i] & 0x3Fu);
+    if (i < n || !n || c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
+        *at += 1;
+        return 0xFFFD;
+    }
+    *at += n;
+    if ((c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7F && c < 0xA0) || (c & 0xFFFE) == 0xFFFE) return 0xFFFD;
+    return c;
+}
+
+PICTURE void picture__put(FILE *to, uint32_t c)
+{
+    if (c < 0x80) putc((int)c, to);
+    else if (c < 0x800) fprintf(to, "%c%c", (int)(0xC0 | c >> 6), (int)(0x80 | (c & 0x3F)));
+    else if (c < 0x10000)
+        fprintf(to, "%c%c%c", (int)(0xE0 | c >> 12), (int)(0x80 | (c >> 6 & 0x3F)), (int)(0x80 | (c & 0x3F)));
+    else
+        fprintf(to, "%c%c%c%c", (int)(0xF0 | c >> 18), (int)(0x80 | (c >> 12 & 0x3F)),
+                (int)(0x80 | (c >> 6 & 0x3F)), (int)(0x80 | (c & 0x3F)));
+}
+
+PICTURE void picture__put_escaped(FILE *to, uint32_t c)
+{
+    if (c == '&') fputs("&amp;", to);
+    else if (c == '<') fputs("&lt;", to);
+    else if (c == '>') fputs("&gt;", to);
+    else if (c == '"') fputs("&quot;", to);
+    else if (c == '\'') fputs("&#39;", to);
+    else picture__put(to, c);
+}
+
+PICTURE void picture_escape(FILE *to, const char *text)
+{
+    while (*text) picture__put_escaped(to, picture__next(&text));
+}
+
+/* 0: drawn over the character before it, 2: as wide as two letters, else 1. */
+PICTURE int picture__wide(uint32_t c)
+{
+    static const struct { uint32_t first, last; int width; } range[] = {
+        {0x300, 0x36F, 0}, {0x483, 0x489, 0}, {0x591, 0x5BD, 0}, {0x610, 0x61A, 0}, {0x64B, 0x65F, 0},
+        {0x93C, 0x93C, 0}, {0x941, 0x948, 0}, {0x94D, 0x94D, 0}, {0xE31, 0xE31, 0}, {0xE34, 0xE3A, 0},
+        {0xE47, 0xE4E, 0}, {0x1AB0, 0x1AFF, 0}, {0x1DC0, 0x1DFF, 0}, {0x200B, 0x200F, 0}, {0x202A, 0x202E, 0},
+        {0x2060, 0x206F, 0}, {0x20D0, 0x20FF, 0}, {0xFE00, 0xFE0F, 0}, {0xFE20, 0xFE2F, 0}, {0xFEFF, 0xFEFF, 0},
+        {0x1100, 0x115F, 2}, {0x2E80, 0xA4CF, 2}, {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2}, {0xFE30, 0xFE6F, 2},
+        {0xFF00, 0xFF60, 2}, {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1FAFF, 2}, {0x20000, 0x3FFFD, 2}
+    };
+    size_t i;
+    for (i = 0; i < sizeof range / sizeof *range; i++)
+        if (c >= range[i].first && c <= range[i].last) return range[i].width;
+    return 1;
+}
+
+PICTURE int picture_columns(const char *text)
+{
+    int width = 0;
+    while (*text) width += picture__wide(picture__next(&text));
+    return width;
+}
+
+enum { PICTURE_LONGEST = 80 };          /* characters of a name in a picture; the rest is in the text on hover */
+
+/* Where a name is cut: NULL, or behind its first PICTURE_LONGEST - 1 characters. */
+PICTURE const char *picture__cut(const char *text)
+{
+    const char *at = text, *cut = text;
+    int n;
+    for (n = 0; *at && n < PICTURE_LONGEST; n++) {
+        if (n == PICTURE_LONGEST - 1) cut = at;
+        picture__next(&at);
+    }
+    return *at ? cut : NULL;
+}
+
+/* The width of a name in a sans-serif font whose size is 1, rather too much than too little. */
+PICTURE double picture__ems(const char *text)
+{
+    const char *cut = picture__cut(text);
+    double width = cut ? 1 : 0;
+    while (*text && text != cut) {
+        uint32_t c = picture__next(&text);
+        int wide = picture__wide(c);
+        if (wide != 1) width += 0.55 * wide;
+        else if (c < 0x80 && strchr("ijl.,:;'|!ftr()[] ", (int)c)) width += 0.42;
+        else if (c < 0x80 && strchr("mwMW@%", (int)c)) width += 1;
+        else width += c >= 'A' && c <= 'Z' ? 0.76 : c >= 0x2000 ? 0.9 : 0.65;
+    }
+    return width;
+}
+
+/* A name, shortened where it is very long. */
+PICTURE void picture__name(FILE *to, const char *text)
+{
+    const char *cut = picture__cut(text);
+    while (*text && text != cut) {
+        uint32_t c = picture__next(&text);
+        picture__put_escaped(to, c == '\n' || c == '\t' ? ' ' : c);
+    }
+    if (cut) fputs("\xE2\x80\xA6", to);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Colours: 255 steps of a scale, and one for what is no number
+// -----------------------------------------------------------------------------------------------
+
+enum { PICTURE_STEPS = 255 };
+
+struct picture__scale { double low, high; int two_colours; };
+
+PICTURE float picture__value(const struct heat_map *map, long row, long column)
+{
+    return map->values[row * (map->stride ? map->stride : map->columns) + column];
+}
+
+PICTURE struct picture__scale picture__scale_of(const struct heat_map *maps, int n, double low, double high)
+{
+    struct picture__scale scale;
+    long i, j;
+    int k;
+    if (!(low < high)) {
+        low = HUGE_VAL, high = -HUGE_VAL;
+        for (k = 0; k < n; k++)
+            for (i = 0; i < maps[k].rows; i++)
+                for (j = 0; j < maps[k].columns; j++) {
+                    double x = (double)picture__value(&maps[k], i, j);
+                    if (!isfinite(x)) continue;
+                    low = fmin(low, x);
+                    high = fmax(high, x);
+                }
+        if (low > high) low = 0, high = 1;
+        if (low >= 0) low = 0;
+        if (high <= low) high = low + 1;
+    }
+    if (low < 0) {                      /* white is 0 */
+        high = fmax(-low, high);
+        low = -high;
+    }
+    scale.low = low;
+    scale.high = high;
+    scale.two_colours = low < 0;
+    return scale;
+}
+
+PICTURE int picture__step(const struct picture__scale *scale, double x)
+{
+    double share = (x - scale->low) / (scale->high - scale->low);
+    if (isnan(share)) return PICTURE_STEPS;
+    return (int)lround(fmin(fmax(share, 0), 1) * (PICTURE_STEPS - 1));
+}
+
+/* Between white and a dark colour the lightness falls evenly. */
+PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
+{
+    static const double blue[4][3] = {{255, 255, 255}, {158, 202, 225}, {33, 113, 181}, {8, 29, 88}};
+    static const double red[4][3] = {{255, 255, 255}, {252, 174, 145}, {222, 45, 38}, {103, 0, 13}};
+    const double (*stop)[3] = blue;
+    double share = (double)step / (PICTURE_STEPS - 1), part;
+    uint32_t rgb = 0;
+    int i, k;
+    if (step == PICTURE_STEPS) return 0xA8A8A8;
+    if (scale->two_colours) {
+        if (share > 0.5) stop = red;
+        share = fabs(share - 0.5) * 2;
+    }
+    k = share >= 1 ? 2 : (int)(share * 3);
+    part = share * 3 - k;
+    for (i = 0; i < 3; i++) rgb = rgb << 8 | (uint32_t)lround(stop[k][i] + part * (stop[k + 1][i] - stop[k][i]));
+    return rgb;
+}
+
+// -----------------------------------------------------------------------------------------------
+// A large map is an image: PNG with a palette, not compressed, in base64
+// -----------------------------------------------------------------------------------------------
+
+enum { PICTURE_PIXELS = 2000 };         /* of an image's side; beyond that a pixel is a mean */
+
+struct picture__bytes { unsigned char *at; size_t n; };
+
+PICTURE void picture__big_endian(struct picture__bytes *b, uint32_t x)
+{
+    int i;
+    for (i = 24; i >= 0; i -= 8) b->at[b->n++] = (unsigned char)(x >> i);
+}
+
+PICTURE uint32_t picture__crc(const unsigned char *at, size_t n)
+{
+    uint32_t crc = 0xFFFFFFFFu;
+    size_t i;
+    int bit;
+    for (i = 0; i < n; i++) {
+        crc ^= at[i];
+        for (bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
+PICTURE size_t picture__begin_chunk(struct picture__bytes *b, const char *type)
+{
+    picture__big_endian(b, 0);
+    memcpy(b->at + b->n, type, 4);
+    b->n += 4;
+    return b->n;
+}
+
+PICTURE void picture__end_chunk(struct picture__bytes *b, size_t begin)
+{
+    struct picture__bytes length = {b->at, begin - 8};
+    picture__big_endian(&length, (uint32_t)(b->n - begin));
+    picture__big_endian(b, picture__crc(b->at + begin - 4, b->n - begin + 4));
+}
+
+/* The pixels' steps, a row after another, behind each other in stored blocks of zlib's format. */
+PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width, long height)
+{
+    uint32_t low = 1, high = 0;
+    long row;
+    b->at[b->n++] = 0x78;
+    b->at[b->n++] = 0x01;
+    for (row = 0; row < height; row++) {        /* a row is a block: one byte for its filter, and its pixels */
+        unsigned length = (unsigned)width + 1, i;
+        b->at[b->n++] = row == height - 1;
+        b->at[b->n++] = (unsigned char)(length & 0xFF);
+        b->at[b->n++] = (unsigned char)(length >> 8);
+        b->at[b->n++] = (unsigned char)(~length & 0xFF);
+        b->at[b->n++] = (unsigned char)(~length >> 8 & 0xFF);
+        b->at[b->n++] = 0;
+        memcpy(b->at + b->n, steps + row * width, (size_t)width);
+        for (i = 0; i < length; i++) {
+            low = (low + b->at[b->n - 1 + i]) % 65521;
+            high = (high + low) % 65521;
+        }
+        b->n += (size_t)width;
+    }
+    picture__big_endian(b, high << 16 | low);
+}
+
+PICTURE void picture__base64(FILE *to, const struct picture__bytes *b)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t i;
+    for (i = 0; i < b->n; i += 3) {
+        uint32_t x = (uint32_t)b->at[i] << 16;
+        if (i + 1 < b->n) x |= (uint32_t)b->at[i + 1] << 8;
+        if (i + 2 < b->n) x |= b->at[i + 2];
+        putc(digit[x >> 18], to);
+        putc(digit[x >> 12 & 63], to);
+        putc(i + 1 < b->n ? digit[x >> 6 & 63] : '=', to);
+        putc(i + 2 < b->n ? digit[x & 63] : '=', to);
+    }
+}
+
+PICTURE int picture__png(FILE *to, const unsigned char *steps, long width, long height,
+                         const struct picture__scale *scale)
+{
+    struct picture__bytes b = {NULL, 0};
+    size_t begin;
+    int i;
+    b.at = (unsigned char *)malloc((size_t)height * ((size_t)width + 6) + 2048);
+    if (!b.at) return 1;
+    memcpy(b.at, "\x89PNG\r\n\x1a\n", 8);
+    b.n = 8;
+    begin = picture__begin_chunk(&b, "IHDR");
+    picture__big_endian(&b, (uint32_t)width);
+    picture__big_endian(&b, (uint32_t)height);
+    memcpy(b.at + b.n, "\x08\x03\x00\x00\x00", 5);     /* eight bits a pixel, of a palette */
+    b.n += 5;
+    picture__end_chunk(&b, begin);
+    begin = picture__begin_chunk(&b, "PLTE");
+    for (i = 0; i <= PICTURE_STEPS; i++) {
+        uint32_t rgb = picture__colour(scale, i);
+        b.at[b.n++] = (unsigned char)(rgb >> 16);
+        b.at[b.n++] = (unsigned char)(rgb >> 8 & 0xFF);
+        b.at[b.n++] = (unsigned char)(rgb & 0xFF);
+    }
+    picture__end_chunk(&b, begin);
+    begin = picture__begin_chunk(&b, "IDAT");
+    picture__pixels(&b, steps, width, height);
+    picture__end_chunk(&b, begin);
+    picture__end_chunk(&b, picture__begin_chunk(&b, "IEND"));
+    picture__base64(to, &b);
+    free(b.at);
+    return 0;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Heat maps
+// -----------------------------------------------------------------------------------------------
+
+/* Cells of a picture that are drawn one by one. Beyond that a map is an image, and blocks over it have their means on hover. */
+enum { PICTURE_FONT = 12, PICTURE_CELLS = 60000, PICTURE_BLOCKS = 20000 };
+
+/* One map: where its cells begin in its part of the picture, and how large they are, in pixels. */
+struct picture__map { double left, top, cell_width, cell_height, width, height; long row_step, column_step; int turned; };
+
+/* A number or a name. */
+PICTURE const char *picture__label(const char *const *names, long i, char number[32])
+{
+    if (names && names[i]) return names[i];
+    snprintf(number, 32, "%ld", i);
+    return number;
+}
+
+PICTURE double picture__longest(const char *const *names, long n)
+{
+    double most = 0;
+    char number[32];
+    long i;
+    if (!names) return picture__ems(picture__label(NULL, n - 1, number)) * PICTURE_FONT;
+    for (i = 0; i < n; i++) most = fmax(most, picture__ems(picture__label(names, i, number)));
+    return most * PICTURE_FONT;
+}
+
+/* Every which label has room for `pixels`: 1, 2, 5, 10, 20 ... */
+PICTURE long picture__every(double cell, double pixels)
+{
+    long step = 1, next = 2;
+    while ((double)step * cell < pixels && step < 1000000000) {
+        step = next;
+        next = step % 9 == 2 ? step / 2 * 5 : step * 2;
+    }
+    return step;
+}
+
+/* The size of n cells for which there are about `room` pixels. Names want cells that are as high as a line. */
+PICTURE double picture__cell(long n, double room, int names)
+{
+    double cell = floor(room / (double)n);
+    if (names && n <= 200) return fmin(fmax(cell, PICTURE_FONT + 4), 30);
+    return cell >= 1 ? fmin(cell, 30) : room / (double)n;
+}
+
+PICTURE struct picture__map picture__layout(const struct heat_map *map, double room)
+{
+    struct picture__map m;
+    double names = picture__longest(map->column_names, map->columns), more, less;
+    m.cell_width = picture__cell(map->columns, room, map->column_names != NULL);
+    m.cell_height = picture__cell(map->rows, room, map->row_names != NULL);
+    more = fmax(m.cell_width, m.cell_height);
+    less = fmin(m.cell_width, m.cell_height);
+    if (more > 3 * less) {              /* neither stripes nor tiny squares */
+        m.cell_width = fmin(m.cell_width, 3 * less);
+        m.cell_height = fmin(m.cell_height, 3 * less);
+    } else m.cell_width = m.cell_height = map->column_names || map->row_names ? more : less;
+    m.row_step = picture__every(m.cell_height, PICTURE_FONT + 2);
+    m.turned = map->column_names && names + 4 > m.cell_width;
+    m.column_step = picture__every(m.cell_width, m.turned ? PICTURE_FONT + 2 : names + 4);
+    m.left = picture__longest(map->row_names, map->rows) + 12 + (map->row_label ? PICTURE_FONT + 6 : 0);
+    m.top = (m.turned ? names + 8 : PICTURE_FONT + 8) + (map->column_label ? PICTURE_FONT + 6 : 0) +
+            (map->title ? 24 : 0);
+    m.width = m.left + fmax(m.cell_width * (double)map->columns + names / 2,
+                            map->title ? picture__ems(map->title) * 14 * 1.1 : 0);
+    m.height = m.top + m.cell_height * (double)map->rows;
+    if (map->row_label) m.height = fmax(m.height, m.top + picture__ems(map->row_label) * PICTURE_FONT);
+    return m;
+}
+
+PICTURE void picture__value_text(FILE *to, double x)
+{
+    if (isnan(x)) fputs("not a number", to);
+    else if (isinf(x)) fputs(x < 0 ? "minus infinity" : "infinity", to);
+    else fprintf(to, "%.5g", x);
+}
+
+/* "target der, source the: 0.12345"; of several cells the numbers of the first and of the last. */
+PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long rows, long columns,
+                            double x)
+{
+    char number[32];
+    fputs("<title>", to);
+    if (map->row_label) { picture_escape(to, map->row_label); putc(' ', to); }
+    picture_escape(to, picture__label(map->row_names, row, number));
+    if (rows > 1) { fputs(" to ", to); picture_escape(to, picture__label(map->row_names, row + rows - 1, number)); }
+    fputs(", ", to);
+    if (map->column_label) { picture_escape(to, map->column_label); putc(' ', to); }
+    picture_escape(to, picture__label(map->column_names, column, number));
+    if (columns > 1) {
+        fputs(" to ", to);
+        picture_escape(to, picture__label(map->column_names, column + columns - 1, number));
+    }
+    fputs(rows > 1 || columns > 1 ? ": mean " : ": ", to);
+    picture__value_text(to, x);
+    fputs("</title>", to);
+}
+
+/* Of a block that ends with the map. One value that is no number hides in a mean: the block is no number either. */
+PICTURE double picture__mean(const struct heat_map *map, long row, long column, long rows, long columns)
+{
+    double sum = 0;
+    long i, j;
+    for (i = row; i < row + rows; i++)
+        for (j = column; j < column + columns; j++) sum += (double)picture__value(map, i, j);
+    return sum / ((double)rows * (double)columns);
+}
+
+PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
+
+/* Blocks of cells with their values on hover: coloured ones, or transparent ones over an image. */
+PICTURE void picture__blocks(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long side,
+                             int coloured)
+{
+    long i, j;
+    for (i = 0; i < map->rows; i += side)
+        for (j = 0; j < map->columns; j += side) {
+            long rows = picture__least(side, map->rows - i), columns = picture__least(side, map->columns - j);
+            double x = picture__mean(map, i, j, rows, columns);
+            fprintf(to, "<path d=\"M%ld %ldh%ldv%ldh-%ldz\"", j, i, columns, rows, columns);
+            if (coloured) fprintf(to, " fill=\"#%06x\"", (unsigned)picture__colour(scale, picture__step(scale, x)));
+            putc('>', to);
+            picture__hover(to, map, i, j, rows, columns, x);
+            fputs("</path>\n", to);
+        }
+}
+
+PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct picture__scale *scale)
+{
+    long down = (map->rows + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
+         side = (map->columns + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
+         height = (map->rows + down - 1) / down, width = (map->columns + side - 1) / side, i, j;
+    unsigned char *steps = (unsigned char *)malloc((size_t)width * (size_t)height);
+    int status;
+    if (!steps) return 1;
+    for (i = 0; i < height; i++)
+        for (j = 0; j < width; j++)
+            steps[i * width + j] = (unsigned char)picture__step(scale, picture__mean(map, i * down, j * side,
+                picture__least(down, map->rows - i * down), picture__least(side, map->columns - j * side)));
+    fprintf(to, "<image width=\"%ld\" height=\"%ld\" preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+            "href=\"data:image/png;base64,", width * side, height * down);
+    status = picture__png(to, steps, width, height, scale);
+    fputs("\"/>\n", to);
+    free(steps);
+    return status;
+}
+
+PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct picture__map *m)
+{
+    double label = map->title ? 24 : 0;
+    char number[32];
+    long i;
+    if (map->title) {
+        fputs("<text y=\"14\" font-size=\"14\" font-weight=\"bold\">", to);
+        picture__name(to, map->title);
+        fputs("</text>\n", to);
+    }
+    if (map->column_label) {
+        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-style=\"italic\">", m->left, label + PICTURE_FONT);
+        picture__name(to, map->column_label);
+        fputs("</text>\n", to);
+    }
+    if (map->row_label) {
+        fprintf(to, "<text transform=\"translate(%d %.1f) rotate(-90)\" text-anchor=\"end\" font-style=\"italic\">",
+                PICTURE_FONT, m->top);
+        picture__name(to, map->row_label);
+        fputs("</text>\n", to);
+    }
+    for (i = 0; i < map->columns; i += m->column_step) {
+        double x = m->left + ((double)i + 0.5) * m->cell_width;
+        if (m->turned) fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
+        else fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, m->top - 5);
+        picture__name(to, picture__label(map->column_names, i, number));
+        fputs("</text>\n", to);
+    }
+    for (i = 0; i < map->rows; i += m->row_step) {
+        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", m->left - 6,
+                m->top + ((double)i + 0.5) * m->cell_height + 4);
+        picture__name(to, picture__label(map->row_names, i, number));
+        fputs("</text>\n", to);
+    }
+}
+
+/* Thin lines between cells that are large, and a frame. */
+PICTURE void picture__lines(FILE *to, const struct heat_map *map, const struct picture__map *m)
+{
+    double width = m->cell_width * (double)map->columns, height = m->cell_height * (double)map->rows;
+    long i;
+    fprintf(to, "<path transform=\"translate(%.1f %.1f)\" fill=\"none\" pointer-events=\"none\" stroke=\"#dde\" d=\"",
+            m->left, m->top);
+    if (fmin(m->cell_width, m->cell_height) >= 14) {
+        for (i = 1; i < map->columns; i++) fprintf(to, "M%.4g 0v%.6g", (double)i * m->cell_width, height);
+        for (i = 1; i < map->rows; i++) fprintf(to, "M0 %.4gh%.6g", (double)i * m->cell_height, width);
+    }
+    fprintf(to, "\"/>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.6g\" height=\"%.6g\" fill=\"none\" pointer-events=\"none\" "
+            "stroke=\"#889\"/>\n", m->left, m->top, width, height);
+}
+
+PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct picture__map *m,
+                              const struct picture__scale *scale, int n)
+{
+    long side = 1;
+    int status = 0;
+    if ((double)map->rows * (double)map->columns > PICTURE_CELLS / n)
+        for (side = 2; ceil((double)map->rows / (double)side) * ceil((double)map->columns / (double)side) >
+             PICTURE_BLOCKS / n + 1;) side++;
+    fprintf(to, "<g transform=\"translate(%.1f %.1f) scale(%.6g %.6g)\" shape-rendering=\"crispEdges\"%s>\n", m->left,
+            m->top, m->cell_width, m->cell_height, side > 1 ? " fill=\"none\" pointer-events=\"all\"" : "");
+    if (side > 1) status = picture__image(to, map, scale);
+    picture__blocks(to, map, scale, side, side == 1);
+    fputs("</g>\n", to);
+    picture__lines(to, map, m);
+    picture__axes(to, map, m);
+    return status;
+}
+
+/* A bar with the lowest value below and the highest above; as wide as its numbers. */
+PICTURE void picture__draw_scale(FILE *to, const struct picture__scale *scale, double x, double y)
+{
+    int i;
+    fprintf(to, "<g transform=\"translate(%.1f %.1f)\"><g shape-rendering=\"crispEdges\">\n", x, y);
+    for (i = 0; i < 64; i++)
+        fprintf(to, "<path d=\"M0 %.1fh14v-2.5h-14z\" fill=\"#%06x\"/>", 160 - 2.5 * i,
+                (unsigned)picture__colour(scale, i * (PICTURE_STEPS - 1) / 63));
+    fputs("</g>\n<rect width=\"14\" height=\"160\" fill=\"none\" stroke=\"#889\"/>\n", to);
+    for (i = 0; i <= 4; i++)
+        fprintf(to, "<text x=\"20\" y=\"%d\">%.4g</text>\n", 164 - 40 * i,
+                scale->low + (scale->high - scale->low) * i / 4);
+    fputs("</g>\n", to);
+}
+
+PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n, int across,
+                              double low, double high)
+{
+    struct picture__scale scale = picture__scale_of(maps, n, low, high);
+    struct picture__map *m = (struct picture__map *)calloc(n > 0 ? (size_t)n : 1, sizeof *m);
+    double top = title ? 34 : 10, width = 0, height, x, y, row;
+    int i, k, status = 0;
+    if (!m) return 1;
+    if (across < 1) across = 1;
+    if (across > n) across = n;
+    for (i = 0; i < n; i++) {
+        m[i] = picture__layout(&maps[i], across == 1 ? 640 : across == 2 ? 420 : 260);
+        width = fmax(width, m[i].width + 24);
+    }
+    for (i = 0, height = top; i < n; i += across, height += row + 24)
+        for (k = i, row = 0; k < n && k < i + across; k++) row = fmax(row, m[k].height);
+    height = fmax(height, top + 190);
+    x = fmax(width * across + 110, title ? picture__ems(title) * 18 + 24 : 0);
+    fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+            "font-family=\"sans-serif\" font-size=\"%d\" fill=\"#222\" xml:space=\"preserve\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", x, height, x, height, PICTURE_FONT);
+    if (title) {
+        fputs("<text x=\"12\" y=\"23\" font-size=\"16\" font-weight=\"bold\">", to);
+        picture__name(to, title);
+        fputs("</text>\n", to);
+    }
+    for (i = 0, y = top; i < n; i += across, y += row + 24)
+        for (k = i, row = 0; k < n && k < i + across; k++) {
+            row = fmax(row, m[k].height);
+            fprintf(to, "<g transform=\"translate(%.1f %.1f)\">\n", 12 + width * (k - i), y);
+            status |= picture__draw_map(to, &maps[k], &m[k], &scale, n);
+            fputs("</g>\n", to);
+        }
+    picture__draw_scale(to, &scale, 12 + width * across, n ? top + m[0].top : top);
+    fputs("</svg>\n", to);
+    free(m);
+    return status || ferror(to);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Heat maps in a terminal
+// -----------------------------------------------------------------------------------------------
+
+PICTURE int picture__terminal_width(FILE *to)
+{
+    struct winsize size;
+    int known = isatty(fileno(to)) && !ioctl(fileno(to), TIOCGWINSZ, &size) && size.ws_col >= 20;
+    return known ? size.ws_col : 100;
+}
+
+/* Two columns of a terminal: from nothing to full in four steps; what is below 0 has other signs. */
+PICTURE const char *picture__shade(const struct picture__scale *scale, double x)
+{
+    static const char *const above[] = {"  ", "\xE2\x96\x91\xE2\x96\x91", "\xE2\x96\x92\xE2\x96\x92",
+                                        "\xE2\x96\x93\xE2\x96\x93", "\xE2\x96\x88\xE2\x96\x88"};
+    static const char *const below[] = {"  ", "..", "--", "==", "##"};
+    double share = scale->two_colours ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
+    if (isnan(share)) return "??";
+    return (share < 0 ? below : above)[(int)lround(fmin(fabs(share), 1) * 4)];
+}
+
+/* Text that is at least `width` columns wide. right: it ends there. */
+PICTURE void picture__pad(FILE *to, const char *text, int width, int right)
+{
+    int space = width - picture_columns(text);
+    if (right) fprintf(to, "%*s", space > 0 ? space : 0, "");
+    while (*text) {
+        uint32_t c = picture__next(&text);
+        picture__put(to, c == '\n' || c == '\t' ? ' ' : c);
+    }
+    if (!right) fprintf(to, "%*s", space > 0 ? space : 0, "");
+}
+
+/* The letter of a name that stands in line `line` of those above the cells, with all that is drawn over it. */
+PICTURE void picture__downwards(FILE *to, const char *name, int line, int lines)
+{
+    const char *at = name;
+    int n = 0, letter = -1, wanted, width = 0;
+    while (*at) n += picture__wide(picture__next(&at)) > 0;
+    wanted = line - (lines - n);
+    for (at = name; *at && wanted >= 0;) {
+        uint32_t c = picture__next(&at);
+        int wide = picture__wide(c);
+        letter += wide > 0;
+        if (letter != wanted) continue;
+        picture__put(to, c == '\n' || c == '\t' ? ' ' : c);
+        width += wide;
+    }
+    fprintf(to, "%*s", 2 - width, "");
+}
+
+PICTURE int picture__letters(const char *const *names, long n)
+{
+    int most = 0, letters;
+    char number[32];
+    long i;
+    for (i = 0; i < n; i++) {
+        const char *at = picture__label(names, i, number);
+        for (letters = 0; *at;) letters += picture__wide(picture__next(&at)) > 0;
+        if (letters > most) most = letters;
+    }
+    return most;
+}
+
+PICTURE void picture__text_strip(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long first,
+                                 long end, int names)
+{
+    int lines = picture__letters(map->column_names, map->columns), line;
+    char number[32];
+    long i, j;
+    for (line = 0; line < lines; line++) {
+        fprintf(to, "%*s ", names, "");
+        for (j = first; j < end; j++)
+            picture__downwards(to, picture__label(map->column_names, j, number), line, lines);
+        putc('\n', to);
+    }
+    for (i = 0; i < map->rows; i++) {
+        picture__pad(to, picture__label(map->row_names, i, number), names, 1);
+        putc(' ', to);
+        for (j = first; j < end; j++) fputs(picture__shade(scale, (double)picture__value(map, i, j)), to);
+        putc('\n', to);
+    }
+}
+
+PICTURE void picture__text_scale(FILE *to, const struct picture__scale *scale)
+{
+    int i;
+    for (i = scale->two_colours ? -4 : 0; i <= 4; i++) {
+        double x = scale->two_colours ? scale->high * i / 4 : scale->low + (scale->high - scale->low) * i / 4;
+        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->two_colours) ? "" : "  ", picture__shade(scale, x), x);
+    }
+    putc('\n', to);
+}
+
+/* The means of blocks, as a map without names that fits into a terminal. */
+PICTURE void picture__text_means(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long wide)
+{
+    long down = (map->rows + 59) / 60, side = (map->columns + wide - 1) / wide, i, j;
+    for (i = 0; i < map->rows; i += down) {
+        fprintf(to, "%8ld ", i);
+        for (j = 0; j < map->columns; j += side)
+            fputs(picture__shade(scale, picture__mean(map, i, j, picture__least(down, map->rows - i),
+                                                      picture__least(side, map->columns - j))), to);
+        putc('\n', to);
+    }
+    fprintf(to, "Each cell is the mean of %ld x %ld values.\n", down, side);
+}
+
+PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high)
+{
+    struct picture__scale scale = picture__scale_of(map, 1, low, high);
+    int width = picture__terminal_width(to), names = 0;
+    char number[32];
+    long i, strip, j;
+    for (i = 0; i < map->rows; i++) {
+        int n = picture_columns(picture__label(map->row_names, i, number));
+        if (n > names) names = n;
+    }
+    if (map->title) { picture__pad(to, map->title, 0, 0); putc('\n', to); }
+    if (map->rows > 200 || map->columns > 200) picture__text_means(to, map, &scale, (width - 10) / 2);
+    else {
+        if (map->row_label && map->column_label) {
+            fputs("rows: ", to);
+            picture__pad(to, map->row_label, 0, 0);
+            fputs(", columns: ", to);
+            picture__pad(to, map->column_label, 0, 0);
+            putc('\n', to);
+        }
+        strip = (width - names - 2) / 2 < 4 ? 4 : (width - names - 2) / 2;
+        for (j = 0; j < map->columns; j += strip)
+            picture__text_strip(to, map, &scale, j, picture__least(j + strip, map->columns), names);
+    }
+    picture__text_scale(to, &scale);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Curves: a script for gnuplot
+// -----------------------------------------------------------------------------------------------
+
+enum { PICTURE_COLOURS = 8, PICTURE_MOST_POINTS = 4000 };
+
+PICTURE const char *picture_kind(const char *path)
+{
+    static const char *const kinds[] = {"svg", "png", "pdf"};
+    const char *dot = strrchr(path, '.');
+    int i;
+    for (i = 0; dot && i < 3; i++) if (!strcmp(dot + 1, kinds[i])) return kinds[i];
+    return NULL;
+}
+
+/* A string of gnuplot's: between single quotes nothing but a quote means anything. */
+PICTURE void picture__string(FILE *script, const char *text)
+{
+    putc('\'', script);
+    while (text && *text) {
+        uint32_t c = picture__next(&text);
+        if (c == '\'') putc('\'', script);
+        picture__put(script, c == '\n' || c == '\t' ? ' ' : c);
+    }
+    putc('\'', script);
+}
+
+/* Whether a point can be drawn; gnuplot's own numbers end before a double's do. */
+PICTURE int picture__drawable(const struct panel *p, double x, double y)
+{
+    return fabs(x) < 1e290 && fabs(y) < 1e290 && (!p->log_x || x > 1e-290) && (!p->log_y || y > 1e-290);
+}
+
+PICTURE int picture__drawable_at(const struct panel *p, const struct curve *c, long i)
+{
+    return i >= 0 && i < c->n && picture__drawable(p, c->x[i], c->y[i]);
+}
+
+/* The points that are drawn. Of a very long curve the lowest and the highest of each stretch are, and its ends. */
+PICTURE void picture__write_points(FILE *script, const struct panel *p, const struct curve *c)
+{
+    long stretch = c->n > PICTURE_MOST_POINTS ? c->n / (PICTURE_MOST_POINTS / 4) : 1, i, k, at;
+    for (i = 0; i < c->n; i += stretch) {
+        long end = picture__least(i + stretch, c->n), low = -1, high = -1, drawn = -1;
+        for (k = i; k < end; k++) {
+            if (!picture__drawable_at(p, c, k)) continue;
+            if (low < 0 || c->y[k] < c->y[low]) low = k;
+            if (high < 0 || c->y[k] > c->y[high]) high = k;
+        }
+        if (low < 0) fputs("\n", script);       /* an empty line interrupts the curve */
+        for (k = 0; k < 4 && low >= 0; k++) {
+            at = k == 0 ? i : k == 3 ? end - 1 : (k == 1) == (low < high) ? low : high;
+            if (at > drawn && picture__drawable_at(p, c, at)) fprintf(script, "%.17g %.17g\n", c->x[at], c->y[at]);
+            if (at > drawn) drawn = at;
+        }
+    }
+}
+
+/* A point that has no neighbour is no line. */
+PICTURE long picture__write_single(FILE *script, const struct panel *p, const struct curve *c)
+{
+    long i, n = 0;
+    for (i = 0; i < c->n; i++) {
+        if (!picture__drawable_at(p, c, i) || picture__drawable_at(p, c, i - 1) || picture__drawable_at(p, c, i + 1))
+            continue;
+        if (c->n > PICTURE_MOST_POINTS && n > PICTURE_MOST_POINTS) break;
+        fprintf(script, "%.17g %.17g\n", c->x[i], c->y[i]);
+        n++;
+    }
+    return n;
+}
+
+/* The ends of an axis. Both are equal if there is one value, and low > high if there is none. */
+struct picture__range { double low, high; };
+
+PICTURE struct picture__range picture__range_of(const struct panel *p, int of_y)
+{
+    struct picture__range r = {HUGE_VAL, -HUGE_VAL};
+    int k;
+    long i;
+    for (k = 0; k < p->n; k++)
+        for (i = 0; i < p->curves[k].n; i++) {
+            double x = (of_y ? p->curves[k].y : p->curves[k].x)[i];
+            if (!picture__drawable_at(p, &p->curves[k], i)) continue;
+            r.low = fmin(r.low, x);
+            r.high = fmax(r.high, x);
+        }
+    return r;
+}
+
+PICTURE void picture__write_range(FILE *script, char axis, struct picture__range r, int log_scale, int from_zero)
+{
+    double around = r.low == r.high ? fmax(fabs(r.low) * 0.1, 0.5) : 0;
+    fprintf(script, log_scale ? "set logscale %c\n" : "unset logscale %c\n", axis);
+    if (log_scale && r.low == r.high) fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low / 2, r.high * 2);
+    else if (log_scale) fprintf(script, "set %crange [*:*]\n", axis);
+    else if (from_zero && r.low >= 0) fprintf(script, "set %crange [0:%.17g]\n", axis, r.high > 0 ? 1.05 * r.high : 1);
+    else if (around > 0) fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low - around, r.high + around);
+    else fprintf(script, "set %crange [*:*]\n", axis);
+}
+
+PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns, int across, int down, int keys)
+{
+    int width = across == 1 ? 1000 : 620 * across, height = (across == 1 ? 340 : 380) * down + 20 * keys;
+    fputs("set encoding utf8\n", script);
+    if (!strcmp(kind, "text")) fprintf(script, "set terminal dumb size %d,%d noenhanced\n", columns, 20 * down + keys);
+    else if (!strcmp(kind, "pdf"))
+        fprintf(script, "set terminal pdfcairo size %gin,%gin font 'sans,10' noenhanced background rgb 'white'\n",
+                width / 100.0, height / 100.0);
+    else if (!strcmp(kind, "svg"))
+        fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' noenhanced background rgb 'white'\n", width,
+                height);
+    else
+        fprintf(script, "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) {\nset terminal pngcairo size %d,%d font 'sans,10' "
+                "noenhanced background rgb 'white'\n} else {\nset terminal png size %d,%d noenhanced\n}\n", width, height,
+                width, height);
+}
+
+/* Eight colours that are told apart by people who confuse red and green; a pale one is mixed with white. */
+PICTURE unsigned picture__curve_colour(const struct curve *c, int place)
+{
+    static const unsigned colour[PICTURE_COLOURS] = {0x1F6FB4, 0xD1495B, 0x2A9D5C, 0xE08E0B, 0x7B52AB, 0x1AA5B8, 0x8C564B,
+                                                     0x555555};
+    unsigned rgb = colour[place % PICTURE_COLOURS], pale = 0;
+    int i;
+    for (i = 16; i >= 0; i -= 8) pale |= (255 - (255 - (rgb >> i & 255)) * 9 / 20) << i;
+    return c->thin ? pale : rgb;
+}
+
+PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text, int panel, int k, long single)
+{
+    const struct curve *c = &p->curves[k];
+    int place = c->color > 0 ? c->color - 1 : k;
+    unsigned rgb = picture__curve_colour(c, place);
+    fprintf(script, "$d%d_%d with %s ", panel, k, c->points ? "linespoints" : "lines");
+    if (text) fprintf(script, "lt %d ", k + 1);
+    else
+        fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, place / PICTURE_COLOURS % 4 + 1, c->thin ? "1" : "1.8",
+                c->points ? "pt 7 ps 0.5 " : "");
+    if (c->name) { fputs("title ", script); picture__string(script, c->name); }
+    else fputs("notitle", script);
+    if (!single || c->points) return;
+    fprintf(script, ", $s%d_%d with points ", panel, k);
+    if (text) fprintf(script, "lt %d ", k + 1);
+    else fprintf(script, "lc rgb '#%06x' pt 7 ps 0.7 ", rgb);
+    fputs("notitle", script);
+}
+
+PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int panel, long *single)
+{
+    struct picture__range x = picture__range_of(p, 0), y = picture__range_of(p, 1);
+    int k;
+    for (k = 0; k < p->n; k++) {
+        fprintf(script, "$d%d_%d << end\n", panel, k);
+        picture__write_points(script, p, &p->curves[k]);
+        fprintf(script, "end\n$s%d_%d << end\n", panel, k);
+        single[k] = picture__write_single(script, p, &p->curves[k]);
+        fputs("end\n", script);
+    }
+    fputs("set title ", script);
+    picture__string(script, p->title);
+    fputs("\nset xlabel ", script);
+    picture__string(script, p->x_label);
+    fputs("\nset ylabel ", script);
+    picture__string(script, p->y_label);
+    fputs("\nunset label\n", script);
+    if (x.low > x.high) {               /* nothing can be drawn: the frame alone, and why */
+        fputs("unset logscale\nset label 1 'no data' at graph 0.5,0.5 center\nplot [0:1] [0:1] 2 notitle\n", script);
+        return;
+    }
+    picture__write_range(script, 'x', x, p->log_x, x.low >= 0 && x.low < 0.2 * x.high);
+    picture__write_range(script, 'y', y, p->log_y, p->from_zero);
+    fputs("plot ", script);
+    for (k = 0; k < p->n; k++) {
+        if (k) fputs(", ", script);
+        picture__write_curve(script, p, text, panel, k, single[k]);
+    }
+    fputs("\n", script);
+}
+
+/* Lines that the key of the fullest panel takes below it. */
+PICTURE int picture__key_lines(const struct panel *panels, int n, int across, int width)
+{
+    int i, k, most = 0;
+    for (i = 0; i < n; i++) {
+        int named = 0, longest = 0, in_a_line;
+        for (k = 0; k < panels[i].n; k++) {
+            int columns = panels[i].curves[k].name ? picture_columns(panels[i].curves[k].name) + 6 : 0;
+            named += columns > 0;
+            if (columns > longest) longest = columns;
+        }
+        in_a_line = longest ? width / longest : 1;
+        if (in_a_line < 1) in_a_line = 1;
+        named = (named + in_a_line - 1) / in_a_line;
+        if (named > most) most = named;
+    }
+    return most * ((n + across - 1) / across);
+}
+
+PICTURE int picture__write_script(FILE *script, const char *kind, int columns, const struct panel *panels, int n, int across)
+{
+    int down = (n + across - 1) / across, text = !strcmp(kind, "text"), i, most = 1;
+    long *single;
+    for (i = 0; i < n; i++) if (panels[i].n > most) most = panels[i].n;
+    single = (long *)calloc((size_t)most, sizeof *single);
+    if (!single) return 1;
+    picture__write_terminal(script, kind, columns, across, down,
+                            picture__key_lines(panels, n, across, text ? columns : across == 1 ? 130 : 75));
+    fprintf(script, "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n", down, across, !text);
+    if (!text) fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\n", script);
+    for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, i, single);
+    fputs("unset multiplot\n", script);
+    free(single);
+    return 0;
+}
+
+/* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno says what is wrong. */
+PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
+{
+    pid_t child;
+    int status;
+    rewind(script);
+    child = fork();
+    if (child < 0) return -1;
+    if (!child) {
+        if (dup2(fileno(script), 0) >= 0 && dup2(fileno(picture), 1) >= 0 && dup2(fileno(complaints), 2) >= 0)
+            execlp("gnuplot", "gnuplot", "-d", "-", (char *)NULL);
+        _exit(errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 127 : 126);
+    }
+    while (waitpid(child, &status, 0) < 0) if (errno != EINTR) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
+}
+
+/* A file's bytes behind another's. */
+PICTURE int picture__copy(FILE *from, FILE *to)
+{
+    char bytes[4096];
+    size_t n;
+    rewind(from);
+    while ((n = fread(bytes, 1, sizeof bytes, from)) > 0) if (fwrite(bytes, 1, n, to) != n) return 1;
+    return ferror(from) != 0;
+}
+
+/* The same for SVG, without gnuplot's titles: browsers would show "gnuplot_plot_1a" on hover. Its first line goes too,
+   so that the picture may stand in a page. */
+PICTURE int picture__copy_svg(FILE *from, FILE *to)
+{
+    char *line = NULL, *title, *end;
+    size_t capacity = 0;
+    rewind(from);
+    while (getline(&line, &capacity, from) > 0) {
+        if (!strncmp(line, "<?xml", 5)) continue;
+        title = strstr(line, "<title>");
+        end = title ? strstr(title, "</title>") : NULL;
+        if (end) memmove(title, end + 8, strlen(end + 8) + 1);
+        fputs(line, to);
+    }
+    free(line);
+    return ferror(from) || ferror(to);
+}
+
+PICTURE void picture__failed(int status, FILE *complaints, char *message, size_t size)
+{
+    char line[200] = "";
+    if (status < 0) snprintf(message, size, "cannot start gnuplot: %s", strerror(errno));
+    else if (status == 127) snprintf(message, size, "gnuplot, which draws curves, is not installed");
+    else {
+        rewind(complaints);
+        while (fgets(line, sizeof line, complaints) && strspn(line, " \t\n^") == strlen(line)) continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(message, size, "gnuplot cannot draw the curves%s%s", *line ? ": " : "", line);
+    }
+}
+
+PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n, int across, char *message,
+                              size_t size)
+{
+    FILE *script = tmpfile(), *picture = tmpfile(), *complaints = tmpfile();
+    int text = !strcmp(kind, "text"), failed = 1, status;
+    if (across < 1 || text) across = 1;
+    if (across > n && n > 0) across = n;
+    if (n < 1) snprintf(message, size, "there is nothing to draw");
+    else if (!script || !picture || !complaints ||
+             picture__write_script(script, kind, picture__terminal_width(to), panels, n, across) || fflush(script) ||
+             ferror(script))
+        snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
+    else if ((status = picture__gnuplot(script, picture, complaints)) != 0)
+        picture__failed(status, complaints, message, size);
+    else if (!strcmp(kind, "svg") ? picture__copy_svg(picture, to) : picture__copy(picture, to))
+        snprintf(message, size, "cannot write the picture: %s", strerror(errno));
+    else failed = 0;
+    if (script) fclose(script);
+    if (picture) fclose(picture);
+    if (complaints) fclose(complaints);
+    return failed;
+}
+
+PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across, char *message, size_t size)
+{
+    const char *kind = path ? picture_kind(path) : "text";
+    FILE *drawn, *to = NULL;
+    int failed;
+    if (!kind) {
+        snprintf(message, size, "a picture's name ends in .svg, .png or .pdf, got '%s'", path);
+        return 1;
+    }
+    if (!path) return picture_curves_to(stdout, kind, panels, n, across, message, size);
+    if (!(drawn = tmpfile())) {
+        snprintf(message, size, "cannot make a temporary file: %s", strerror(errno));
+        return 1;
+    }
+    failed = picture_curves_to(drawn, kind, panels, n, across, message, size);
+    if (!failed) {                      /* what stands there is replaced once the new picture is complete */
+        to = fopen(path, "wb");
+        failed = !to || picture__copy(drawn, to);
+        if (to && fclose(to)) failed = 1;
+        if (failed) snprintf(message, size, "cannot write '%s': %s", path, strerror(errno));
+    }
+    fclose(drawn);
+    return failed;
+}
+
+#endif
