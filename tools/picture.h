@@ -1,10 +1,11 @@
 // Pictures for trf and for examples/studies: heat maps as SVG, curves by gnuplot.
 // SPDX-License-Identifier: MIT
 //
-// One file of static functions; POSIX is enough to compile it. A heat map is written by the lines below. Curves are
-// drawn by gnuplot, which has to be installed; where it is not, picture_curves returns 1 and a sentence about it.
-// Every picture has a white background of its own, so it is legible in light and in dark browsers. Text may be of
-// unknown origin: nothing in it can end a tag, a string of gnuplot's, or drive a terminal.
+// One file of static functions; POSIX is enough to compile it. A heat map is written by the lines
+// below. Curves are drawn by gnuplot, which has to be installed; where it is not, picture_curves
+// returns 1 and a sentence about it. Every picture has a white background of its own, so it is
+// legible in light and in dark browsers. Text may be of unknown origin: nothing in it can end a
+// tag, a string of gnuplot's, or drive a terminal.
 
 #ifndef TRF_PICTURE_H
 #define TRF_PICTURE_H
@@ -31,19 +32,19 @@
 
 struct heat_map {
     const char *title;
-    const float *values;                            /* row i begins at values + i * stride */
-    long rows, columns, stride;                     /* stride 0: columns */
-    const char *const *row_names, *const *column_names;     /* NULL: numbers from 0 */
-    const char *row_label, *column_label;           /* what a row is ("target"), what a column is ("source"), or NULL */
+    const float *values; /* row i begins at values + i * stride */
+    long rows, columns, stride; /* stride 0: columns */
+    const char *const *row_names, *const *column_names; /* NULL: numbers from 0 */
+    const char *row_label, *column_label; /* what they are ("target", "source"), or NULL */
 };
 
 struct curve {
-    const char *name;                               /* NULL: not in the key */
-    const double *x, *y;                            /* what is not finite interrupts the line */
+    const char *name; /* NULL: not in the key */
+    const double *x, *y; /* what is not finite interrupts the line */
     long n;
-    int points;                                     /* 1: a mark at each point, too */
-    int color;                                      /* 0: by its place in the panel; 1, 2, ...: that colour */
-    int thin;                                       /* 1: a thin, pale line, for what is behind another curve */
+    int points; /* 1: a mark at each point, too */
+    int color; /* 0: by its place in the panel; 1, 2, ...: that colour */
+    int thin; /* 1: a thin, pale line, for what is behind another curve */
 };
 
 struct panel {
@@ -51,26 +52,28 @@ struct panel {
     const struct curve *curves;
     int n;
     int log_x, log_y;
-    int from_zero;                                  /* 1: the y axis begins at 0, unless a value is below */
+    int from_zero; /* 1: the y axis begins at 0, unless a value is below */
 };
 
-/* A grid of maps with `across` maps in a row, and one scale. low == high: the scale follows from the values. A low
-   below 0: two colours, white at 0. Returns 1 where `to` cannot be written or memory is short. */
-PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n, int across,
-                              double low, double high);
-/* One map for the terminal, in shades. A map that is too wide is printed in strips, a very large one in means. */
+/* A grid of maps with `across` maps in a row, and one scale. low == high: the scale follows from
+   the values. A low below 0: two colours, white at 0. Returns 1 where `to` cannot be written or
+   memory is short. */
+PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n,
+                              int across, double low, double high);
+/* One map for the terminal, in shades. A map that is too wide is printed in strips, a very large
+   one in means. */
 PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high);
 
-/* Panels with curves. The path ends in .svg, .png or .pdf and is replaced; NULL: text on standard output.
-   Returns 0, or 1 and a sentence in message. */
-PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across, char *message,
-                           size_t size);
+/* Panels with curves. The path ends in .svg, .png or .pdf and is replaced; NULL: text on standard
+   output. Returns 0, or 1 and a sentence in message. */
+PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across,
+                           char *message, size_t size);
 /* The same into a file that is open. kind: "svg", "png", "pdf", or "text" for a terminal. */
-PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n, int across,
-                              char *message, size_t size);
+PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
+                              int across, char *message, size_t size);
 
-/* Text for XML and HTML, attributes included. Control characters except tab and line feed, and bytes that are no
-   UTF-8, become U+FFFD. */
+/* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
+   bytes that are no UTF-8, become U+FFFD. */
 PICTURE void picture_escape(FILE *to, const char *text);
 /* Columns that a text takes in a terminal. */
 PICTURE int picture_columns(const char *text);
@@ -86,16 +89,17 @@ PICTURE uint32_t picture__next(const char **at)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)*at;
-    int n = s[0] < 0x80 ? 1 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
-          : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : 0, i;
-    uint32_t c = n == 1 ? s[0] : n ? s[0] & (0x7Fu >> n) : 0xFFFD;
+    int n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3
+            : s[0] < 0xF5 ? 4 : 0, i;
+    uint32_t c = n == 1 ? s[0] : s[0] & (0x7Fu >> n);
     for (i = 1; i < n && (s[i] & 0xC0) == 0x80; i++) c = c << 6 | (s[i] & 0x3Fu);
     if (i < n || !n || c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
         *at += 1;
         return 0xFFFD;
     }
     *at += n;
-    if ((c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7F && c < 0xA0) || (c & 0xFFFE) == 0xFFFE) return 0xFFFD;
+    if ((c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7F && c < 0xA0) || (c & 0xFFFE) == 0xFFFE)
+        return 0xFFFD;
     return c;
 }
 
@@ -104,7 +108,8 @@ PICTURE void picture__put(FILE *to, uint32_t c)
     if (c < 0x80) putc((int)c, to);
     else if (c < 0x800) fprintf(to, "%c%c", (int)(0xC0 | c >> 6), (int)(0x80 | (c & 0x3F)));
     else if (c < 0x10000)
-        fprintf(to, "%c%c%c", (int)(0xE0 | c >> 12), (int)(0x80 | (c >> 6 & 0x3F)), (int)(0x80 | (c & 0x3F)));
+        fprintf(to, "%c%c%c", (int)(0xE0 | c >> 12), (int)(0x80 | (c >> 6 & 0x3F)),
+                (int)(0x80 | (c & 0x3F)));
     else
         fprintf(to, "%c%c%c%c", (int)(0xF0 | c >> 18), (int)(0x80 | (c >> 12 & 0x3F)),
                 (int)(0x80 | (c >> 6 & 0x3F)), (int)(0x80 | (c & 0x3F)));
@@ -128,14 +133,18 @@ PICTURE void picture_escape(FILE *to, const char *text)
 /* 0: drawn over the character before it, 2: as wide as two letters, else 1. */
 PICTURE int picture__wide(uint32_t c)
 {
-    static const struct { uint32_t first, last; int width; } range[] = {
-        {0x300, 0x36F, 0}, {0x483, 0x489, 0}, {0x591, 0x5BD, 0}, {0x610, 0x61A, 0}, {0x64B, 0x65F, 0},
-        {0x93C, 0x93C, 0}, {0x941, 0x948, 0}, {0x94D, 0x94D, 0}, {0xE31, 0xE31, 0}, {0xE34, 0xE3A, 0},
-        {0xE47, 0xE4E, 0}, {0x1AB0, 0x1AFF, 0}, {0x1DC0, 0x1DFF, 0}, {0x200B, 0x200F, 0}, {0x202A, 0x202E, 0},
-        {0x2060, 0x206F, 0}, {0x20D0, 0x20FF, 0}, {0xFE00, 0xFE0F, 0}, {0xFE20, 0xFE2F, 0}, {0xFEFF, 0xFEFF, 0},
-        {0x1100, 0x115F, 2}, {0x2E80, 0xA4CF, 2}, {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2}, {0xFE30, 0xFE6F, 2},
-        {0xFF00, 0xFF60, 2}, {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1FAFF, 2}, {0x20000, 0x3FFFD, 2}
-    };
+    static const struct {
+        uint32_t first, last;
+        int width;
+    } range[] = {
+        {0x300, 0x36F, 0},    {0x483, 0x489, 0},   {0x591, 0x5BD, 0},   {0x610, 0x61A, 0},
+        {0x64B, 0x65F, 0},    {0x93C, 0x93C, 0},   {0x941, 0x948, 0},   {0x94D, 0x94D, 0},
+        {0xE31, 0xE31, 0},    {0xE34, 0xE3A, 0},   {0xE47, 0xE4E, 0},   {0x1AB0, 0x1AFF, 0},
+        {0x1DC0, 0x1DFF, 0},  {0x200B, 0x200F, 0}, {0x202A, 0x202E, 0}, {0x2060, 0x206F, 0},
+        {0x20D0, 0x20FF, 0},  {0xFE00, 0xFE0F, 0}, {0xFE20, 0xFE2F, 0}, {0xFEFF, 0xFEFF, 0},
+        {0x1100, 0x115F, 2},  {0x2E80, 0xA4CF, 2}, {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2},
+        {0xFE30, 0xFE6F, 2},  {0xFF00, 0xFF60, 2}, {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1FAFF, 2},
+        {0x20000, 0x3FFFD, 2}};
     size_t i;
     for (i = 0; i < sizeof range / sizeof *range; i++)
         if (c >= range[i].first && c <= range[i].last) return range[i].width;
@@ -149,7 +158,8 @@ PICTURE int picture_columns(const char *text)
     return width;
 }
 
-enum { PICTURE_LONGEST = 80 };          /* characters of a name in a picture; the rest is in the text on hover */
+/* Characters of a name in a picture; the rest is in the text on hover. */
+enum { PICTURE_LONGEST = 80 };
 
 /* Where a name is cut: NULL, or behind its first PICTURE_LONGEST - 1 characters. */
 PICTURE const char *picture__cut(const char *text)
@@ -196,14 +206,18 @@ PICTURE void picture__name(FILE *to, const char *text)
 
 enum { PICTURE_STEPS = 255 };
 
-struct picture__scale { double low, high; int two_colours; };
+struct picture__scale {
+    double low, high;
+    int two_colours;
+};
 
 PICTURE float picture__value(const struct heat_map *map, long row, long column)
 {
     return map->values[row * (map->stride ? map->stride : map->columns) + column];
 }
 
-PICTURE struct picture__scale picture__scale_of(const struct heat_map *maps, int n, double low, double high)
+PICTURE struct picture__scale picture__scale_of(const struct heat_map *maps, int n, double low,
+                                                double high)
 {
     struct picture__scale scale;
     long i, j;
@@ -222,7 +236,7 @@ PICTURE struct picture__scale picture__scale_of(const struct heat_map *maps, int
         if (low >= 0) low = 0;
         if (high <= low) high = low + 1;
     }
-    if (low < 0) {                      /* white is 0 */
+    if (low < 0) { /* white is 0 */
         high = fmax(-low, high);
         low = -high;
     }
@@ -242,9 +256,10 @@ PICTURE int picture__step(const struct picture__scale *scale, double x)
 /* Between white and a dark colour the lightness falls evenly. */
 PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
 {
-    static const double blue[4][3] = {{255, 255, 255}, {158, 202, 225}, {33, 113, 181}, {8, 29, 88}};
+    static const double blue[4][3] = {
+        {255, 255, 255}, {158, 202, 225}, {33, 113, 181}, {8, 29, 88}};
     static const double red[4][3] = {{255, 255, 255}, {252, 174, 145}, {222, 45, 38}, {103, 0, 13}};
-    const double (*stop)[3] = blue;
+    const double(*stop)[3] = blue;
     double share = (double)step / (PICTURE_STEPS - 1), part;
     uint32_t rgb = 0;
     int i, k;
@@ -255,7 +270,8 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
     }
     k = share >= 1 ? 2 : (int)(share * 3);
     part = share * 3 - k;
-    for (i = 0; i < 3; i++) rgb = rgb << 8 | (uint32_t)lround(stop[k][i] + part * (stop[k + 1][i] - stop[k][i]));
+    for (i = 0; i < 3; i++)
+        rgb = rgb << 8 | (uint32_t)lround(stop[k][i] + part * (stop[k + 1][i] - stop[k][i]));
     return rgb;
 }
 
@@ -263,9 +279,12 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
 // A large map is an image: PNG with a palette, not compressed, in base64
 // -----------------------------------------------------------------------------------------------
 
-enum { PICTURE_PIXELS = 2000 };         /* of an image's side; beyond that a pixel is a mean */
+enum { PICTURE_PIXELS = 2000 }; /* of an image's side; beyond that a pixel is a mean */
 
-struct picture__bytes { unsigned char *at; size_t n; };
+struct picture__bytes {
+    unsigned char *at;
+    size_t n;
+};
 
 PICTURE void picture__big_endian(struct picture__bytes *b, uint32_t x)
 {
@@ -301,13 +320,14 @@ PICTURE void picture__end_chunk(struct picture__bytes *b, size_t begin)
 }
 
 /* The pixels' steps, a row after another, behind each other in stored blocks of zlib's format. */
-PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width, long height)
+PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width,
+                             long height)
 {
     uint32_t low = 1, high = 0;
     long row;
     b->at[b->n++] = 0x78;
     b->at[b->n++] = 0x01;
-    for (row = 0; row < height; row++) {        /* a row is a block: one byte for its filter, and its pixels */
+    for (row = 0; row < height; row++) { /* a block: one byte for the filter, and the pixels */
         unsigned length = (unsigned)width + 1, i;
         b->at[b->n++] = row == height - 1;
         b->at[b->n++] = (unsigned char)(length & 0xFF);
@@ -353,7 +373,7 @@ PICTURE int picture__png(FILE *to, const unsigned char *steps, long width, long 
     begin = picture__begin_chunk(&b, "IHDR");
     picture__big_endian(&b, (uint32_t)width);
     picture__big_endian(&b, (uint32_t)height);
-    memcpy(b.at + b.n, "\x08\x03\x00\x00\x00", 5);     /* eight bits a pixel, of a palette */
+    memcpy(b.at + b.n, "\x08\x03\x00\x00\x00", 5); /* eight bits a pixel, of a palette */
     b.n += 5;
     picture__end_chunk(&b, begin);
     begin = picture__begin_chunk(&b, "PLTE");
@@ -377,11 +397,16 @@ PICTURE int picture__png(FILE *to, const unsigned char *steps, long width, long 
 // Heat maps
 // -----------------------------------------------------------------------------------------------
 
-/* Cells of a picture that are drawn one by one. Beyond that a map is an image, and blocks over it have their means on hover. */
+/* Cells of a picture that are drawn one by one. Beyond that a map is an image, and blocks over it
+   have their means on hover. */
 enum { PICTURE_FONT = 12, PICTURE_CELLS = 60000, PICTURE_BLOCKS = 20000 };
 
 /* One map: where its cells begin in its part of the picture, and how large they are, in pixels. */
-struct picture__map { double left, top, cell_width, cell_height, width, height; long row_step, column_step; int turned; };
+struct picture__map {
+    double left, top, cell_width, cell_height, width, height;
+    long row_step, column_step;
+    int turned;
+};
 
 /* A number or a name. */
 PICTURE const char *picture__label(const char *const *names, long i, char number[32])
@@ -412,7 +437,8 @@ PICTURE long picture__every(double cell, double pixels)
     return step;
 }
 
-/* The size of n cells for which there are about `room` pixels. Names want cells that are as high as a line. */
+/* The size of n cells for which there are about `room` pixels. Names want cells that are as high as
+   a line. */
 PICTURE double picture__cell(long n, double room, int names)
 {
     double cell = floor(room / (double)n);
@@ -428,20 +454,22 @@ PICTURE struct picture__map picture__layout(const struct heat_map *map, double r
     m.cell_height = picture__cell(map->rows, room, map->row_names != NULL);
     more = fmax(m.cell_width, m.cell_height);
     less = fmin(m.cell_width, m.cell_height);
-    if (more > 3 * less) {              /* neither stripes nor tiny squares */
+    if (more > 3 * less) { /* neither stripes nor tiny squares */
         m.cell_width = fmin(m.cell_width, 3 * less);
         m.cell_height = fmin(m.cell_height, 3 * less);
     } else m.cell_width = m.cell_height = map->column_names || map->row_names ? more : less;
     m.row_step = picture__every(m.cell_height, PICTURE_FONT + 2);
     m.turned = map->column_names && names + 4 > m.cell_width;
     m.column_step = picture__every(m.cell_width, m.turned ? PICTURE_FONT + 2 : names + 4);
-    m.left = picture__longest(map->row_names, map->rows) + 12 + (map->row_label ? PICTURE_FONT + 6 : 0);
+    m.left =
+        picture__longest(map->row_names, map->rows) + 12 + (map->row_label ? PICTURE_FONT + 6 : 0);
     m.top = (m.turned ? names + 8 : PICTURE_FONT + 8) + (map->column_label ? PICTURE_FONT + 6 : 0) +
             (map->title ? 24 : 0);
     m.width = m.left + fmax(m.cell_width * (double)map->columns + names / 2,
                             map->title ? picture__ems(map->title) * 14 * 1.1 : 0);
     m.height = m.top + m.cell_height * (double)map->rows;
-    if (map->row_label) m.height = fmax(m.height, m.top + picture__ems(map->row_label) * PICTURE_FONT);
+    if (map->row_label)
+        m.height = fmax(m.height, m.top + picture__ems(map->row_label) * PICTURE_FONT);
     return m;
 }
 
@@ -453,16 +481,25 @@ PICTURE void picture__value_text(FILE *to, double x)
 }
 
 /* "target der, source the: 0.12345"; of several cells the numbers of the first and of the last. */
-PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long rows, long columns,
-                            double x)
+PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long rows,
+                            long columns, double x)
 {
     char number[32];
     fputs("<title>", to);
-    if (map->row_label) { picture_escape(to, map->row_label); putc(' ', to); }
+    if (map->row_label) {
+        picture_escape(to, map->row_label);
+        putc(' ', to);
+    }
     picture_escape(to, picture__label(map->row_names, row, number));
-    if (rows > 1) { fputs(" to ", to); picture_escape(to, picture__label(map->row_names, row + rows - 1, number)); }
+    if (rows > 1) {
+        fputs(" to ", to);
+        picture_escape(to, picture__label(map->row_names, row + rows - 1, number));
+    }
     fputs(", ", to);
-    if (map->column_label) { picture_escape(to, map->column_label); putc(' ', to); }
+    if (map->column_label) {
+        picture_escape(to, map->column_label);
+        putc(' ', to);
+    }
     picture_escape(to, picture__label(map->column_names, column, number));
     if (columns > 1) {
         fputs(" to ", to);
@@ -473,8 +510,10 @@ PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long
     fputs("</title>", to);
 }
 
-/* Of a block that ends with the map. One value that is no number hides in a mean: the block is no number either. */
-PICTURE double picture__mean(const struct heat_map *map, long row, long column, long rows, long columns)
+/* Of a block that ends with the map. One value that is no number hides in a mean: the block is no
+   number either. */
+PICTURE double picture__mean(const struct heat_map *map, long row, long column, long rows,
+                             long columns)
 {
     double sum = 0;
     long i, j;
@@ -486,16 +525,19 @@ PICTURE double picture__mean(const struct heat_map *map, long row, long column, 
 PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
 
 /* Blocks of cells with their values on hover: coloured ones, or transparent ones over an image. */
-PICTURE void picture__blocks(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long side,
-                             int coloured)
+PICTURE void picture__blocks(FILE *to, const struct heat_map *map,
+                             const struct picture__scale *scale, long side, int coloured)
 {
     long i, j;
     for (i = 0; i < map->rows; i += side)
         for (j = 0; j < map->columns; j += side) {
-            long rows = picture__least(side, map->rows - i), columns = picture__least(side, map->columns - j);
+            long rows = picture__least(side, map->rows - i),
+                 columns = picture__least(side, map->columns - j);
             double x = picture__mean(map, i, j, rows, columns);
             fprintf(to, "<path d=\"M%ld %ldh%ldv%ldh-%ldz\"", j, i, columns, rows, columns);
-            if (coloured) fprintf(to, " fill=\"#%06x\"", (unsigned)picture__colour(scale, picture__step(scale, x)));
+            if (coloured)
+                fprintf(to, " fill=\"#%06x\"",
+                        (unsigned)picture__colour(scale, picture__step(scale, x)));
             putc('>', to);
             picture__hover(to, map, i, j, rows, columns, x);
             fputs("</path>\n", to);
@@ -512,10 +554,15 @@ PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct pi
     if (!steps) return 1;
     for (i = 0; i < height; i++)
         for (j = 0; j < width; j++)
-            steps[i * width + j] = (unsigned char)picture__step(scale, picture__mean(map, i * down, j * side,
-                picture__least(down, map->rows - i * down), picture__least(side, map->columns - j * side)));
-    fprintf(to, "<image width=\"%ld\" height=\"%ld\" preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
-            "href=\"data:image/png;base64,", width * side, height * down);
+            steps[i * width + j] = (unsigned char)picture__step(
+                scale,
+                picture__mean(map, i * down, j * side, picture__least(down, map->rows - i * down),
+                              picture__least(side, map->columns - j * side)));
+    fprintf(to,
+            "<image width=\"%ld\" height=\"%ld\" preserveAspectRatio=\"none\" "
+            "style=\"image-rendering:pixelated\" "
+            "href=\"data:image/png;base64,",
+            width * side, height * down);
     status = picture__png(to, steps, width, height, scale);
     fputs("\"/>\n", to);
     free(steps);
@@ -533,19 +580,23 @@ PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct pi
         fputs("</text>\n", to);
     }
     if (map->column_label) {
-        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-style=\"italic\">", m->left, label + PICTURE_FONT);
+        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-style=\"italic\">", m->left,
+                label + PICTURE_FONT);
         picture__name(to, map->column_label);
         fputs("</text>\n", to);
     }
     if (map->row_label) {
-        fprintf(to, "<text transform=\"translate(%d %.1f) rotate(-90)\" text-anchor=\"end\" font-style=\"italic\">",
+        fprintf(to,
+                "<text transform=\"translate(%d %.1f) rotate(-90)\" text-anchor=\"end\" "
+                "font-style=\"italic\">",
                 PICTURE_FONT, m->top);
         picture__name(to, map->row_label);
         fputs("</text>\n", to);
     }
     for (i = 0; i < map->columns; i += m->column_step) {
         double x = m->left + ((double)i + 0.5) * m->cell_width;
-        if (m->turned) fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
+        if (m->turned)
+            fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
         else fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, m->top - 5);
         picture__name(to, picture__label(map->column_names, i, number));
         fputs("</text>\n", to);
@@ -561,16 +612,24 @@ PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct pi
 /* Thin lines between cells that are large, and a frame. */
 PICTURE void picture__lines(FILE *to, const struct heat_map *map, const struct picture__map *m)
 {
-    double width = m->cell_width * (double)map->columns, height = m->cell_height * (double)map->rows;
+    double width = m->cell_width * (double)map->columns,
+           height = m->cell_height * (double)map->rows;
     long i;
-    fprintf(to, "<path transform=\"translate(%.1f %.1f)\" fill=\"none\" pointer-events=\"none\" stroke=\"#dde\" d=\"",
+    fprintf(to,
+            "<path transform=\"translate(%.1f %.1f)\" fill=\"none\" pointer-events=\"none\" "
+            "stroke=\"#dde\" d=\"",
             m->left, m->top);
     if (fmin(m->cell_width, m->cell_height) >= 14) {
-        for (i = 1; i < map->columns; i++) fprintf(to, "M%.4g 0v%.6g", (double)i * m->cell_width, height);
-        for (i = 1; i < map->rows; i++) fprintf(to, "M0 %.4gh%.6g", (double)i * m->cell_height, width);
+        for (i = 1; i < map->columns; i++)
+            fprintf(to, "M%.4g 0v%.6g", (double)i * m->cell_width, height);
+        for (i = 1; i < map->rows; i++)
+            fprintf(to, "M0 %.4gh%.6g", (double)i * m->cell_height, width);
     }
-    fprintf(to, "\"/>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.6g\" height=\"%.6g\" fill=\"none\" pointer-events=\"none\" "
-            "stroke=\"#889\"/>\n", m->left, m->top, width, height);
+    fprintf(to,
+            "\"/>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.6g\" height=\"%.6g\" fill=\"none\" "
+            "pointer-events=\"none\" "
+            "stroke=\"#889\"/>\n",
+            m->left, m->top, width, height);
 }
 
 PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct picture__map *m,
@@ -579,10 +638,15 @@ PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct
     long side = 1;
     int status = 0;
     if ((double)map->rows * (double)map->columns > PICTURE_CELLS / n)
-        for (side = 2; ceil((double)map->rows / (double)side) * ceil((double)map->columns / (double)side) >
-             PICTURE_BLOCKS / n + 1;) side++;
-    fprintf(to, "<g transform=\"translate(%.1f %.1f) scale(%.6g %.6g)\" shape-rendering=\"crispEdges\"%s>\n", m->left,
-            m->top, m->cell_width, m->cell_height, side > 1 ? " fill=\"none\" pointer-events=\"all\"" : "");
+        for (side = 2;
+             ceil((double)map->rows / (double)side) * ceil((double)map->columns / (double)side) >
+             PICTURE_BLOCKS / n + 1;)
+            side++;
+    fprintf(to,
+            "<g transform=\"translate(%.1f %.1f) scale(%.6g %.6g)\" "
+            "shape-rendering=\"crispEdges\"%s>\n",
+            m->left, m->top, m->cell_width, m->cell_height,
+            side > 1 ? " fill=\"none\" pointer-events=\"all\"" : "");
     if (side > 1) status = picture__image(to, map, scale);
     picture__blocks(to, map, scale, side, side == 1);
     fputs("</g>\n", to);
@@ -606,8 +670,8 @@ PICTURE void picture__draw_scale(FILE *to, const struct picture__scale *scale, d
     fputs("</g>\n", to);
 }
 
-PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n, int across,
-                              double low, double high)
+PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n,
+                              int across, double low, double high)
 {
     struct picture__scale scale = picture__scale_of(maps, n, low, high);
     struct picture__map *m = (struct picture__map *)calloc(n > 0 ? (size_t)n : 1, sizeof *m);
@@ -624,9 +688,11 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
         for (k = i, row = 0; k < n && k < i + across; k++) row = fmax(row, m[k].height);
     height = fmax(height, top + 190);
     x = fmax(width * across + 110, title ? picture__ems(title) * 18 + 24 : 0);
-    fprintf(to, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-            "font-family=\"sans-serif\" font-size=\"%d\" fill=\"#222\" xml:space=\"preserve\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", x, height, x, height, PICTURE_FONT);
+    fprintf(to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#222\" xml:space=\"preserve\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            x, height, x, height, PICTURE_FONT);
     if (title) {
         fputs("<text x=\"12\" y=\"23\" font-size=\"16\" font-weight=\"bold\">", to);
         picture__name(to, title);
@@ -656,13 +722,15 @@ PICTURE int picture__terminal_width(FILE *to)
     return known ? size.ws_col : 100;
 }
 
-/* Two columns of a terminal: from nothing to full in four steps; what is below 0 has other signs. */
+/* Two columns of a terminal: from nothing to full in four steps. Below 0 the signs differ. */
 PICTURE const char *picture__shade(const struct picture__scale *scale, double x)
 {
-    static const char *const above[] = {"  ", "\xE2\x96\x91\xE2\x96\x91", "\xE2\x96\x92\xE2\x96\x92",
-                                        "\xE2\x96\x93\xE2\x96\x93", "\xE2\x96\x88\xE2\x96\x88"};
+    static const char *const above[] = {"  ", "\xE2\x96\x91\xE2\x96\x91",
+                                        "\xE2\x96\x92\xE2\x96\x92", "\xE2\x96\x93\xE2\x96\x93",
+                                        "\xE2\x96\x88\xE2\x96\x88"};
     static const char *const below[] = {"  ", "..", "--", "==", "##"};
-    double share = scale->two_colours ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
+    double share =
+        scale->two_colours ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
     if (isnan(share)) return "??";
     return (share < 0 ? below : above)[(int)lround(fmin(fabs(share), 1) * 4)];
 }
@@ -679,7 +747,8 @@ PICTURE void picture__pad(FILE *to, const char *text, int width, int right)
     if (!right) fprintf(to, "%*s", space > 0 ? space : 0, "");
 }
 
-/* The letter of a name that stands in line `line` of those above the cells, with all that is drawn over it. */
+/* The letter of a name that stands in line `line` of those above the cells, with all that is drawn
+   over it. */
 PICTURE void picture__downwards(FILE *to, const char *name, int line, int lines)
 {
     const char *at = name;
@@ -710,8 +779,9 @@ PICTURE int picture__letters(const char *const *names, long n)
     return most;
 }
 
-PICTURE void picture__text_strip(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long first,
-                                 long end, int names)
+PICTURE void picture__text_strip(FILE *to, const struct heat_map *map,
+                                 const struct picture__scale *scale, long first, long end,
+                                 int names)
 {
     int lines = picture__letters(map->column_names, map->columns), line;
     char number[32];
@@ -725,7 +795,8 @@ PICTURE void picture__text_strip(FILE *to, const struct heat_map *map, const str
     for (i = 0; i < map->rows; i++) {
         picture__pad(to, picture__label(map->row_names, i, number), names, 1);
         putc(' ', to);
-        for (j = first; j < end; j++) fputs(picture__shade(scale, (double)picture__value(map, i, j)), to);
+        for (j = first; j < end; j++)
+            fputs(picture__shade(scale, (double)picture__value(map, i, j)), to);
         putc('\n', to);
     }
 }
@@ -734,21 +805,26 @@ PICTURE void picture__text_scale(FILE *to, const struct picture__scale *scale)
 {
     int i;
     for (i = scale->two_colours ? -4 : 0; i <= 4; i++) {
-        double x = scale->two_colours ? scale->high * i / 4 : scale->low + (scale->high - scale->low) * i / 4;
-        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->two_colours) ? "" : "  ", picture__shade(scale, x), x);
+        double x = scale->two_colours ? scale->high * i / 4
+                                      : scale->low + (scale->high - scale->low) * i / 4;
+        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->two_colours) ? "" : "  ",
+                picture__shade(scale, x), x);
     }
     putc('\n', to);
 }
 
 /* The means of blocks, as a map without names that fits into a terminal. */
-PICTURE void picture__text_means(FILE *to, const struct heat_map *map, const struct picture__scale *scale, long wide)
+PICTURE void picture__text_means(FILE *to, const struct heat_map *map,
+                                 const struct picture__scale *scale, long wide)
 {
     long down = (map->rows + 59) / 60, side = (map->columns + wide - 1) / wide, i, j;
     for (i = 0; i < map->rows; i += down) {
         fprintf(to, "%8ld ", i);
         for (j = 0; j < map->columns; j += side)
-            fputs(picture__shade(scale, picture__mean(map, i, j, picture__least(down, map->rows - i),
-                                                      picture__least(side, map->columns - j))), to);
+            fputs(
+                picture__shade(scale, picture__mean(map, i, j, picture__least(down, map->rows - i),
+                                                    picture__least(side, map->columns - j))),
+                to);
         putc('\n', to);
     }
     fprintf(to, "Each cell is the mean of %ld x %ld values.\n", down, side);
@@ -764,8 +840,12 @@ PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low,
         int n = picture_columns(picture__label(map->row_names, i, number));
         if (n > names) names = n;
     }
-    if (map->title) { picture__pad(to, map->title, 0, 0); putc('\n', to); }
-    if (map->rows > 200 || map->columns > 200) picture__text_means(to, map, &scale, (width - 10) / 2);
+    if (map->title) {
+        picture__pad(to, map->title, 0, 0);
+        putc('\n', to);
+    }
+    if (map->rows > 200 || map->columns > 200)
+        picture__text_means(to, map, &scale, (width - 10) / 2);
     else {
         if (map->row_label && map->column_label) {
             fputs("rows: ", to);
@@ -792,7 +872,8 @@ PICTURE const char *picture_kind(const char *path)
     static const char *const kinds[] = {"svg", "png", "pdf"};
     const char *dot = strrchr(path, '.');
     int i;
-    for (i = 0; dot && i < 3; i++) if (!strcmp(dot + 1, kinds[i])) return kinds[i];
+    for (i = 0; dot && i < 3; i++)
+        if (!strcmp(dot + 1, kinds[i])) return kinds[i];
     return NULL;
 }
 
@@ -811,7 +892,8 @@ PICTURE void picture__string(FILE *script, const char *text)
 /* Whether a point can be drawn; gnuplot's own numbers end before a double's do. */
 PICTURE int picture__drawable(const struct panel *p, double x, double y)
 {
-    return fabs(x) < 1e290 && fabs(y) < 1e290 && (!p->log_x || x > 1e-290) && (!p->log_y || y > 1e-290);
+    return fabs(x) < 1e290 && fabs(y) < 1e290 && (!p->log_x || x > 1e-290) &&
+           (!p->log_y || y > 1e-290);
 }
 
 PICTURE int picture__drawable_at(const struct panel *p, const struct curve *c, long i)
@@ -819,7 +901,8 @@ PICTURE int picture__drawable_at(const struct panel *p, const struct curve *c, l
     return i >= 0 && i < c->n && picture__drawable(p, c->x[i], c->y[i]);
 }
 
-/* The points that are drawn. Of a very long curve the lowest and the highest of each stretch are, and its ends. */
+/* The points that are drawn. Of a very long curve the lowest and the highest of each stretch are,
+   and its ends. */
 PICTURE void picture__write_points(FILE *script, const struct panel *p, const struct curve *c)
 {
     long stretch = c->n > PICTURE_MOST_POINTS ? c->n / (PICTURE_MOST_POINTS / 4) : 1, i, k, at;
@@ -830,10 +913,11 @@ PICTURE void picture__write_points(FILE *script, const struct panel *p, const st
             if (low < 0 || c->y[k] < c->y[low]) low = k;
             if (high < 0 || c->y[k] > c->y[high]) high = k;
         }
-        if (low < 0) fputs("\n", script);       /* an empty line interrupts the curve */
+        if (low < 0) fputs("\n", script); /* an empty line interrupts the curve */
         for (k = 0; k < 4 && low >= 0; k++) {
             at = k == 0 ? i : k == 3 ? end - 1 : (k == 1) == (low < high) ? low : high;
-            if (at > drawn && picture__drawable_at(p, c, at)) fprintf(script, "%.17g %.17g\n", c->x[at], c->y[at]);
+            if (at > drawn && picture__drawable_at(p, c, at))
+                fprintf(script, "%.17g %.17g\n", c->x[at], c->y[at]);
             if (at > drawn) drawn = at;
         }
     }
@@ -844,7 +928,8 @@ PICTURE long picture__write_single(FILE *script, const struct panel *p, const st
 {
     long i, n = 0;
     for (i = 0; i < c->n; i++) {
-        if (!picture__drawable_at(p, c, i) || picture__drawable_at(p, c, i - 1) || picture__drawable_at(p, c, i + 1))
+        if (!picture__drawable_at(p, c, i) || picture__drawable_at(p, c, i - 1) ||
+            picture__drawable_at(p, c, i + 1))
             continue;
         if (c->n > PICTURE_MOST_POINTS && n > PICTURE_MOST_POINTS) break;
         fprintf(script, "%.17g %.17g\n", c->x[i], c->y[i]);
@@ -854,7 +939,9 @@ PICTURE long picture__write_single(FILE *script, const struct panel *p, const st
 }
 
 /* The ends of an axis. Both are equal if there is one value, and low > high if there is none. */
-struct picture__range { double low, high; };
+struct picture__range {
+    double low, high;
+};
 
 PICTURE struct picture__range picture__range_of(const struct panel *p, int of_y)
 {
@@ -871,46 +958,62 @@ PICTURE struct picture__range picture__range_of(const struct panel *p, int of_y)
     return r;
 }
 
-PICTURE void picture__write_range(FILE *script, char axis, struct picture__range r, int log_scale, int from_zero)
+PICTURE void picture__write_range(FILE *script, char axis, struct picture__range r, int log_scale,
+                                  int from_zero)
 {
     double around = r.low == r.high ? fmax(fabs(r.low) * 0.1, 0.5) : 0;
     fprintf(script, log_scale ? "set logscale %c\n" : "unset logscale %c\n", axis);
-    if (log_scale && r.low == r.high) fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low / 2, r.high * 2);
+    if (log_scale && r.low == r.high)
+        fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low / 2, r.high * 2);
     else if (log_scale) fprintf(script, "set %crange [*:*]\n", axis);
-    else if (from_zero && r.low >= 0) fprintf(script, "set %crange [0:%.17g]\n", axis, r.high > 0 ? 1.05 * r.high : 1);
-    else if (around > 0) fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low - around, r.high + around);
+    else if (from_zero && r.low >= 0)
+        fprintf(script, "set %crange [0:%.17g]\n", axis, r.high > 0 ? 1.05 * r.high : 1);
+    else if (around > 0)
+        fprintf(script, "set %crange [%.17g:%.17g]\n", axis, r.low - around, r.high + around);
     else fprintf(script, "set %crange [*:*]\n", axis);
 }
 
-PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns, int across, int down, int keys)
+PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns, int across,
+                                     int down, int keys)
 {
-    int width = across == 1 ? 1000 : 620 * across, height = (across == 1 ? 340 : 380) * down + 20 * keys;
+    int width = across == 1 ? 1000 : 620 * across,
+        height = (across == 1 ? 340 : 380) * down + 20 * keys;
     fputs("set encoding utf8\n", script);
-    if (!strcmp(kind, "text")) fprintf(script, "set terminal dumb size %d,%d noenhanced\n", columns, 20 * down + keys);
+    if (!strcmp(kind, "text"))
+        fprintf(script, "set terminal dumb size %d,%d noenhanced\n", columns, 20 * down + keys);
     else if (!strcmp(kind, "pdf"))
-        fprintf(script, "set terminal pdfcairo size %gin,%gin font 'sans,10' noenhanced background rgb 'white'\n",
+        fprintf(script,
+                "set terminal pdfcairo size %gin,%gin font 'sans,10' noenhanced background rgb "
+                "'white'\n",
                 width / 100.0, height / 100.0);
     else if (!strcmp(kind, "svg"))
-        fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' noenhanced background rgb 'white'\n", width,
-                height);
+        fprintf(
+            script,
+            "set terminal svg size %d,%d font 'sans-serif,13' noenhanced background rgb 'white'\n",
+            width, height);
     else
-        fprintf(script, "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) {\nset terminal pngcairo size %d,%d font 'sans,10' "
-                "noenhanced background rgb 'white'\n} else {\nset terminal png size %d,%d noenhanced\n}\n", width, height,
-                width, height);
+        fprintf(script,
+                "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) {\nset terminal pngcairo size %d,%d "
+                "font 'sans,10' "
+                "noenhanced background rgb 'white'\n} else {\nset terminal png size %d,%d "
+                "noenhanced\n}\n",
+                width, height, width, height);
 }
 
-/* Eight colours that are told apart by people who confuse red and green; a pale one is mixed with white. */
+/* Eight colours that are told apart by people who confuse red and green; a pale one is mixed with
+   white. */
 PICTURE unsigned picture__curve_colour(const struct curve *c, int place)
 {
-    static const unsigned colour[PICTURE_COLOURS] = {0x1F6FB4, 0xD1495B, 0x2A9D5C, 0xE08E0B, 0x7B52AB, 0x1AA5B8, 0x8C564B,
-                                                     0x555555};
+    static const unsigned colour[PICTURE_COLOURS] = {0x1F6FB4, 0xD1495B, 0x2A9D5C, 0xE08E0B,
+                                                     0x7B52AB, 0x1AA5B8, 0x8C564B, 0x555555};
     unsigned rgb = colour[place % PICTURE_COLOURS], pale = 0;
     int i;
     for (i = 16; i >= 0; i -= 8) pale |= (255 - (255 - (rgb >> i & 255)) * 9 / 20) << i;
     return c->thin ? pale : rgb;
 }
 
-PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text, int panel, int k, long single)
+PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text, int panel, int k,
+                                  long single)
 {
     const struct curve *c = &p->curves[k];
     int place = c->color > 0 ? c->color - 1 : k;
@@ -918,10 +1021,12 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
     fprintf(script, "$d%d_%d with %s ", panel, k, c->points ? "linespoints" : "lines");
     if (text) fprintf(script, "lt %d ", k + 1);
     else
-        fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, place / PICTURE_COLOURS % 4 + 1, c->thin ? "1" : "1.8",
-                c->points ? "pt 7 ps 0.5 " : "");
-    if (c->name) { fputs("title ", script); picture__string(script, c->name); }
-    else fputs("notitle", script);
+        fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, place / PICTURE_COLOURS % 4 + 1,
+                c->thin ? "1" : "1.8", c->points ? "pt 7 ps 0.5 " : "");
+    if (c->name) {
+        fputs("title ", script);
+        picture__string(script, c->name);
+    } else fputs("notitle", script);
     if (!single || c->points) return;
     fprintf(script, ", $s%d_%d with points ", panel, k);
     if (text) fprintf(script, "lt %d ", k + 1);
@@ -929,7 +1034,8 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
     fputs("notitle", script);
 }
 
-PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int panel, long *single)
+PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int panel,
+                                  long *single)
 {
     struct picture__range x = picture__range_of(p, 0), y = picture__range_of(p, 1);
     int k;
@@ -947,8 +1053,10 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
     fputs("\nset ylabel ", script);
     picture__string(script, p->y_label);
     fputs("\nunset label\n", script);
-    if (x.low > x.high) {               /* nothing can be drawn: the frame alone, and why */
-        fputs("unset logscale\nset label 1 'no data' at graph 0.5,0.5 center\nplot [0:1] [0:1] 2 notitle\n", script);
+    if (x.low > x.high) { /* nothing can be drawn: the frame alone, and why */
+        fputs("unset logscale\nset label 1 'no data' at graph 0.5,0.5 center\nplot [0:1] [0:1] 2 "
+              "notitle\n",
+              script);
         return;
     }
     picture__write_range(script, 'x', x, p->log_x, x.low >= 0 && x.low < 0.2 * x.high);
@@ -968,7 +1076,8 @@ PICTURE int picture__key_lines(const struct panel *panels, int n, int across, in
     for (i = 0; i < n; i++) {
         int named = 0, longest = 0, in_a_line;
         for (k = 0; k < panels[i].n; k++) {
-            int columns = panels[i].curves[k].name ? picture_columns(panels[i].curves[k].name) + 6 : 0;
+            int columns =
+                panels[i].curves[k].name ? picture_columns(panels[i].curves[k].name) + 6 : 0;
             named += columns > 0;
             if (columns > longest) longest = columns;
         }
@@ -980,16 +1089,23 @@ PICTURE int picture__key_lines(const struct panel *panels, int n, int across, in
     return most * ((n + across - 1) / across);
 }
 
-PICTURE int picture__write_script(FILE *script, const char *kind, int columns, const struct panel *panels, int n, int across)
+PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
+                                  const struct panel *panels, int n, int across)
 {
     int down = (n + across - 1) / across, text = !strcmp(kind, "text"), i, most = 1;
     long *single;
-    for (i = 0; i < n; i++) if (panels[i].n > most) most = panels[i].n;
+    for (i = 0; i < n; i++)
+        if (panels[i].n > most) most = panels[i].n;
     single = (long *)calloc((size_t)most, sizeof *single);
     if (!single) return 1;
     picture__write_terminal(script, kind, columns, across, down,
-                            picture__key_lines(panels, n, across, text ? columns : across == 1 ? 130 : 75));
-    fprintf(script, "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n", down, across, !text);
+                            picture__key_lines(panels, n, across,
+                                               text          ? columns
+                                               : across == 1 ? 130
+                                                             : 75));
+    fprintf(script,
+            "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n",
+            down, across, !text);
     if (!text) fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\n", script);
     for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, i, single);
     fputs("unset multiplot\n", script);
@@ -997,7 +1113,8 @@ PICTURE int picture__write_script(FILE *script, const char *kind, int columns, c
     return 0;
 }
 
-/* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno says what is wrong. */
+/* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno says what is wrong.
+ */
 PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
 {
     pid_t child;
@@ -1006,11 +1123,13 @@ PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
     child = fork();
     if (child < 0) return -1;
     if (!child) {
-        if (dup2(fileno(script), 0) >= 0 && dup2(fileno(picture), 1) >= 0 && dup2(fileno(complaints), 2) >= 0)
+        if (dup2(fileno(script), 0) >= 0 && dup2(fileno(picture), 1) >= 0 &&
+            dup2(fileno(complaints), 2) >= 0)
             execlp("gnuplot", "gnuplot", "-d", "-", (char *)NULL);
         _exit(errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 127 : 126);
     }
-    while (waitpid(child, &status, 0) < 0) if (errno != EINTR) return -1;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
 }
 
@@ -1020,12 +1139,13 @@ PICTURE int picture__copy(FILE *from, FILE *to)
     char bytes[4096];
     size_t n;
     rewind(from);
-    while ((n = fread(bytes, 1, sizeof bytes, from)) > 0) if (fwrite(bytes, 1, n, to) != n) return 1;
+    while ((n = fread(bytes, 1, sizeof bytes, from)) > 0)
+        if (fwrite(bytes, 1, n, to) != n) return 1;
     return ferror(from) != 0;
 }
 
-/* The same for SVG, without gnuplot's titles: browsers would show "gnuplot_plot_1a" on hover. Its first line goes too,
-   so that the picture may stand in a page. */
+/* The same for SVG, without gnuplot's titles: browsers would show "gnuplot_plot_1a" on hover. Its
+   first line goes too, so that the picture may stand in a page. */
 PICTURE int picture__copy_svg(FILE *from, FILE *to)
 {
     char *line = NULL, *title, *end;
@@ -1046,17 +1166,19 @@ PICTURE void picture__failed(int status, FILE *complaints, char *message, size_t
 {
     char line[200] = "";
     if (status < 0) snprintf(message, size, "cannot start gnuplot: %s", strerror(errno));
-    else if (status == 127) snprintf(message, size, "gnuplot, which draws curves, is not installed");
+    else if (status == 127)
+        snprintf(message, size, "gnuplot, which draws curves, is not installed");
     else {
         rewind(complaints);
-        while (fgets(line, sizeof line, complaints) && strspn(line, " \t\n^") == strlen(line)) continue;
+        while (fgets(line, sizeof line, complaints) && strspn(line, " \t\n^") == strlen(line))
+            continue;
         line[strcspn(line, "\n")] = '\0';
         snprintf(message, size, "gnuplot cannot draw the curves%s%s", *line ? ": " : "", line);
     }
 }
 
-PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n, int across, char *message,
-                              size_t size)
+PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
+                              int across, char *message, size_t size)
 {
     FILE *script = tmpfile(), *picture = tmpfile(), *complaints = tmpfile();
     int text = !strcmp(kind, "text"), failed = 1, status;
@@ -1064,8 +1186,8 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
     if (across > n && n > 0) across = n;
     if (n < 1) snprintf(message, size, "there is nothing to draw");
     else if (!script || !picture || !complaints ||
-             picture__write_script(script, kind, picture__terminal_width(to), panels, n, across) || fflush(script) ||
-             ferror(script))
+             picture__write_script(script, kind, picture__terminal_width(to), panels, n, across) ||
+             fflush(script) || ferror(script))
         snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
     else if ((status = picture__gnuplot(script, picture, complaints)) != 0)
         picture__failed(status, complaints, message, size);
@@ -1078,7 +1200,8 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
     return failed;
 }
 
-PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across, char *message, size_t size)
+PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across,
+                           char *message, size_t size)
 {
     const char *kind = path ? picture_kind(path) : "text";
     FILE *drawn, *to = NULL;
@@ -1093,7 +1216,7 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
         return 1;
     }
     failed = picture_curves_to(drawn, kind, panels, n, across, message, size);
-    if (!failed) {                      /* what stands there is replaced once the new picture is complete */
+    if (!failed) { /* what stands there is replaced once the new picture is complete */
         to = fopen(path, "wb");
         failed = !to || picture__copy(drawn, to);
         if (to && fclose(to)) failed = 1;
