@@ -22,6 +22,8 @@ MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 endif
 COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
+STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
+RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater)
@@ -67,8 +69,17 @@ test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/t
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(APARTS)))
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(BUILD)/trf
+check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(STUDIES) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(APARTS) $(CUDAS))
+
+# The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
+studies: $(RUNS)
+	@echo
+	@grep -h '^claim: ' $(RUNS)
+
+$(BUILD)/studies/out/%.md: $(BUILD)/studies/% FORCE
+	@mkdir -p $(@D)
+	$< --quick --threads 1 --output $(@D) >$@ || { cat $@; exit 1; }
 
 # What takes too long for every change: the other suites on the CUDA column, and its kernels under the race checker.
 check-cuda: $(LONG)
@@ -89,6 +100,7 @@ help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
+	@echo 'make studies    the experiments of examples/studies in short: what tutorials claim, and what is measured'
 	@echo 'make test       the suites, the examples and trf: four minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: twelve minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
@@ -151,6 +163,15 @@ $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=apart_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
+# The implementation is compiled once for all studies.
+$(BUILD)/studies/transformer.o: transformer.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
+	$(COMPILE) -c $(@D)/transformer.c -o $@
+
+$(BUILD)/studies/%: examples/studies/%.c examples/studies/study.h tools/picture.h $(BUILD)/studies/transformer.o
+	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/studies/transformer.o -o $@ -pthread $(LINK)
+
 $(BUILD)/%: examples/%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $< -o $@ -pthread $(LINK)
@@ -205,4 +226,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: FORCE all cuda demo test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean
+.PHONY: FORCE all cuda demo studies test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The header and the examples through every compiler that is here: sh tests/compile.sh BUILD
+# The header, the examples and the studies through every compiler that is here: sh tests/compile.sh BUILD
 #
 # No warning in any language standard or option; linking in parts, in C and in C++; what must be refused is refused; what
 # the object file shows to the outside; and the words of the header and of the README against the examples.
@@ -191,6 +191,9 @@ for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
     for compiler in $c_compilers; do clean "$compiler" -std=c99 "$file" -fsyntax-only; done
     example_in_cxx() { clean "$compiler" -std=c++11 "$file" -fsyntax-only; }
     for_cxx example_in_cxx
+done
+for file in "$root"/examples/studies/*.c; do
+    for compiler in $c_compilers; do clean "$compiler" -std=c99 "$file" -fsyntax-only; done
 done
 for file in "$root"/tools/*.c "$root"/tools/trf/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
 if [ -e /usr/include/sentencepiece_trainer.h ]; then

@@ -1,0 +1,145 @@
+/* schedules.c - does warm-up matter, and what do its length and the model's width change?
+
+   Tutorials draw the paper's schedule for several warm-ups and widths. They say that a longer
+   warm-up ends at a higher rate, that wider models learn at lower rates, and that training without
+   a warm-up is unstable.
+
+   The first two are numbers of trf_learning_rate. For the third, post-norm and pre-norm models
+   learn to reverse sequences; the rate rises in 1, 100 or 400 updates, and is constant from there.
+   What counts is the share of held-out symbols that are right, teacher-forced. */
+#include "study.h"
+
+enum { STEPS = 20000, SYMBOLS = 20, TESTS = 500, BATCH = 64 };
+static const int warmups[] = {500, 2000, 4000, 8000}, widths[] = {64, 128, 256, 512};
+
+static double paper(double d, double warmup, double step)
+{
+    return pow(d, -0.5) * fmin(pow(step, -0.5), step * pow(warmup, -1.5));
+}
+
+/* One curve of the schedule; returns its largest relative distance from the paper's formula. */
+static double follow(struct study *s, struct curve *curve, const char *name, int width, int warmup)
+{
+    enum { EVERY = 50 };
+    trf_train_options o = trf_train_defaults();
+    double *x = (double *)study_memory(s, STEPS / EVERY * sizeof(double));
+    double *y = (double *)study_memory(s, STEPS / EVERY * sizeof(double)), worst = 0;
+    int step;
+    trf_train_set_conventions(&o, TRF_CONVENTIONS_PAPER);
+    o.warmup = warmup;
+    for (step = 1; step <= STEPS; step++) {
+        double rate = trf_learning_rate(&o, width, step);
+        double apart = fabs(rate / paper(width, warmup, step) - 1);
+        if (!(apart <= worst)) worst = apart;
+        if (step % EVERY) continue;
+        x[step / EVERY - 1] = step;
+        y[step / EVERY - 1] = rate;
+    }
+    memset(curve, 0, sizeof *curve);
+    curve->name = name;
+    curve->x = x;
+    curve->y = y;
+    curve->n = STEPS / EVERY;
+    study_row(s, "%d | %d | %.4e | %.4e | %.1e", width, warmup,
+              trf_learning_rate(&o, width, 1), trf_learning_rate(&o, width, warmup), worst);
+    study_must(s, worst < 1e-12, "the rate follows the formula: %g away", worst);
+    return trf_learning_rate(&o, width, warmup);
+}
+
+static void schedules(struct study *s)
+{
+    static const char *const names[] = {"warm-up 500", "warm-up 2000", "warm-up 4000",
+                                        "warm-up 8000", "d_model 64", "d_model 128",
+                                        "d_model 256", "d_model 512"};
+    struct curve curves[8];
+    struct panel panels[2];
+    double peaks[8];
+    int i;
+    study_columns(s, "d_model | warm-up | rate at update 1 | peak | from the formula, relative");
+    for (i = 0; i < 4; i++) peaks[i] = follow(s, &curves[i], names[i], 512, warmups[i]);
+    for (i = 0; i < 4; i++) peaks[4 + i] = follow(s, &curves[4 + i], names[4 + i], widths[i], 4000);
+    memset(panels, 0, sizeof panels);
+    for (i = 0; i < 2; i++) {
+        panels[i].title = i ? "width, warm-up 4000" : "warm-up, d_model 512";
+        panels[i].x_label = "update";
+        panels[i].y_label = "learning rate";
+        panels[i].curves = curves + 4 * i;
+        panels[i].n = 4;
+        panels[i].from_zero = 1;
+    }
+    study_curves(s, "", panels, 2, 2);
+    for (i = 1; i < 4; i++) {
+        study_must(s, peaks[i] < peaks[i - 1], "a longer warm-up ends at a lower peak");
+        study_must(s, peaks[4 + i] < peaks[3 + i], "a wider model has a lower peak");
+    }
+    study_claim(s, "a longer warm-up reaches a higher peak", STUDY_NO,
+                "peak %.2e after 500 updates, %.2e after 8000", peaks[0], peaks[3]);
+    study_claim(s, "wider models learn at lower rates", STUDY_YES,
+                "peak %.2e at d_model 64, %.2e at 512", peaks[4], peaks[7]);
+}
+
+/* Accuracy on held-out pairs, in percent, after training with this warm-up. */
+static double train(struct study *s, trf_norm_place place, int warmup, int seed)
+{
+    struct study_pairs test_room = {NULL, NULL, NULL}, room = {NULL, NULL, NULL};
+    uint64_t test_random = 999, random = (uint64_t)seed;
+    trf_batch tests = study_reversals(s, &test_room, &test_random, TESTS, 3, 8, SYMBOLS);
+    trf_config c = trf_config_tiny();
+    trf_train_options o = trf_train_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    int step, steps = s->quick ? 60 : 600;
+    c.source_vocab = c.target_vocab = 4 + SYMBOLS;
+    c.d_model = 64;
+    c.d_ff = 128;
+    c.encoder_layers = c.decoder_layers = s->quick ? 1 : 4;
+    c.norm_place = place;
+    c.final_norm = place == TRF_PRE_NORM;
+    c.seed = o.seed = (uint64_t)seed;
+    c.device.threads = s->threads;
+    o.schedule = TRF_CONSTANT;
+    o.learning_rate = 2e-3;
+    o.warmup = warmup;
+    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
+    for (step = 0; step < steps; step++) {
+        trf_batch batch = study_reversals(s, &room, &random, BATCH, 3, 8, SYMBOLS);
+        STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
+    }
+    STUDY_TRY(trf_evaluate(trainer, &tests, &report, &err));
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    study_must(s, report.loss < log(4 + SYMBOLS), "training helps: loss %g", report.loss);
+    return 100 * report.accuracy;
+}
+
+static void training(struct study *s)
+{
+    static const int updates[] = {1, 100, 400};
+    double right[2][3][100];
+    int place, i, seed, n = s->quick ? 1 : s->seeds;
+    study_table(s, "training", "norm | warm-up | held-out symbols right, % | seeds");
+    for (place = 0; place < 2; place++) {
+        for (i = 0; i < 3; i++) {
+            for (seed = 0; seed < n; seed++)
+                right[place][i][seed] = train(s, (trf_norm_place)place, updates[i], seed + 1);
+            study_row(s, "%s | %d | %s | %d", place ? "pre-norm" : "post-norm", updates[i],
+                      study_spread(right[place][i], n, 1), n);
+        }
+    }
+    for (place = 0; place < 2; place++)
+        study_claim(s, place ? "warm-up is critical, pre-norm" : "warm-up is critical, post-norm",
+                    study_larger(right[place][1], n, right[place][0], n),
+                    "after 1, 100 and 400 updates of warm-up %s, %s and %s %% of symbols are right",
+                    study_spread(right[place][0], n, 1), study_spread(right[place][1], n, 1),
+                    study_spread(right[place][2], n, 1));
+}
+
+int main(int argc, char **argv)
+{
+    struct study s = study_begin(argc, argv, "schedules", "what warm-up and width do to the rate");
+    schedules(&s);
+    training(&s);
+    return study_end(&s);
+}
