@@ -68,7 +68,8 @@ PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low,
    output. Returns 0, or 1 and a sentence in message. */
 PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across,
                            char *message, size_t size);
-/* The same into a file that is open. kind: "svg", "png", "pdf", or "text" for a terminal. */
+/* The same into a file that is open. kind: "svg", "png", "pdf", "text" for a terminal, or "page": a
+   narrow SVG without a background, to stand in a page. */
 PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
                               int across, char *message, size_t size);
 
@@ -976,8 +977,9 @@ PICTURE void picture__write_range(FILE *script, char axis, struct picture__range
 PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns, int across,
                                      int down, int keys)
 {
-    int width = across == 1 ? 1000 : 620 * across,
-        height = (across == 1 ? 340 : 380) * down + 20 * keys;
+    int page = !strcmp(kind, "page"),
+        width = page ? 480 * across : across == 1 ? 1000 : 620 * across,
+        height = (page ? 300 : across == 1 ? 340 : 380) * down + 20 * keys;
     fputs("set encoding utf8\n", script);
     if (!strcmp(kind, "text"))
         fprintf(script, "set terminal dumb size %d,%d noenhanced\n", columns, 20 * down + keys);
@@ -986,6 +988,9 @@ PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns
                 "set terminal pdfcairo size %gin,%gin font 'sans,10' noenhanced background rgb "
                 "'white'\n",
                 width / 100.0, height / 100.0);
+    else if (page)
+        fprintf(script, "set terminal svg size %d,%d font 'sans-serif,13' noenhanced\n", width,
+                height);
     else if (!strcmp(kind, "svg"))
         fprintf(
             script,
@@ -1100,7 +1105,8 @@ PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
     if (!single) return 1;
     picture__write_terminal(script, kind, columns, across, down,
                             picture__key_lines(panels, n, across,
-                                               text          ? columns
+                                               text                    ? columns
+                                               : !strcmp(kind, "page") ? 58
                                                : across == 1 ? 130
                                                              : 75));
     fprintf(script,
@@ -1191,7 +1197,8 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
         snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
     else if ((status = picture__gnuplot(script, picture, complaints)) != 0)
         picture__failed(status, complaints, message, size);
-    else if (!strcmp(kind, "svg") ? picture__copy_svg(picture, to) : picture__copy(picture, to))
+    else if (!strcmp(kind, "svg") || !strcmp(kind, "page") ? picture__copy_svg(picture, to)
+                                                           : picture__copy(picture, to))
         snprintf(message, size, "cannot write the picture: %s", strerror(errno));
     else failed = 0;
     if (script) fclose(script);
