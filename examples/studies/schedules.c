@@ -35,11 +35,8 @@ static double follow(struct study *s, struct curve *curve, const char *name, int
         x[step / EVERY - 1] = step;
         y[step / EVERY - 1] = rate;
     }
-    memset(curve, 0, sizeof *curve);
-    curve->name = name;
-    curve->x = x;
-    curve->y = y;
-    curve->n = STEPS / EVERY;
+    *curve = study_curve(name, x, y, STEPS / EVERY);
+    curve->points = 0;
     study_row(s, "%d | %d | %.4e | %.4e | %.1e", width, warmup,
               trf_learning_rate(&o, width, 1), trf_learning_rate(&o, width, warmup), worst);
     study_must(s, worst < 1e-12, "the rate follows the formula: %g away", worst);
@@ -58,13 +55,9 @@ static void schedules(struct study *s)
     study_columns(s, "d_model | warm-up | rate at update 1 | peak | from the formula, relative");
     for (i = 0; i < 4; i++) peaks[i] = follow(s, &curves[i], names[i], 512, warmups[i]);
     for (i = 0; i < 4; i++) peaks[4 + i] = follow(s, &curves[4 + i], names[4 + i], widths[i], 4000);
-    memset(panels, 0, sizeof panels);
     for (i = 0; i < 2; i++) {
-        panels[i].title = i ? "width, warm-up 4000" : "warm-up, d_model 512";
-        panels[i].x_label = "update";
-        panels[i].y_label = "learning rate";
-        panels[i].curves = curves + 4 * i;
-        panels[i].n = 4;
+        panels[i] = study_panel(i ? "width, warm-up 4000" : "warm-up, d_model 512", "update",
+                                "learning rate", curves + 4 * i, 4);
         panels[i].from_zero = 1;
     }
     study_curves(s, "", panels, 2, 2);

@@ -448,6 +448,41 @@ STUDY void study_heat_maps(struct study *s, const char *part, const char *title,
     study_must(s, !fclose(to) && !broken, "%s cannot be written", path);
 }
 
+STUDY struct curve study_curve(const char *name, const double *x, const double *y, int n)
+{
+    struct curve curve;
+    memset(&curve, 0, sizeof curve);
+    curve.name = name;
+    curve.x = x;
+    curve.y = y;
+    curve.n = n;
+    curve.points = 1;
+    return curve;
+}
+/* Logarithmic axes and the like are fields of the panel. */
+STUDY struct panel study_panel(const char *title, const char *x_label, const char *y_label,
+                               const struct curve *curves, int n)
+{
+    struct panel panel;
+    memset(&panel, 0, sizeof panel);
+    panel.title = title;
+    panel.x_label = x_label;
+    panel.y_label = y_label;
+    panel.curves = curves;
+    panel.n = n;
+    return panel;
+}
+STUDY struct heat_map study_map(const char *title, const float *values, int rows, int columns)
+{
+    struct heat_map map;
+    memset(&map, 0, sizeof map);
+    map.title = title;
+    map.values = values;
+    map.rows = rows;
+    map.columns = columns;
+    return map;
+}
+
 /* Where gnuplot is missing a sentence says so, and the study goes on. */
 STUDY void study_curves(struct study *s, const char *part, const struct panel *panels, int n,
                         int across)
