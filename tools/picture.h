@@ -76,6 +76,8 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
 /* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
    bytes that are no UTF-8, become U+FFFD. */
 PICTURE void picture_escape(FILE *to, const char *text);
+/* All bytes of a file behind another's; 1: an error of reading or writing. */
+PICTURE int picture_copy(FILE *from, FILE *to);
 /* Columns that a text takes in a terminal. */
 PICTURE int picture_columns(const char *text);
 /* "svg", "png", "pdf", or NULL: by the end of a path. */
@@ -482,8 +484,8 @@ PICTURE void picture__value_text(FILE *to, double x)
 }
 
 /* "target der, source the: 0.12345"; of several cells the numbers of the first and of the last. */
-PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long rows,
-                            long columns, double x)
+PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long down,
+                            long wide, double x)
 {
     char number[32];
     fputs("<title>", to);
@@ -492,9 +494,9 @@ PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long
         putc(' ', to);
     }
     picture_escape(to, picture__label(map->row_names, row, number));
-    if (rows > 1) {
+    if (down > 1) {
         fputs(" to ", to);
-        picture_escape(to, picture__label(map->row_names, row + rows - 1, number));
+        picture_escape(to, picture__label(map->row_names, row + down - 1, number));
     }
     fputs(", ", to);
     if (map->column_label) {
@@ -502,25 +504,25 @@ PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long
         putc(' ', to);
     }
     picture_escape(to, picture__label(map->column_names, column, number));
-    if (columns > 1) {
+    if (wide > 1) {
         fputs(" to ", to);
-        picture_escape(to, picture__label(map->column_names, column + columns - 1, number));
+        picture_escape(to, picture__label(map->column_names, column + wide - 1, number));
     }
-    fputs(rows > 1 || columns > 1 ? ": mean " : ": ", to);
+    fputs(down > 1 || wide > 1 ? ": mean " : ": ", to);
     picture__value_text(to, x);
     fputs("</title>", to);
 }
 
 /* Of a block that ends with the map. One value that is no number hides in a mean: the block is no
    number either. */
-PICTURE double picture__mean(const struct heat_map *map, long row, long column, long rows,
-                             long columns)
+PICTURE double picture__mean(const struct heat_map *map, long row, long column, long down,
+                             long wide)
 {
     double sum = 0;
     long i, j;
-    for (i = row; i < row + rows; i++)
-        for (j = column; j < column + columns; j++) sum += (double)picture__value(map, i, j);
-    return sum / ((double)rows * (double)columns);
+    for (i = row; i < row + down; i++)
+        for (j = column; j < column + wide; j++) sum += (double)picture__value(map, i, j);
+    return sum / ((double)down * (double)wide);
 }
 
 PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
@@ -532,15 +534,15 @@ PICTURE void picture__blocks(FILE *to, const struct heat_map *map,
     long i, j;
     for (i = 0; i < map->rows; i += side)
         for (j = 0; j < map->columns; j += side) {
-            long rows = picture__least(side, map->rows - i),
-                 columns = picture__least(side, map->columns - j);
-            double x = picture__mean(map, i, j, rows, columns);
-            fprintf(to, "<path d=\"M%ld %ldh%ldv%ldh-%ldz\"", j, i, columns, rows, columns);
+            long down = picture__least(side, map->rows - i),
+                 wide = picture__least(side, map->columns - j);
+            double x = picture__mean(map, i, j, down, wide);
+            fprintf(to, "<path d=\"M%ld %ldh%ldv%ldh-%ldz\"", j, i, wide, down, wide);
             if (coloured)
                 fprintf(to, " fill=\"#%06x\"",
                         (unsigned)picture__colour(scale, picture__step(scale, x)));
             putc('>', to);
-            picture__hover(to, map, i, j, rows, columns, x);
+            picture__hover(to, map, i, j, down, wide, x);
             fputs("</path>\n", to);
         }
 }
@@ -691,7 +693,8 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
     x = fmax(width * across + 110, title ? picture__ems(title) * 18 + 24 : 0);
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-            "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%d\" fill=\"#222\" xml:space=\"preserve\">\n"
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%d\" "
+            "fill=\"#222\" xml:space=\"preserve\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             x, height, x, height, PICTURE_FONT);
     if (title) {
@@ -1119,8 +1122,7 @@ PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
     return 0;
 }
 
-/* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno says what is wrong.
- */
+/* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno has the reason. */
 PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
 {
     pid_t child;
@@ -1139,8 +1141,7 @@ PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
 }
 
-/* A file's bytes behind another's. */
-PICTURE int picture__copy(FILE *from, FILE *to)
+PICTURE int picture_copy(FILE *from, FILE *to)
 {
     char bytes[4096];
     size_t n;
@@ -1198,7 +1199,7 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
     else if ((status = picture__gnuplot(script, picture, complaints)) != 0)
         picture__failed(status, complaints, message, size);
     else if (!strcmp(kind, "svg") || !strcmp(kind, "page") ? picture__copy_svg(picture, to)
-                                                           : picture__copy(picture, to))
+                                                           : picture_copy(picture, to))
         snprintf(message, size, "cannot write the picture: %s", strerror(errno));
     else failed = 0;
     if (script) fclose(script);
@@ -1225,7 +1226,7 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
     failed = picture_curves_to(drawn, kind, panels, n, across, message, size);
     if (!failed) { /* what stands there is replaced once the new picture is complete */
         to = fopen(path, "wb");
-        failed = !to || picture__copy(drawn, to);
+        failed = !to || picture_copy(drawn, to);
         if (to && fclose(to)) failed = 1;
         if (failed) snprintf(message, size, "cannot write '%s': %s", path, strerror(errno));
     }
