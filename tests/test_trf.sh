@@ -686,7 +686,7 @@ if command -v gnuplot >/dev/null; then
         "$trf" train --tsv train.tsv $model --threads 1 --warmup 2 --batch-tokens 256 --metric $metric --valid-every 10 --updates $((30 + $(echo $metric | wc -c) * 10)) \
             --log judge.json --model m --resume 2>err
         expect 0 "a log with two metrics" "^ *wer *$" "$trf" plot judge.json
-        check "has the last one alone" test "$(grep -c '^ *\(exact\|loss\) *$' out)" -eq 1
+        check "has a panel for each, and one for the loss" test "$(grep -c '^ *\(exact\|wer\|loss\) *$' out)" -eq 3
     done
     sed -n '/"event":"start"/{s/"update":0/"update":20/;p;q}' run.json >again.json
     cat run.json again.json >twice.json

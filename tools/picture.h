@@ -73,6 +73,9 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
 PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
                               int across, char *message, size_t size);
 
+/* Pictures of SVG that were written to files, one below another. Returns 1 as picture_heat_maps. */
+PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n);
+
 /* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
    bytes that are no UTF-8, become U+FFFD. */
 PICTURE void picture_escape(FILE *to, const char *text);
@@ -1016,7 +1019,7 @@ PICTURE unsigned picture__curve_colour(const struct curve *c, int place)
                                                      0x7B52AB, 0x1AA5B8, 0x8C564B, 0x555555};
     unsigned rgb = colour[place % PICTURE_COLOURS], pale = 0;
     int i;
-    for (i = 16; i >= 0; i -= 8) pale |= (255 - (255 - (rgb >> i & 255)) * 9 / 20) << i;
+    for (i = 16; i >= 0; i -= 8) pale |= (255 - (255 - (rgb >> i & 255)) * 11 / 20) << i;
     return c->thin ? pale : rgb;
 }
 
@@ -1030,7 +1033,7 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
     if (text) fprintf(script, "lt %d ", k + 1);
     else
         fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, place / PICTURE_COLOURS % 4 + 1,
-                c->thin ? "1" : "1.8", c->points ? "pt 7 ps 0.5 " : "");
+                c->thin ? "1.2" : "1.8", c->points ? "pt 7 ps 0.5 " : "");
     if (c->name) {
         fputs("title ", script);
         picture__string(script, c->name);
@@ -1115,7 +1118,9 @@ PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
     fprintf(script,
             "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n",
             down, across, !text);
-    if (!text) fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\n", script);
+    if (!text)
+        fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\nset border 3 lc rgb '#777777'\n"
+              "set tics nomirror out textcolor rgb '#333333'\n", script);
     for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, i, single);
     fputs("unset multiplot\n", script);
     free(single);
@@ -1232,6 +1237,53 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
     }
     fclose(drawn);
     return failed;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Several pictures in one
+// -----------------------------------------------------------------------------------------------
+
+/* A whole file, with a NUL behind it; malloc'd, or NULL. */
+PICTURE char *picture__text_of(FILE *from)
+{
+    long n = fseek(from, 0, SEEK_END) ? -1 : ftell(from);
+    char *text = n < 0 ? NULL : (char *)malloc((size_t)n + 1);
+    rewind(from);
+    if (text) text[fread(text, 1, (size_t)n, from)] = '\0';
+    return text;
+}
+
+PICTURE double picture__size(const char *svg, const char *name)
+{
+    const char *at = strstr(svg, name);
+    return at ? strtod(at + strlen(name), NULL) : 0;
+}
+
+PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n)
+{
+    char **text = (char **)calloc((size_t)n + 1, sizeof *text);
+    double width = 0, height = 0, y = 0;
+    int i, failed = !text;
+    for (i = 0; i < n && !failed; i++) {
+        failed = !(text[i] = picture__text_of(pictures[i])) || !strstr(text[i], "<svg");
+        if (failed) break;
+        width = fmax(width, picture__size(text[i], "width=\""));
+        height += picture__size(text[i], "height=\"");
+    }
+    if (!failed)
+        fprintf(to,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+                "viewBox=\"0 0 %.0f %.0f\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+                width, height, width, height);
+    for (i = 0; i < n && !failed; i++) {
+        const char *tag = strstr(text[i], "<svg");
+        fprintf(to, "<svg y=\"%.0f\"%s", y, tag + 4);
+        y += picture__size(text[i], "height=\"");
+    }
+    if (!failed) fputs("</svg>\n", to);
+    for (i = 0; i < n && text; i++) free(text[i]);
+    free(text);
+    return failed || ferror(to);
 }
 
 #endif

@@ -123,8 +123,21 @@ const struct command commands[] = {
      "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
      "    trf average model.safetensors --weights bf16 --output half.safetensors",
      EXIT_TEXT ".", command_average},
-    {PLOT, "plot", "a picture of a training", "trf plot LOG [--output FILE]",
-     "Draws the log that trf train --log has written, with gnuplot: losses, metric, learning rate.",
+    {PLOT, "plot", "pictures of trainings, schedules, positions, masks",
+     "trf plot LOG... | schedule | positions | masks [options]",
+     "Draws logs that trf train --log has written, one run over another: loss of training and\n"
+     "validation, metric, token accuracy, learning rate, tokens a second, gradient norm, as far as the\n"
+     "logs have them. A curve is named after its log. Lines that are no part of a log are left out, with\n"
+     "a message and exit status 1; the last line may be cut. gnuplot draws curves, and has to be\n"
+     "installed; heat maps need nothing, and show their numbers on hover.\n"
+     "schedule draws the learning rate over the updates, positions the table of position encodings,\n"
+     "masks which tokens see which in attention.\n"
+     "\n"
+     "    trf plot first.json second.json --output runs.svg\n"
+     "    trf plot run.json --only loss,rate\n"
+     "    trf plot schedule --warmup 1000,4000,8000 --d-model 256,512 --output rates.svg\n"
+     "    trf plot positions --d-model 128 --max-length 100 --output positions.svg\n"
+     "    trf plot masks --words 'the cat sat down' --output masks.svg",
      EXIT_TEXT ".", command_plot},
 };
 

@@ -41,6 +41,12 @@ void set_defaults(struct settings *s)
     s->labels_told = INT64_MAX;
     s->batch = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
+    s->plot_schedules = "noam";
+    s->plot_warmups = "4000";
+    s->plot_updates = 20000;
+    s->plot_rows = 50;
+    s->plot_kinds = "full,causal";
+    s->plot_length = 8;
 }
 
 /* What an option does beyond writing its field. Rows are applied in the order of the table, whatever the
@@ -534,8 +540,42 @@ const struct row rows[] = {
     {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
-     "an .svg, .png or .pdf; without it the picture is drawn with characters on standard output", NULL},
+     "an .svg, .png or .pdf (a heat map: an .svg); without it the picture is drawn with characters on standard output",
+     NULL},
     {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
+    {PLOT, FLAG, "csv", AT(csv), NULL, "write the numbers instead of a picture, as comma-separated values", NULL},
+    {PLOT, HEADING, "Logs", 0, NULL, NULL, NULL},
+    {PLOT, TEXT, "only", AT(only), "LIST",
+     "some of loss,metric,accuracy,rate,speed,gradient; without it, all that the logs have", NULL},
+    {PLOT, HEADING, "trf plot schedule (of a LIST, a curve for each combination)", 0, NULL, NULL, NULL},
+    {PLOT, TEXT, "schedule", AT(plot_schedules), "LIST", "some of noam,inverse-sqrt,cosine,constant", NULL},
+    {PLOT, TEXT, "warmup", AT(plot_warmups), "LIST", "updates in which the rate rises", NULL},
+    {PLOT, TEXT, "d-model", AT(plot_widths), "LIST",
+     "width of the model, which matters to noam (default 512); of positions: one number (default 64)", NULL},
+    {PLOT, TEXT, "learning-rate", AT(plot_rates), "LIST",
+     "a factor for noam (default 1), the highest rate for the others (default 0.001)", NULL},
+    {PLOT, REAL, "initial-rate", AT(training.initial_rate), "X", "where it rises from; not for noam", NULL},
+    {PLOT, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
+    {PLOT, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
+     "when cosine ends; 0: at --updates", NULL},
+    {PLOT, LONG_COUNT, "updates", AT(plot_updates), "N", "where the picture ends", NULL},
+    {PLOT, HEADING, "trf plot positions", 0, NULL, NULL, NULL},
+    {PLOT, CHOICE, "positions", AT(config.positions), "interleaved|halves-n1|halves", "the rule, as of trf train", NULL},
+    {PLOT, COUNT, "max-length", AT(plot_rows), "N", "positions", NULL},
+    {PLOT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
+    {PLOT, CHOICE, "view", AT(plot_view), "all|heat|curves|similarity",
+     "heat: all numbers as a heat map; curves: some dimensions over the positions; similarity: the cosine between every "
+     "two positions; all: these three in one .svg", NULL},
+    {PLOT, TEXT, "dimensions", AT(plot_dimensions), "LIST",
+     "which dimensions are curves, from 0; without it, sines of five frequencies", NULL},
+    {PLOT, HEADING, "trf plot masks", 0, NULL, NULL, NULL},
+    {PLOT, TEXT, "kind", AT(plot_kinds), "LIST", "some of full,causal,prefix,padding, side by side", NULL},
+    {PLOT, COUNT, "length", AT(plot_length), "N", "tokens, 1 to 1000", NULL},
+    {PLOT, TEXT, "words", AT(plot_words), "TEXT", "the tokens themselves, with blanks between them", NULL},
+    {PLOT, TEXT, "prefix", AT(plot_prefix), "N",
+     "of prefix: so many tokens at the beginning see one another; without it, half of them", NULL},
+    {PLOT, TEXT, "padded", AT(plot_padded), "N",
+     "of padding: so many tokens at the end fill the batch; without it, a quarter of them", NULL},
 };
 
 const int n_rows = (int)(sizeof rows / sizeof *rows);
@@ -844,7 +884,7 @@ void default_text(const struct row *row, char *text, size_t size)
     int j;
     set_defaults(&plain);
     for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (!strcmp(row->name, fixed[i][0])) chosen = fixed[i][1];
+        if (row->commands & TRAIN && !strcmp(row->name, fixed[i][0])) chosen = fixed[i][1];
     if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;

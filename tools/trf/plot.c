@@ -1,181 +1,524 @@
-// trf plot: the log of a training as a picture, drawn by gnuplot.
+// trf plot: the logs of trainings as curves over the updates, one run over another. gnuplot draws them.
 //
-// Loss of the training and of the validations, the metric, and the learning rate, over the updates.
+// What progress.c writes: loss, token accuracy, learning rate, tokens a second and gradient norm of training; loss,
+// metric and token accuracy of validations. A panel is drawn where a log has data for it. A log that goes on after
+// --resume begins again at the update of its checkpoint: what stands behind that update was lost, and is not drawn.
 
 #include "trf.h"
+#include "plot.h"
 
 #include <errno.h>
 #include <math.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-struct point { double update, value; };
-struct curve { struct point *points; size_t n, capacity; };
+// -----------------------------------------------------------------------------------------------
+// >>panels         what can be drawn
+// -----------------------------------------------------------------------------------------------
 
-enum { TRAIN_LOSS, VALID_LOSS, SCORE_CURVE, RATE, N_CURVES };
+enum { LOSS, METRIC, ACCURACY, RATE, SPEED, GRADIENT, N_PANELS };
 
-struct plot {
-    struct curve curve[N_CURVES];
-    char metric[16];
+static const struct { const char *only, *title, *y_label; int from_zero; } panels[N_PANELS] = {
+    {"loss", "loss", "nats per token", 0},
+    {"metric", NULL, "score, %", 0},
+    {"accuracy", "token accuracy", "right tokens, %", 0},
+    {"rate", "learning rate", "learning rate", 1},
+    {"speed", "speed", "tokens/s", 1},
+    {"gradient", "gradient norm", "norm before clipping", 1}
 };
 
-/* The number behind "key": in a line that progress.c has written; NAN if it is not there. */
-static double number_of(const char *line, const char *key)
+/* One curve of a run. metric: of the panel METRIC, else "". */
+struct series {
+    int panel, validation;
+    char metric[16];
+    double *x, *y;
+    size_t n, x_capacity, y_capacity, finite;
+};
+
+struct run {
+    const char *path;
+    char *name;
+    struct series *series;
+    size_t n_series, capacity;
+};
+
+struct plot {
+    struct run *runs;
+    int n_runs, wanted[N_PANELS];
+    int damaged;                /* 1: a line could not be used */
+};
+
+/* --only: some of the panels. */
+static int choose_panels(const char *only, int wanted[N_PANELS])
 {
-    char quoted[64];
-    const char *at;
+    int i;
+    for (i = 0; i < N_PANELS; i++) wanted[i] = !only;
+    while (only) {
+        size_t n = strcspn(only, ",");
+        for (i = 0; i < N_PANELS; i++)
+            if (strlen(panels[i].only) == n && !strncmp(panels[i].only, only, n)) break;
+        if (i == N_PANELS) {
+            say("--only takes some of loss,metric,accuracy,rate,speed,gradient, got '%.*s'", (int)n, only);
+            return USAGE;
+        }
+        wanted[i] = 1;
+        only = only[n] ? only + n + 1 : NULL;
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>log            lines to series
+// -----------------------------------------------------------------------------------------------
+
+/* What stands behind "key": in a line, or NULL. In a text of JSON a quotation mark has a backslash: nothing of the
+   user's is taken for a key. */
+static const char *value_of(const char *line, const char *key)
+{
+    size_t n = strlen(key);
+    const char *at = line;
+    while ((at = strchr(at, '"'))) {
+        at++;
+        if (strncmp(at, key, n) || at[n] != '"') continue;
+        at += n + 1;
+        at += strspn(at, " ");
+        if (*at == ':') return at + 1 + strspn(at + 1, " ");
+    }
+    return NULL;
+}
+
+/* A number; NAN where null stands, which is a number that is not finite. Returns whether the key is there. */
+static int number_of(const char *line, const char *key, double *x)
+{
+    const char *at = value_of(line, key);
     char *end;
-    double x;
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    at = strstr(line, quoted);
-    if (!at) return NAN;
-    x = strtod(at + strlen(quoted), &end);
-    return end == at + strlen(quoted) ? NAN : x;
+    if (!at) return 0;
+    *x = strtod(at, &end);
+    if (end == at || !isfinite(*x)) *x = NAN;
+    return 1;
+}
+
+static int event_is(const char *line, const char *event)
+{
+    const char *at = value_of(line, "event");
+    size_t n = strlen(event);
+    return at && *at == '"' && !strncmp(at + 1, event, n) && at[n + 1] == '"';
 }
 
 /* What is made again after a kill, or begun anew. */
-static void cut_from(struct curve *c, double update)
+static void cut_from(struct series *c, double update)
 {
-    while (c->n && c->points[c->n - 1].update >= update) c->n--;
+    while (c->n && c->x[c->n - 1] >= update) c->finite -= isfinite(c->y[--c->n]) != 0;
 }
 
-static void add_point(struct curve *c, double update, double value)
+static void add_point(struct run *run, int panel, int validation, const char *metric, double update, double value)
 {
-    if (!isfinite(update) || !isfinite(value)) return;
+    struct series *c;
+    size_t i;
+    for (i = 0; i < run->n_series; i++) {
+        c = &run->series[i];
+        if (c->panel == panel && c->validation == validation && !strcmp(c->metric, metric)) break;
+    }
+    if (i == run->n_series) {
+        run->series = grow(run->series, &run->capacity, i + 1, sizeof *run->series);
+        memset(&run->series[i], 0, sizeof *run->series);
+        run->series[i].panel = panel;
+        run->series[i].validation = validation;
+        snprintf(run->series[i].metric, sizeof run->series[i].metric, "%s", metric);
+        run->n_series++;
+    }
+    c = &run->series[i];
     cut_from(c, update);
-    c->points = grow(c->points, &c->capacity, c->n + 1, sizeof *c->points);
-    c->points[c->n].update = update;
-    c->points[c->n++].value = value;
+    c->x = grow(c->x, &c->x_capacity, c->n + 1, sizeof *c->x);
+    c->y = grow(c->y, &c->y_capacity, c->n + 1, sizeof *c->y);
+    c->x[c->n] = update;
+    c->y[c->n++] = value;
+    c->finite += isfinite(value) != 0;
 }
 
-static int read_log(struct plot *p, const char *path)
+static void read_progress(struct run *run, const char *line, double update)
+{
+    static const struct { const char *key; int panel; double unit; } keys[] = {
+        {"loss", LOSS, 1}, {"accuracy", ACCURACY, 100}, {"learning_rate", RATE, 1}, {"tokens_per_second", SPEED, 1},
+        {"gradient_norm", GRADIENT, 1}};
+    double x;
+    size_t i;
+    for (i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (number_of(line, keys[i].key, &x)) add_point(run, keys[i].panel, 0, "", update, keys[i].unit * x);
+}
+
+/* The metric "accuracy" of labels is the accuracy of their tokens: it is drawn once. */
+static void read_validation(struct run *run, const char *line, double update)
+{
+    const char *at = value_of(line, "metric");
+    char metric[16] = "";
+    double x;
+    if (!at || sscanf(at, "\"%15[a-z0-9+]\"", metric) != 1) metric[0] = '\0';
+    if (number_of(line, "loss", &x)) add_point(run, LOSS, 1, "", update, x);
+    if (number_of(line, "accuracy", &x)) add_point(run, ACCURACY, 1, "", update, 100 * x);
+    if (*metric && strcmp(metric, "loss") && strcmp(metric, "accuracy") && number_of(line, "score", &x))
+        add_point(run, METRIC, 1, metric, update, x);
+}
+
+/* Whether it is a whole object of a training; else why not. */
+static const char *read_line(struct run *run, const struct reader *r)
+{
+    double update = NAN;
+    size_t i;
+    if (r->fault) return r->fault;
+    if (r->line[0] != '{' || r->line[r->length - 1] != '}') return "no whole JSON object";
+    if (!value_of(r->line, "event")) return "no \"event\"";
+    if (!number_of(r->line, "update", &update) || isnan(update)) return "no number behind \"update\"";
+    if (event_is(r->line, "start"))
+        for (i = 0; i < run->n_series; i++) cut_from(&run->series[i], update + 1);
+    else if (event_is(r->line, "progress")) read_progress(run, r->line, update);
+    else if (event_is(r->line, "validation")) read_validation(run, r->line, update);
+    return NULL;
+}
+
+/* The last line may be cut: it is being written, or its program was killed. */
+static int read_log(struct plot *plot, struct run *run)
 {
     struct reader r;
-    int got, status, i;
-    const char *at;
-    char metric[16];
-    if ((status = open_reader(&r, path))) return status;
+    int64_t bad = 0, first = 0, lines = 0;
+    char why[64] = "";
+    size_t finite = 0, i;
+    int got, status;
+    if ((status = open_reader(&r, run->path))) return status;
     while ((got = next_line(&r)) > 0) {
-        double update = number_of(r.line, "update");
-        if (!strncmp(r.line, "{\"event\":\"start\"", 16)) {
-            for (i = 0; i < N_CURVES; i++) cut_from(&p->curve[i], update + 1);
-        } else if (!strncmp(r.line, "{\"event\":\"progress\"", 19)) {
-            add_point(&p->curve[TRAIN_LOSS], update, number_of(r.line, "loss"));
-            add_point(&p->curve[RATE], update, number_of(r.line, "learning_rate"));
-        } else if (!strncmp(r.line, "{\"event\":\"validation\"", 21)) {
-            add_point(&p->curve[VALID_LOSS], update, number_of(r.line, "loss"));
-            at = strstr(r.line, "\"metric\":\"");
-            if (!at || sscanf(at, "\"metric\":\"%15[a-z0-9]", metric) != 1 || !strcmp(metric, "loss")) continue;
-            if (strcmp(metric, p->metric)) p->curve[SCORE_CURVE].n = 0;     /* judged otherwise from here on */
-            strcpy(p->metric, metric);
-            add_point(&p->curve[SCORE_CURVE], update, number_of(r.line, "score"));
-        }
+        const char *fault = r.length ? read_line(run, &r) : NULL;
+        lines++;
+        if (!fault || feof(r.file)) continue;
+        if (!bad++) { first = r.number; snprintf(why, sizeof why, "%s", fault); }
     }
     close_reader(&r);
-    if (!got && p->curve[TRAIN_LOSS].n + p->curve[VALID_LOSS].n == 0) {
-        say("%s: no line of a training; trf train --log writes them", path);
-        return FAILED;
+    if (got) return FAILED;
+    for (i = 0; i < run->n_series; i++) finite += run->series[i].finite;
+    if (!lines) say("%s is empty; trf train --log writes a log", run->path);
+    else if (!finite) say("%s: no line of a training with numbers; trf train --log writes them", run->path);
+    else if (bad) {
+        say("%s:%lld: %s; %lld such line%s left out", run->path, (long long)first, why, (long long)bad,
+            bad == 1 ? " is" : "s are");
+        plot->damaged = 1;
     }
-    return got ? FAILED : DONE;
+    return finite ? DONE : FAILED;
 }
 
-static void write_points(FILE *pipe, const char *name, const struct curve *c)
+// -----------------------------------------------------------------------------------------------
+// >>names          of runs: the shortest that tell the logs apart
+// -----------------------------------------------------------------------------------------------
+
+/* Bytes of the folders that all paths begin with, and of the end that all have from a '/' or from an extension on. */
+static void common_ends(const struct plot *p, size_t *front, size_t *back)
+{
+    const char *a = p->runs[0].path;
+    size_t i, n = strlen(a);
+    int k;
+    *front = *back = 0;
+    for (i = 0; a[i]; i++) {
+        for (k = 1; k < p->n_runs && p->runs[k].path[i] == a[i]; k++) { }
+        if (k < p->n_runs) break;
+        if (a[i] == '/') *front = i + 1;
+    }
+    for (i = 1; i <= n; i++) {
+        for (k = 1; k < p->n_runs; k++) {
+            size_t length = strlen(p->runs[k].path);
+            if (length < *front + i || p->runs[k].path[length - i] != a[n - i]) break;
+        }
+        if (k < p->n_runs || n < *front + i) break;
+        if (a[n - i] == '/') *back = i;
+    }
+}
+
+static char *part_of(const char *text, size_t n) { return format_text("%.*s", (int)n, text); }
+
+/* The file's name without its extension. */
+static char *short_name(const char *path)
+{
+    const char *name = name_of(path), *dot = strrchr(name, '.');
+    if (!strcmp(path, "-")) return part_of("standard input", 14);
+    return part_of(name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+}
+
+static int all_differ(const struct plot *p)
+{
+    int i, k;
+    for (i = 0; i < p->n_runs; i++)
+        for (k = 0; k < i; k++) if (!strcmp(p->runs[i].name, p->runs[k].name)) return 0;
+    return 1;
+}
+
+static void name_runs(struct plot *p)
+{
+    size_t front, back, n;
+    int i, way;
+    common_ends(p, &front, &back);
+    for (way = 0; way < 4; way++) {
+        for (i = 0; i < p->n_runs; i++) {
+            const char *path = p->runs[i].path;
+            free(p->runs[i].name);
+            n = strlen(path);
+            if (way == 0) p->runs[i].name = short_name(path);
+            else if (way == 1) p->runs[i].name = part_of(name_of(path), strlen(name_of(path)));
+            else if (way == 2 && n > front + back) p->runs[i].name = part_of(path + front, n - front - back);
+            else p->runs[i].name = part_of(path, n);
+        }
+        if (all_differ(p)) return;
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>curves         series to panels
+// -----------------------------------------------------------------------------------------------
+
+/* Of one panel; room for every series of every run. */
+static struct curve *new_curves(const struct plot *p)
+{
+    size_t n = 0;
+    int i;
+    for (i = 0; i < p->n_runs; i++) n += p->runs[i].n_series;
+    return zeroed(n, sizeof(struct curve));
+}
+
+static int has_validation(const struct run *run, int panel)
 {
     size_t i;
-    fprintf(pipe, "$%s << end\n", name);
-    for (i = 0; i < c->n; i++) fprintf(pipe, "%.17g %.17g\n", c->points[i].update, c->points[i].value);
-    fputs("end\n", pipe);
+    for (i = 0; i < run->n_series; i++)
+        if (run->series[i].panel == panel && run->series[i].validation && run->series[i].finite) return 1;
+    return 0;
 }
 
-static void write_terminal(FILE *pipe, const char *output, int panels)
+/* What a curve is called in the key; malloc'd. NULL: it is alone. */
+static char *curve_name(const struct plot *p, const struct run *run, const struct series *c)
 {
-    const char *dot = output ? strrchr(output, '.') : NULL;
-    if (!output) fprintf(pipe, "set terminal dumb 100 %d\n", 20 * panels);
-    else if (!strcmp(dot, ".png")) fprintf(pipe, "set terminal png size 1000,%d\n", 350 * panels);
-    else if (!strcmp(dot, ".pdf")) fprintf(pipe, "set terminal pdf size 8,%d\n", 3 * panels);
-    else fprintf(pipe, "set terminal svg size 1000,%d\n", 350 * panels);
+    static const char *const parts[2] = {"training", "validation"};
+    int both = c->panel == LOSS || c->panel == ACCURACY;
+    if (p->n_runs == 1)
+        return both ? format_text("%s %s", parts[c->validation], c->panel == LOSS ? "loss" : "accuracy") : NULL;
+    return both ? format_text("%s, %s", run->name, parts[c->validation]) : format_text("%s", run->name);
 }
 
-static void write_script(FILE *pipe, const struct plot *p, const char *output)
+static void add_panel(const struct plot *p, int panel, const char *metric, struct panel *to)
 {
-    int panels = 1 + (p->curve[SCORE_CURVE].n > 0) + (p->curve[RATE].n > 0);
-    write_points(pipe, "train", &p->curve[TRAIN_LOSS]);
-    write_points(pipe, "valid", &p->curve[VALID_LOSS]);
-    write_points(pipe, "score", &p->curve[SCORE_CURVE]);
-    write_points(pipe, "rate", &p->curve[RATE]);
-    write_terminal(pipe, output, panels);
-    fprintf(pipe, "set multiplot layout %d,1\nset grid\nset xlabel 'update'\n", panels);
-    fputs("set title 'loss'\nplot ", pipe);
-    if (p->curve[TRAIN_LOSS].n) fputs("$train with lines title 'training loss'", pipe);
-    if (p->curve[VALID_LOSS].n)
-        fprintf(pipe, "%s$valid with linespoints title 'validation loss'", p->curve[TRAIN_LOSS].n ? ", " : "");
-    fputc('\n', pipe);
-    if (p->curve[SCORE_CURVE].n)
-        fprintf(pipe, "set title '%s'\nplot $score with linespoints notitle\n", p->metric);
-    if (p->curve[RATE].n) fputs("set title 'learning rate'\nplot $rate with lines notitle\n", pipe);
-    fputs("unset multiplot\n", pipe);
+    struct curve *curves = new_curves(p);
+    int i;
+    size_t k;
+    memset(to, 0, sizeof *to);
+    for (i = 0; i < p->n_runs; i++)
+        for (k = 0; k < p->runs[i].n_series; k++) {
+            const struct series *c = &p->runs[i].series[k];
+            if (c->panel != panel || strcmp(c->metric, metric) || !c->finite) continue;
+            curves[to->n].name = curve_name(p, &p->runs[i], c);
+            curves[to->n].x = c->x;
+            curves[to->n].y = c->y;
+            curves[to->n].n = (long)c->n;
+            curves[to->n].color = i + 1;
+            curves[to->n].points = c->validation;
+            curves[to->n++].thin = !c->validation && has_validation(&p->runs[i], panel);
+        }
+    to->title = panel == METRIC ? metric : panels[panel].title;
+    to->y_label = panels[panel].y_label;
+    to->x_label = "update";
+    to->from_zero = panels[panel].from_zero;
+    to->curves = curves;
 }
 
-static int is_picture(const char *output)
+static void free_panel(struct panel *panel)
 {
-    const char *dot = strrchr(output, '.');
-    return dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png") || !strcmp(dot, ".pdf"));
+    int i;
+    for (i = 0; i < panel->n; i++) free((char *)(uintptr_t)panel->curves[i].name);
+    free((struct curve *)(uintptr_t)panel->curves);
 }
 
-/* The picture that gnuplot draws. It does not tell when one cannot be written: it is read here, and written by us. */
-static int draw(FILE *script, char **picture, size_t *n)
+/* Of every metric one panel, of everything else one if there is a number. */
+static int make_panels(const struct plot *p, struct panel **list)
 {
-    int standard = dup(STDIN_FILENO), ended;
-    size_t capacity = 0, got = 1;
-    FILE *pipe = NULL;
-    rewind(script);
-    if (standard >= 0 && dup2(fileno(script), STDIN_FILENO) >= 0) pipe = popen("gnuplot", "r");
-    for (*n = 0; pipe && got; *n += got) {
-        *picture = grow(*picture, &capacity, *n + 4096, 1);
-        got = fread(*picture + *n, 1, 4096, pipe);
-    }
-    ended = pipe ? pclose(pipe) : -1;
-    if (standard >= 0) {
-        dup2(standard, STDIN_FILENO);
-        close(standard);
-    }
-    if (ended == -1) say("cannot start gnuplot: %s", strerror(errno));
-    else if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
-        say("gnuplot, which draws the picture, is not installed");
-    return ended ? FAILED : DONE;
+    size_t capacity = 0, k;
+    int n = 0, i, panel, m;
+    for (panel = 0; panel < N_PANELS; panel++)
+        for (i = 0; i < p->n_runs && p->wanted[panel]; i++)
+            for (k = 0; k < p->runs[i].n_series; k++) {
+                const struct series *c = &p->runs[i].series[k];
+                const char *title = panel == METRIC ? c->metric : panels[panel].title;
+                if (c->panel != panel || !c->finite) continue;
+                for (m = 0; m < n && strcmp((*list)[m].title, title); m++) { }
+                if (m < n) continue;
+                *list = grow(*list, &capacity, (size_t)n + 1, sizeof **list);
+                add_panel(p, panel, c->metric, &(*list)[n++]);
+            }
+    return n;
 }
 
-static int write_picture(const struct plot *p, const struct settings *s)
+// -----------------------------------------------------------------------------------------------
+// >>output         shared with diagrams.c
+// -----------------------------------------------------------------------------------------------
+
+int draw_curves(const struct settings *s, const struct panel *list, int n, int across)
 {
-    FILE *script = tmpfile(), *out = NULL;
-    char *picture = NULL;
-    size_t n = 0;
+    const char *kind = s->output ? picture_kind(s->output) : "text";
+    FILE *drawn = s->output ? tmpfile() : stdout, *out;
+    char message[300];
     int status = FAILED;
-    if (script) write_script(script, p, s->output);
-    if (!script || fflush(script) || ferror(script)) say("no temporary file for gnuplot: %s", strerror(errno));
-    else if (!draw(script, &picture, &n) && (out = open_output(s))) {
-        fwrite(picture, 1, n, out);
+    if (!drawn) say("cannot make a temporary file: %s", strerror(errno));
+    else if (picture_curves_to(drawn, kind, list, n, across, message, sizeof message))
+        say("%s; trf plot --csv prints the numbers", message);
+    else if ((out = open_output(s))) {
+        if (out != drawn) picture_copy(drawn, out);
         status = close_output(out, s->output);
     }
-    if (script) fclose(script);
-    free(picture);
+    if (drawn && drawn != stdout) fclose(drawn);
     return status;
+}
+
+void print_csv_text(FILE *file, const char *text)
+{
+    putc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
+static int write_csv(const struct settings *s, const struct plot *p)
+{
+    FILE *out = open_output(s);
+    int i;
+    size_t k, j;
+    if (!out) return FAILED;
+    fputs("run,quantity,of,update,value\n", out);
+    for (i = 0; i < p->n_runs; i++)
+        for (k = 0; k < p->runs[i].n_series; k++) {
+            const struct series *c = &p->runs[i].series[k];
+            if (!p->wanted[c->panel]) continue;
+            for (j = 0; j < c->n; j++) {
+                print_csv_text(out, p->runs[i].name);
+                fprintf(out, ",%s,%s,%.0f,", c->panel == METRIC ? c->metric : panels[c->panel].title,
+                        c->validation ? "validation" : "training", c->x[j]);
+                if (isfinite(c->y[j])) fprintf(out, "%.17g", c->y[j]);
+                putc('\n', out);
+            }
+        }
+    return close_output(out, s->output);
+}
+
+static int draw_runs(const struct settings *s, const struct plot *p)
+{
+    struct panel *list = NULL;
+    int n = make_panels(p, &list), status, i;
+    if (!n) {
+        say("nothing to draw: no log has a number for --only %s", s->only);
+        status = FAILED;
+    } else status = draw_curves(s, list, n, n > 2 ? 2 : 1);
+    for (i = 0; i < n; i++) free_panel(&list[i]);
+    free(list);
+    return status;
+}
+
+static void free_plot(struct plot *p)
+{
+    int i;
+    size_t k;
+    for (i = 0; i < p->n_runs; i++) {
+        for (k = 0; k < p->runs[i].n_series; k++) {
+            free(p->runs[i].series[k].x);
+            free(p->runs[i].series[k].y);
+        }
+        free(p->runs[i].series);
+        free(p->runs[i].name);
+    }
+    free(p->runs);
+}
+
+/* Logs are not read twice, and not written to. */
+static int check_logs(const struct settings *s, int n, char **paths)
+{
+    int i, k;
+    for (i = 0; i < n; i++) {
+        if (s->output && same_file(s->output, paths[i])) { say("--output names the log '%s'", paths[i]); return FAILED; }
+        if (check_not_output(paths[i])) return FAILED;
+        for (k = 0; k < i; k++)
+            if (same_file(paths[i], paths[k])) {
+                say("'%s' and '%s' are the same log: each is drawn once", paths[k], paths[i]);
+                return USAGE;
+            }
+    }
+    return check_output_name(s) || (s->output && check_writable(s->output)) ? FAILED : DONE;
+}
+
+static int plot_runs(struct settings *s, int n, char **paths)
+{
+    struct plot p;
+    int status, i;
+    memset(&p, 0, sizeof p);
+    if ((status = choose_panels(s->only, p.wanted)) || (status = check_logs(s, n, paths))) return status;
+    p.runs = zeroed((size_t)n, sizeof *p.runs);
+    p.n_runs = n;
+    for (i = 0; i < n; i++) p.runs[i].path = paths[i];
+    for (i = 0; i < n && !status; i++) status = read_log(&p, &p.runs[i]);
+    if (!status) {
+        name_runs(&p);
+        status = s->csv ? write_csv(s, &p) : draw_runs(s, &p);
+    }
+    free_plot(&p);
+    return status ? status : p.damaged ? FAILED : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>command        logs, or one of the diagrams
+// -----------------------------------------------------------------------------------------------
+
+enum { LOGS = 1, SCHEDULE = 2, POSITIONS = 4, MASKS = 8 };
+
+static const struct { const char *word; int bit; int (*draw)(struct settings *s); } diagrams[] = {
+    {"schedule", SCHEDULE, plot_schedule}, {"positions", POSITIONS, plot_positions}, {"masks", MASKS, plot_masks}};
+
+static const struct { const char *option; int of; } belongs[] = {
+    {"only", LOGS}, {"schedule", SCHEDULE}, {"warmup", SCHEDULE}, {"learning-rate", SCHEDULE},
+    {"initial-rate", SCHEDULE}, {"final-rate", SCHEDULE}, {"total-steps", SCHEDULE}, {"updates", SCHEDULE},
+    {"d-model", SCHEDULE | POSITIONS}, {"positions", POSITIONS}, {"max-length", POSITIONS}, {"view", POSITIONS},
+    {"dimensions", POSITIONS}, {"position-offset", POSITIONS}, {"kind", MASKS}, {"length", MASKS}, {"prefix", MASKS},
+    {"padded", MASKS}, {"words", MASKS}};
+
+/* An option that the picture does not have is a mistake. */
+static int check_belongs(const struct settings *s, int bit)
+{
+    size_t i, k;
+    for (i = 0; i < sizeof belongs / sizeof *belongs; i++) {
+        if (belongs[i].of & bit || !was_given(s, belongs[i].option)) continue;
+        if (belongs[i].of == LOGS) say("--%s is for logs", belongs[i].option);
+        for (k = 0; k < 3; k++)
+            if (belongs[i].of & diagrams[k].bit) {
+                say("--%s is for trf plot %s", belongs[i].option, diagrams[k].word);
+                break;
+            }
+        return USAGE;
+    }
+    return DONE;
 }
 
 int command_plot(struct settings *s, int argc, char **argv)
 {
-    struct plot p;
-    int status, i;
-    if (argc != 1) { say("give one log, which trf train --log has written"); return USAGE; }
-    if (s->output && !is_picture(s->output)) {
+    int i, status;
+    if (s->output && !s->csv && !picture_kind(s->output)) {
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
         return USAGE;
     }
-    if (s->output && same_file(s->output, argv[0])) { say("--output names the log itself"); return FAILED; }
-    if (check_not_output(argv[0]) || check_output_name(s) || (s->output && check_writable(s->output))) return FAILED;
-    memset(&p, 0, sizeof p);
-    status = read_log(&p, argv[0]);
-    if (!status) status = write_picture(&p, s);
-    for (i = 0; i < N_CURVES; i++) free(p.curve[i].points);
-    return status;
+    for (i = 0; i < 3 && argc; i++) {
+        if (strcmp(argv[0], diagrams[i].word)) continue;
+        if (argc > 1) {
+            say("trf plot %s takes options alone, got '%s'; ./%s is a log of that name", argv[0], argv[1], argv[0]);
+            return USAGE;
+        }
+        if ((status = check_belongs(s, diagrams[i].bit))) return status;
+        if (check_output_name(s) || (s->output && check_writable(s->output))) return FAILED;
+        return diagrams[i].draw(s);
+    }
+    if (!argc) { say("give a log, which trf train --log has written, or schedule, positions or masks"); return USAGE; }
+    for (i = 0; i < 3; i++)
+        if (argc == 1 && distance(argv[0], diagrams[i].word) <= 2 && access(argv[0], F_OK)) {
+            say("no log '%s'; did you mean trf plot %s?", argv[0], diagrams[i].word);
+            return USAGE;
+        }
+    if ((status = check_belongs(s, LOGS))) return status;
+    return plot_runs(s, argc, argv);
 }

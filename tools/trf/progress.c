@@ -32,6 +32,7 @@ void count_update(struct progress *p, const trf_step_report *report)
     p->recent = grow(p->recent, &p->recent_capacity, at + 1, sizeof *p->recent);
     p->recent[at].target = report->skipped ? 0 : report->target_tokens;
     p->recent[at].loss = report->skipped ? 0 : report->loss * (double)report->target_tokens;
+    p->recent[at].right = report->skipped ? 0 : report->accuracy * (double)report->target_tokens;
     p->tokens += tokens;
     p->window_tokens += tokens;
     p->in_a_row = report->skipped ? p->in_a_row + 1 : 0;
@@ -44,15 +45,18 @@ void end_progress(struct progress *p)
     p->recent = NULL;
 }
 
-/* Mean loss of a target token of the last updates; NAN: all of them were left out. */
-static double recent_loss(const struct progress *p)
+/* Of the target tokens of the last updates: their mean loss, and in *accuracy the share of right ones. NAN: all of these
+   updates were left out. */
+static double recent_loss(const struct progress *p, double *accuracy)
 {
     int64_t n = p->updates < p->span ? p->updates : p->span, target = 0, i;
-    double sum = 0;
+    double sum = 0, right = 0;
     for (i = 0; i < n; i++) {
         sum += p->recent[i].loss;
+        right += p->recent[i].right;
         target += p->recent[i].target;
     }
+    *accuracy = target ? right / (double)target : NAN;
     return target ? sum / (double)target : NAN;
 }
 
@@ -123,10 +127,12 @@ void flush_log(struct training *t)
 static void log_progress(struct training *t, const struct progress *p, int64_t epoch, const trf_step_report *report,
                          double rate, double left)
 {
+    double accuracy, loss = recent_loss(p, &accuracy);
     if (!t->log) return;
     fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld", (long long)report->step,
             (long long)epoch + 1);
-    print_json_field(t->log, "loss", recent_loss(p));
+    print_json_field(t->log, "loss", loss);
+    print_json_field(t->log, "accuracy", accuracy);
     print_json_field(t->log, "learning_rate", report->learning_rate);
     print_json_field(t->log, "gradient_norm", report->gradient_norm);
     print_json_field(t->log, "tokens_per_second", rate);
@@ -159,7 +165,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
 {
     char line[224];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
-           left_s, patient, mean;
+           left_s, patient, mean, right;
     /* where training goes on just before such an update, a single one would look like a jump of the loss */
     int whole = (report->step % t->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': every one of these updates was left out */
@@ -167,7 +173,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     left_s = time_left(t, p, report->step);
     patient = patience_left(t, p, report->step);
     time_text(fmin(left_s, patient), left);
-    mean = recent_loss(p);
+    mean = recent_loss(p, &right);
     if (isfinite(mean)) snprintf(loss, sizeof loss, "%.4f", mean);
     snprintf(line, sizeof line,
              p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"

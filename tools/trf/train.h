@@ -172,7 +172,7 @@ struct progress {
                                                    of waiting */
     double window_began;                        /* the last finished line */
     int64_t window_tokens;                      /* since then */
-    struct { double loss; int64_t target; } *recent;    /* of the last `span` updates: a ring */
+    struct { double loss, right; int64_t target; } *recent;     /* of the last `span` updates: a ring */
     size_t recent_capacity;
     int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: of these updates */

@@ -15,6 +15,7 @@
 //   manual.c     the man page, completion for bash and zsh
 //   openblas.c   OpenBLAS, loaded when a product asks for it
 //   unknown.c    words that a model does not know, in sources and answers
+//   diagrams.c   trf plot schedule, positions, masks
 //   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
 
 #ifndef TRF_TOOL_H
@@ -101,6 +102,7 @@ enum objective {
 };
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
+enum view { VIEW_ALL = 0, VIEW_HEAT, VIEW_CURVES, VIEW_SIMILARITY };    /* of positions (diagrams.c) */
 enum on_unknown { UNKNOWN_COUNT = 0, UNKNOWN_REPORT, UNKNOWN_COPY, UNKNOWN_DROP };
 enum { RECIPE_AUTO = 0, RECIPE_PAPER };
 enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
@@ -156,6 +158,12 @@ struct settings {
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives, worst, by_length;
     struct texts references;
+
+    const char *only;                                           /* plotting */
+    const char *plot_schedules, *plot_warmups, *plot_widths, *plot_rates;       /* lists, with commas */
+    int64_t plot_updates;
+    const char *plot_dimensions, *plot_kinds, *plot_words, *plot_prefix, *plot_padded;
+    int32_t plot_rows, plot_view, plot_length, csv;             /* plot_view: enum view */
 
     const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
 };

@@ -1,0 +1,20 @@
+// trf plot: what plot.c and diagrams.c share.
+// SPDX-License-Identifier: MIT
+
+#ifndef TRF_PLOT_H
+#define TRF_PLOT_H
+
+#include "trf.h"
+
+#include "tools/picture.h"
+
+/* Panels to --output, or to the terminal; plot.c. */
+int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
+void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
+
+/* Pictures that need no log; diagrams.c. */
+int plot_schedule(struct settings *s);
+int plot_positions(struct settings *s);
+int plot_masks(struct settings *s);
+
+#endif
