@@ -394,7 +394,7 @@ static int write_csv(const struct settings *s, const struct plot *p)
                 print_csv_text(out, p->runs[i].name);
                 fprintf(out, ",%s,%s,%.0f,", c->panel == METRIC ? c->metric : panels[c->panel].title,
                         c->validation ? "validation" : "training", c->x[j]);
-                if (isfinite(c->y[j])) fprintf(out, "%.17g", c->y[j]);
+                if (isfinite(c->y[j])) fprintf(out, "%.9g", c->y[j]);
                 putc('\n', out);
             }
         }
@@ -506,7 +506,7 @@ int command_plot(struct settings *s, int argc, char **argv)
     for (i = 0; i < 3 && argc; i++) {
         if (strcmp(argv[0], diagrams[i].word)) continue;
         if (argc > 1) {
-            say("trf plot %s takes options alone, got '%s'; ./%s is a log of that name", argv[0], argv[1], argv[0]);
+            say("%s takes options alone, got '%s'; ./%s is a log of that name", argv[0], argv[1], argv[0]);
             return USAGE;
         }
         if ((status = check_belongs(s, diagrams[i].bit))) return status;
