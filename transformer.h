@@ -28,8 +28,8 @@
 //   own: add -pthread.
 //
 //   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
-//   -ffast-math and -Ofast are refused: they cannot see a NaN. Builds that compute floats in a wider
-//   type are refused too: for 32-bit x86 add -msse2 -mfpmath=sse.
+//   -ffast-math and -Ofast are refused: they cannot see a NaN. Builds that compute floats in a
+//   wider type are refused too: for 32-bit x86 add -msse2 -mfpmath=sse.
 //
 // A COMPLETE PROGRAM (examples/dates.c). examples/copy.c has a loop of its own, update by update.
 //
@@ -289,8 +289,8 @@ typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 }
 
 /* Which matrix product the CPU computes with.
    AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or more
-             (AVX2, AVX-512 in float), as it is as fast there as OpenBLAS or faster; else CBLAS, which
-             is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
+             (AVX2, AVX-512 in float), as it is as fast there as OpenBLAS or faster; else CBLAS,
+             which is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
    CBLAS     in training for more than 16 rows; in translators and generators, which pack their
              weights, for more than 512; in attention never. TRF_E_BACKEND in a build without it
    BUILT_IN  never CBLAS
@@ -1255,9 +1255,10 @@ typedef struct trf_train_options {
     double residual_dropout;            /* on the output of every sublayer; default 0 */
     double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
     uint64_t seed;                      /* of dropout; default 1 */
-    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes the rest again
-                                           (Chen et al. 2016): less memory, more time, the same bits.
-                                           A stack of one layer does not change. Default 0 */
+    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes
+                                           the rest again (Chen et al. 2016): less memory, more
+                                           time, the same bits. A stack of one layer does not
+                                           change. Default 0 */
 
     /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
        larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
@@ -1765,7 +1766,10 @@ int madvise(void *, size_t, int);
 #endif
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
-#if defined(__clang__)                  /* long, and in no loop over tokens: small rather than fast */
+/* Before functions that do little beside what they call: small rather than fast. It slows their own
+   loops, and those of functions that only they call. So none stands before a loop over weights or
+   ids, nor before what runs for every token that is generated. */
+#if defined(__clang__)
 #define TRF__COLD __attribute__((cold, minsize))
 #elif TRF__GNU
 #define TRF__COLD __attribute__((cold))
@@ -8294,7 +8298,7 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
         TRF__TRY(trf__openblas_open(cpu->threads, err));
         cpu->gate = &trf__openblas_gate;
     } else trf__log(hooks, TRF_LOG_WARNING,
-                    "OpenBLAS is not here as its build for pthreads: the built-in product is used");
+                    "no pthreads build of OpenBLAS is available: the built-in product is used");
 #endif
 #endif
     return TRF_OK;
@@ -8842,7 +8846,6 @@ TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
     return order ? order : x->length - y->length;
 }
 
-TRF__COLD
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
 {
     trf_vocab kept;
@@ -9855,7 +9858,7 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 
 #define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
 
-/* Behind the noun of a message. */
+/* The ending of a noun after a number. */
 TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 /* One range check, with the field's name in err->what. */
@@ -9863,12 +9866,13 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 {
     if (value >= low && value <= high) return TRF_OK;
     if (low == high)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field, low, value);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
+                         low, value);
     if (high < 1 && high >= 1 - 1e-12)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 or more and below 1, got %.10g", field,
-                         value);
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be between %.10g and %.10g, got %.10g", field, low,
-                     high, value);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s must be 0 or more and below 1, got %.10g", field, value);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                     "%s must be between %.10g and %.10g, got %.10g", field, low, high, value);
 }
 
 
@@ -10299,7 +10303,6 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "transformer.h was compiled without optimisation; with -O2 it is many times faster");
 }
 
-TRF__COLD
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
@@ -10531,7 +10534,6 @@ TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, in
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
 {
     enum { CHUNK = 2048 };
@@ -11303,8 +11305,9 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                              side, i, x->lengths[i]);
         if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s and %d added make more than max_length = %d",
-                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
+                             "%s sequence %d: %d token%s and %d added make more than "
+                             "max_length = %d", side, i, x->lengths[i],
+                             trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
@@ -11351,14 +11354,16 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
             return trf__fail(err, TRF_E_INVALID_ARG, i, "source", "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
     if (x->count != count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target labels of %d",
-                         count, trf__plural(count), x->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s but target labels of %d", count,
+                         trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i];
         if (x->lengths[i] != n)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "target", "target sequence %d must have %d label%s, got %d",
-                             i, n, trf__plural(n), x->lengths[i]);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
+                             "target sequence %d must have %d label%s, got %d", i, n,
+                             trf__plural(n), x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
         for (k = 0; k < n; k++, at++) {
             if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
@@ -11543,8 +11548,9 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     }
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target %d",
-                         batch->source.count, trf__plural(batch->source.count), batch->target.count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s but target %d", batch->source.count,
+                         trf__plural(batch->source.count), batch->target.count);
     full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
@@ -12275,9 +12281,9 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
     const trf_train_options *o = &t->options;
     char text[200];
     if (o->warmup <= updates) return;
-    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there %s only %lld: the model will "
-             "hardly learn; a tenth of them is enough for warmup", (long long)o->warmup, updates == 1 ? "is" : "are",
-             (long long)updates);
+    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there %s only %lld: "
+             "the model will hardly learn; a tenth of them is enough for warmup",
+             (long long)o->warmup, updates == 1 ? "is" : "are", (long long)updates);
     trf__log(&o->hooks, TRF_LOG_WARNING, text);
 }
 
@@ -13513,8 +13519,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes", "expected a prefix for each of %d source%s, got %d",
-                         n, trf__plural(n), prefixes->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
+                         "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
+                         prefixes->count);
     TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
@@ -15090,7 +15097,6 @@ TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, in
     return -1;
 }
 
-TRF__COLD
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
 {
@@ -15118,7 +15124,6 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
                                  trf_error *err)
 {
@@ -15247,7 +15252,6 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
                                          trf_error *err)
 {
@@ -18300,7 +18304,6 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
 }
 
 /* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
-TRF__COLD
 TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
@@ -18435,8 +18438,9 @@ TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *tar
     if (window) c.max_length = INT32_MAX;
     TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
     if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target", "source has %d sequence%s but target %d", (int)n,
-                         trf__plural(n), (int)target->count);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s but target %d", (int)n, trf__plural(n),
+                         (int)target->count);
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
     *room = trf__max64(trf__min64(most, window + 1), longest);
@@ -18728,7 +18732,8 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
                                       int64_t format, int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
-    int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1, i = trf__session_check(rules, words, n, format, ids);
+    int64_t ids[2] = {0, 0}, count = n > 0 ? words[0] : -1;
+    int64_t i = trf__session_check(rules, words, n, format, ids);
     const int32_t *lengths = words + 1, *scores;
     trf_batch batch;
     trf_status status;
@@ -18925,9 +18930,10 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              "label smoothing: %g, as %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
-             trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers), (int)c->d_model,
-             (int)c->d_ff, tokens, what, (int)r->training.source_tokens, r->training.learning_rate,
-             (long long)r->training.warmup, trf__plural(r->training.warmup), r->training.dropout, tokens, what,
+             trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
+             (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
+             r->training.learning_rate, (long long)r->training.warmup,
+             trf__plural(r->training.warmup), r->training.dropout, tokens, what,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
@@ -19003,8 +19009,8 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* A tenth of the lines is looked at with what the others have. Drawn by a random number of the
-   line: data in rows of five or ten have every part of a row among them. */
+/* Whether a line is in the tenth whose words are looked up among those of the other lines. A hash
+   of its number decides, so that data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
 
 typedef struct trf__words {
@@ -19101,7 +19107,6 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
 }
 
-TRF__COLD
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -19221,7 +19226,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (size < 0 || size > n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
                          "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
-    TRF__TRY(trf__check_range("rule", (double)rule, 0, 1, err));
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_EVERY_KTH, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
@@ -19613,7 +19618,8 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     n = pairs->source.count;
     if (n < 1 || pairs->target.count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected as many targets as "
-                         "sources, and one or more, got %d and %d", (int)pairs->target.count, (int)n);
+                         "sources, and one or more, got %d and %d", (int)pairs->target.count,
+                         (int)n);
     hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
@@ -19672,7 +19678,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
     TRF__RANGE(o, ema, 0, 0.5);
-    TRF__RANGE(o, metric, 0, 3);
+    TRF__RANGE(o, metric, 0, TRF_METRIC_CUSTOM);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     if (trf_corpus_size(l->corpus) == 0)
@@ -20013,7 +20019,6 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                      "expected a data set that is not finished, got one that is");
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err)
 {
@@ -20152,19 +20157,18 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
     trf__free(hooks, s->labels, trf__bytes(s->capacity, sizeof *s->labels));
 }
 
-#define TRF__BLANKS " \t\r\n"
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
 
 /* The next label of a line, or word: *text is moved behind it. A text has one label, in which
    blanks may stand. Returns 0 at the end. */
 TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
 {
-    const char *at = *text + strspn(*text, TRF__BLANKS);
-    label->text = at;
-    label->n = strcspn(at, tagged ? TRF__BLANKS : "");
-    *text = at + label->n;
-    while (label->n && strchr(TRF__BLANKS, at[label->n - 1])) label->n--;
-    return label->n > 0;
+    label->n = trf__next_token(TRF_WORDS, text, &label->text);
+    if (tagged || !label->n) return label->n > 0;
+    label->n = strlen(label->text);
+    *text = label->text + label->n;
+    while (trf__is_blank(label->text[label->n - 1])) label->n--;
+    return 1;
 }
 
 TRF__FN int trf__by_label(const void *a, const void *b)
@@ -20174,12 +20178,22 @@ TRF__FN int trf__by_label(const void *a, const void *b)
     return order ? order : x->n < y->n ? -1 : x->n > y->n;
 }
 
+/* The place of a label among the settled ones: of the first that does not come before it. */
+TRF__FN int64_t trf__label_at(const trf__split *s, const trf__label *label)
+{
+    int64_t low = 0, high = s->n_labels;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (trf__by_label(&s->labels[middle], label) < 0) low = middle + 1; else high = middle;
+    }
+    return low;
+}
+
 /* The number of a label, or -1. */
 TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 {
-    const trf__label *found = (const trf__label *)bsearch(label, s->labels, (size_t)s->n_labels,
-                                                          sizeof *label, trf__by_label);
-    return found ? (int32_t)(found - s->labels) : -1;
+    int64_t at = trf__label_at(s, label);
+    return at < s->n_labels && !trf__by_label(&s->labels[at], label) ? (int32_t)at : -1;
 }
 
 /* Sorts, and leaves one of each. */
@@ -20191,6 +20205,13 @@ TRF__FN void trf__labels_settle(trf__split *s)
         if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
             s->labels[n++] = s->labels[i];
     s->n_labels = n;
+}
+
+TRF__FN trf_status trf__labels_check(const trf__split *s, int64_t most, trf_error *err)
+{
+    if (s->n_labels <= most) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
+                     (int)TRF__MOST_LABELS);
 }
 
 /* Adds the labels of a line. Now and then one of each is left, so that memory does not grow with
@@ -20205,35 +20226,48 @@ TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const ch
         s->labels[s->n_labels++] = label;
     }
     if (s->n_labels > 4 * TRF__MOST_LABELS) trf__labels_settle(s);
-    if (s->n_labels <= 4 * TRF__MOST_LABELS) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
-                     (int)TRF__MOST_LABELS);
+    return trf__labels_check(s, 4 * TRF__MOST_LABELS, err);
 }
 
-/* A pair that is held out though no other has one of its labels is learned from, with all pairs of
-   its source. Texts stand in d, as the lines are not sorted yet. */
+/* Adds to labels that are settled those of a line that they lack, each in its sorted place. *added:
+   how many. */
+TRF__FN trf_status trf__labels_insert(trf__split *s, const trf_dataset *d, const char *line,
+                                      int64_t *added, trf_error *err)
+{
+    trf__label label;
+    int64_t before = s->n_labels;
+    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+        int64_t at = trf__label_at(s, &label);
+        if (label.n > TRF__LONGEST_LABEL || trf__label_number(s, &label) >= 0) continue;
+        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
+        memmove(s->labels + at + 1, s->labels + at, (size_t)(s->n_labels - at) * sizeof label);
+        s->labels[at] = label;
+        s->n_labels++;
+        TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
+    }
+    *added = s->n_labels - before;
+    return TRF_OK;
+}
+
+/* Gathers the labels of the lines to learn from. A pair that is held out though no other has one of
+   its labels is learned from, with all pairs of its source. Texts stand in d, as the lines are not
+   sorted yet. */
 TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count,
                                     trf_error *err)
 {
-    const trf__texts *texts = d->texts;
-    int tagged = d->options.kind == TRF_DATA_TAGGED;
-    trf__label label;
-    int64_t i, k;
+    const trf__texts *labels = &d->texts[1];
+    int64_t i, k, added;
     for (i = 0; i < s->n; i++)
-        if (!s->held[i]) TRF__TRY(trf__labels_add(s, d, texts[1].bytes + texts[1].starts[i], err));
+        if (!s->held[i]) TRF__TRY(trf__labels_add(s, d, labels->bytes + labels->starts[i], err));
     trf__labels_settle(s);
+    TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
     for (i = 0; i < s->n; i++) {
-        const char *line = texts[1].bytes + texts[1].starts[i], *rest = line;
-        int found = 0;
         if (!s->held[i]) continue;
-        while (trf__next_label(&label, &rest, tagged))
-            if (label.n <= TRF__LONGEST_LABEL && trf__label_number(s, &label) < 0) found = 1;
-        if (!found) continue;
-        TRF__TRY(trf__labels_add(s, d, line, err));
-        trf__labels_settle(s);
+        TRF__TRY(trf__labels_insert(s, d, labels->bytes + labels->starts[i], &added, err));
+        if (!added) continue;
         for (k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
-            s->held[k] = 2;         /* its own labels count when its turn comes */
+            s->held[k] = 2;         /* its own labels are known, or added when its turn comes */
             --*count;
         }
     }
@@ -20283,20 +20317,14 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
 }
 
 /* The labels of the lines to learn from, as a text of the model. */
-TRF__FN trf_status trf__dataset_labels(trf_dataset *d, trf__split *s, trf_error *err)
+TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__split *s, trf_error *err)
 {
     int64_t i;
     char *to;
     if (d->options.kind < TRF_DATA_LABELLED) return TRF_OK;
-    s->n_labels = 0;
-    for (i = 0; i < s->train; i++) TRF__TRY(trf__labels_add(s, d, s->lines[1][i], err));
-    trf__labels_settle(s);
     if (s->n_labels < 2)
         return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
                          (int)s->n_labels);
-    if (s->n_labels > TRF__MOST_LABELS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got %d",
-                         (int)TRF__MOST_LABELS, (int)s->n_labels);
     d->labels_bytes = 0;
     for (i = 0; i < s->n_labels; i++) d->labels_bytes += s->labels[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
@@ -20354,7 +20382,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     char line[200], why[120] = "as it is given";
     if (!trf__asks(d, side)) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
-                                                                      "too few lines to see more");
+                                                                      "too few lines to tell");
     else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
                   choice->unknown[side],
                   choice->would_be_subwords[side]
@@ -20654,7 +20682,8 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
 }
 
 TRF__COLD
-TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model, trf_error *err)
+TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
+                                            trf_error *err)
 {
     char longest[24], unknown[24];
     trf_status status;
@@ -20687,7 +20716,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
     size_t n;
     int32_t k;
     TRF__TRY(trf__begin(model, "model", err));
-    if (!text || size == 0) return trf__fail_null(err, "text");
+    if (!text) return trf__fail_null(err, "text");
+    if (size == 0) return trf__fail_below(err, "size", 1, 0);
     *text = 0;
     line = trf_model_metadata(model, "labels");
     for (k = 0; line && k < i; k++) {

@@ -509,18 +509,27 @@ static int note_progress(void *user, const trf_learn_progress *p)
     return 0;
 }
 
-static void ends(void **state)
+/* Options with which trf_learn notes in `s` what it does with the rig. */
+static trf_learn_options watched(const rig *r, seen *s)
 {
     trf_learn_options o = trf_learn_defaults();
+    memset(s, 0, sizeof *s);
+    s->model = r->model;
+    o.progress = note_progress;
+    o.user = s;
+    return o;
+}
+
+static void ends(void **state)
+{
     trf_learn_report report;
     trf_batch none;
     seen s;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    trf_learn_options o = watched(&r, &s);
     (void)state;
     memset(&none, 0, sizeof none);
-    memset(&s, 0, sizeof s);
-    s.model = r.model;
-    o.updates = 25; o.valid_every = 10; o.metric = TRF_METRIC_ERROR_RATE; o.progress = note_progress; o.user = &s;
+    o.updates = 25; o.valid_every = 10; o.metric = TRF_METRIC_ERROR_RATE;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == 25 && report.skipped == 0);
     assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1);          /* 10, 20 and the end */
@@ -558,18 +567,17 @@ static void cancelled(void **state)
 {
     int left = 100000;
     trf_hooks hooks;
-    trf_learn_options o = trf_learn_defaults();
+    trf_learn_options o;
     trf_learn_report report;
     seen s;
     rig r;
     (void)state;
     memset(&hooks, 0, sizeof hooks);
-    memset(&s, 0, sizeof s);
     hooks.cancel = after;
     hooks.user = &left;
     r = make_rig(&hooks, TRF_ENDLESS, 5e-3);
-    s.model = r.model;
-    o.updates = 1000; o.valid_every = 3; o.progress = note_progress; o.user = &s;
+    o = watched(&r, &s);
+    o.updates = 1000; o.valid_every = 3;
     left = 200;
     assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_CANCELLED);
     assert_int_equal(err.status, TRF_E_CANCELLED);
@@ -837,6 +845,8 @@ static void labels(void **state)
     OK(trf_model_label(model, 0, text, 3, &bytes, &err));
     assert_string_equal(text, "fi");
     assert_int_equal(bytes, 5);
+    FAILS(trf_model_label(model, 0, text, 0, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
+    FAILS(trf_model_label(model, 0, NULL, 9, NULL, &err), TRF_E_INVALID_ARG, "text", -1);
     FAILS(trf_model_label(model, 3, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 3);
     FAILS(trf_model_label(model, -1, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", -1);
     trf_model_destroy(model);
@@ -995,10 +1005,9 @@ static void skipped(void **state)
     trf_learn_options o = trf_learn_defaults();
     trf_learn_report report;
     spoiler s;
-    seen seen_;
+    seen noted;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    memset(&seen_, 0, sizeof seen_);
     s.trainer = r.trainer;
     s.every = 2;
     r.trainer->options.all_reduce = spoil;
@@ -1007,11 +1016,11 @@ static void skipped(void **state)
     OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
     assert_true(report.updates == 260 && report.skipped == 130);
     s.every = 1;
-    o.updates = TRF_ENDLESS;
-    o.valid_every = 10; o.patience = 4; o.progress = note_progress; o.user = &seen_;
+    o = watched(&r, &noted);
+    o.valid_every = 10; o.patience = 4;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PATIENCE && report.skipped == report.updates && report.updates <= 50);
-    assert_true(seen_.validations == 1 && report.stopping.best_update == 260);      /* what stood there before */
+    assert_true(noted.validations == 1 && report.stopping.best_update == 260);      /* what stood there before */
     o.valid_every = 1000;
     assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_NONFINITE);
     assert_true(report.updates == 100 && report.skipped == 100);

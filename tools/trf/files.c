@@ -1,6 +1,9 @@
 // trf: messages, lines, pairs of lines, token ids, results, models. See trf.h.
 
 #include "trf.h"
+#if defined(LOADS_OPENBLAS)
+#include "openblas.h"
+#endif
 
 #include <dirent.h>
 #include <errno.h>
@@ -179,12 +182,27 @@ static int in_options(const char *doing, const trf_error *err, char *text, size_
     return 1;
 }
 
+/* Where OpenBLAS cannot be loaded, the library warns and takes the built-in product: --products cblas wants neither. */
+static int check_products(const struct settings *s)
+{
+#if defined(LOADS_OPENBLAS)
+    const char *reason;
+    if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_CBLAS && !loaded_openblas(&reason)) {
+        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library", reason);
+        return USAGE;
+    }
+#endif
+    (void)s;
+    return DONE;
+}
+
 int check_device(const struct settings *s)
 {
     trf_config config = trf_config_tiny();
     trf_model *model = NULL;
     trf_error err;
     const char *value = given_text(s, "device");
+    if (check_products(s)) return USAGE;
     config.source_vocab = config.target_vocab = 8;
     config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
     config.max_length = 2;
@@ -195,7 +213,7 @@ int check_device(const struct settings *s)
     }
     if (err.status != TRF_E_BACKEND) return refused("device", &err);
     if (!strcmp(err.what, "device.products"))
-        say("--products cblas: this trf was built without CBLAS; auto and built-in are left");
+        say("--products cblas: this trf was built without CBLAS; use auto or built-in");
     else if (!strcmp(err.what, "device.precision")) say("--precision bf16 is for --device cuda");
     else if (!strcmp(err.what, "device.kind"))
         say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a GPU", value);
@@ -982,9 +1000,9 @@ int stored_training(struct settings *s, trf_file *file, const char *path)
         snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
         for (c = key; *c; c++) if (*c == '-') *c = '_';
         value = trf_file_metadata(file, key);
-        if (!value) say("%s: the metadata '%s' is missing, so it is no whole checkpoint", path, key);
+        if (!value) say("%s: the metadata '%s' is missing, so the checkpoint is not complete", path, key);
         status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
-        if (value && status) say("%s: that is the metadata '%s'", path, key);
+        if (value && status) say("%s: the value is in its metadata '%s'", path, key);
     }
     value = trf_file_metadata(file, "trf.train.seed");
     if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);

@@ -245,7 +245,8 @@ static int note_state(struct training *t, int there)
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(t, "training.held_out", there ? value : NULL);
     if (!status) status = note(t, "training.picks", there && !state->combed ? "random" : NULL);
-    if (!status) status = note(t, "training.model", there && was_given(t->s, "checkpoint") ? name_of(t->s->model) : NULL);
+    if (!status)
+        status = note(t, "training.model", there && was_given(t->s, "checkpoint") ? name_of(t->s->model) : NULL);
     if (!status) status = note(t, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -345,7 +346,7 @@ int restore_options(struct training *t)
             state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
         if ((t->s->given[i] && !leaves_open(&rows[i], t->s->given[i])) || (is_end && end_given) || !value) continue;
         if (!set_value(&rows[i], t->s, value)) continue;
-        say("%s: that is the metadata '%s'", t->checkpoint, key);
+        say("%s: the value is in its metadata '%s'", t->checkpoint, key);
         return FAILED;
     }
     return DONE;
@@ -615,7 +616,7 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
     enum { TOLD = 5 };
     if (p->left_out > TOLD) return;
     say("update %lld was left out: %s is not finite%s", (long long)report->step, report->tensor,
-        p->left_out == TOLD ? "; more of them are counted, and not told one by one" : "");
+        p->left_out == TOLD ? "; more of them are counted, but not shown" : "");
 }
 
 /* Updates that are left out change nothing, so that the next one is no better: after a hundred in a row training ends,
@@ -739,7 +740,7 @@ static int write_result(struct training *t, int *left)
 /* After a signal: the checkpoint is there. */
 static int end_by_signal(struct training *t)
 {
-    if (!t->checkpoint && t->state.stopping.best_update) remove_unneeded(t, 0);          /* nothing will go on with them */
+    if (!t->checkpoint && t->state.stopping.best_update) remove_unneeded(t, 0);     /* nothing will go on with them */
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(t->trainer),
         t->checkpoint ? t->checkpoint : "no checkpoint was wanted, ",
         t->checkpoint ? " is complete: the same command with --resume goes on"
@@ -770,8 +771,10 @@ static int end_well(struct training *t, struct progress *p, const char *why)
         say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
             "on", why);
     inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
-            plural(p->updates), (long long)p->tokens, plural(p->tokens), seconds, (double)p->tokens / fmax(seconds, 1e-9),
-            i == 3 && trf_is_perfect(library_metric(metric_of(t)), t->state.stopping.best) ? "nothing can be better" : ends[i][1]);
+            plural(p->updates), (long long)p->tokens, plural(p->tokens), seconds,
+            (double)p->tokens / fmax(seconds, 1e-9),
+            i == 3 && trf_is_perfect(library_metric(metric_of(t)), t->state.stopping.best) ? "nothing can be better"
+                                                                                           : ends[i][1]);
     if (t->state.stopping.best_update && t->s->average <= 1)
         inform("best: update %lld, %s %.4f; ", (long long)t->state.stopping.best_update, metric_name(metric_of(t)),
                 t->state.stopping.best);

@@ -90,8 +90,8 @@ const struct command commands[] = {
      "Writes for each pair of lines: the natural logarithm of the target's probability given the\n"
      "source, a tab, and the number of target tokens with the end mark. A pair that cannot be scored\n"
      "(too long, not UTF-8, or a line that the other, shorter file has no partner for) gives 'nan', a\n"
-     "tab and 0, and exit status 1; of the first five such lines a message has the number and the\n"
-     "reason. A language model has no source: give one file, each line is a document. Files may also\n"
+     "tab and 0, and exit status 1; messages give the numbers of the first five such lines, and the\n"
+     "reasons. A language model has no source: give one file, each line is a document. Files may also\n"
      "be given by --source, --target and --tsv. A file of pairs has a source, a tab and a target in\n"
      "each line. The last line on standard error has the sums and the perplexity.\n"
      "\n"
@@ -160,9 +160,6 @@ static int run_command(const struct command *command, int argc, char **argv)
 {
     static struct settings s;
     static char name[32];
-#if defined(LOADS_OPENBLAS)
-    const char *reason;
-#endif
     int status;
     snprintf(name, sizeof name, "trf %s", command->name);
     program = name;
@@ -171,16 +168,9 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
     quiet = s.quiet;
-#if defined(LOADS_OPENBLAS)
-    if (command->bit & RUN && s.device.kind == TRF_DEVICE_CPU && s.device.products == TRF_PRODUCTS_CBLAS &&
-        !loaded_openblas(&reason)) {
-        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library", reason);
-        return USAGE;
-    }
-#endif
     if (optind < argc && command->bit & TRAIN) {
-        say("'%s' is not an option: the data are --tsv FILE, --source FILE and --target FILE, or --text FILE; all options: "
-            "%s --help", argv[optind], name);
+        say("'%s' is not an option: the data are --tsv FILE, --source FILE and --target FILE, or --text FILE; all "
+            "options: %s --help", argv[optind], name);
         return USAGE;
     }
     /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */

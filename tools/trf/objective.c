@@ -346,10 +346,10 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
     if (labels->n == wanted) return DONE;
     if (!text)
         say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a line: trf train stores "
-            "them, a program in C calls trf_model_set_metadata(model, \"labels\", ...) before it saves", path, (int)wanted,
-            plural(wanted));
+            "them, a program in C calls trf_model_set_metadata(model, \"labels\", ...) before it saves", path,
+            (int)wanted, plural(wanted));
     else
-        say("%s: the metadata 'labels' has %d line%s, but the model tells %d label%s apart: there must be one line for each",
+        say("%s: the metadata 'labels' has %d line%s, but the model has %d label%s: there must be one line for each",
             path, (int)labels->n, plural(labels->n), (int)wanted, plural(wanted));
     return FAILED;
 }
@@ -475,7 +475,7 @@ static const char *add_classified(struct training *t, const trf_vocab *vocab, co
 {
     size_t bytes;
     const char *label = trim_label(field, &bytes);
-    int32_t number = label_number(&t->labels, field, strlen(field)), n;     /* older checkpoints have labels with blanks */
+    int32_t n, number = label_number(&t->labels, field, strlen(field));     /* old checkpoints keep outer blanks */
     *kind = SKIP_LABEL;
     if (number < 0) number = label_number(&t->labels, label, bytes);
     if (number < 0) {

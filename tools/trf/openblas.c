@@ -55,7 +55,8 @@ int loaded_openblas(const char **reason)
         if (library) openblas.reason[0] = 0;
 #define X(symbol, name, type, arguments) \
         if (library && !(*(void **)&openblas.name = dlsym(library, #symbol)) && !openblas.reason[0]) \
-            snprintf(openblas.reason, sizeof openblas.reason, "it has no %s, as only its build for pthreads has", #symbol);
+            snprintf(openblas.reason, sizeof openblas.reason, "it lacks %s, which its build for pthreads has", \
+                     #symbol);
         FUNCTIONS(X)
 #undef X
     }

@@ -448,8 +448,9 @@ const struct row rows[] = {
      "an empty line", NULL},
     {SCORE, HEADING, "Texts that are too long", 0, NULL, NULL, NULL},
     {SCORE, FLAG, "split", AT(split), NULL,
-     "of a language model: score a text that is longer than what the model was trained on in parts, each from its own "
-     "beginning, as trf train cuts it; without it a text that is longer than the model takes has no score", NULL},
+     "of a language model: cut a text that is longer than those of the training into parts, as trf train does, and "
+     "score each part as if nothing came before it; without it a text that is too long for the model has no score",
+     NULL},
     {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
      "an object a line: all labels with their probabilities, the most probable first", NULL},
@@ -506,8 +507,8 @@ const struct row rows[] = {
     {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
     {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
-     "whose matrix products; auto: the built-in ones where trf was compiled for AVX2 or AVX-512, else "
-     "OpenBLAS's, if it is there; cblas: OpenBLAS's for more than a few rows", NULL},
+     "what multiplies matrices; built-in: trf itself; cblas: OpenBLAS, if they have more than a few rows; auto: built-in "
+     "where trf was compiled for AVX2 or AVX-512, else cblas, if OpenBLAS is installed", NULL},
     {RUN, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
 
     {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},

@@ -336,7 +336,8 @@ void say_schedule(const struct training *t)
     long long most = (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
-    else if (isfinite(s->minutes)) snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
+    else if (isfinite(s->minutes))
+        snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
     else if (t->explained[REASON_END]) *end = 0;
     else snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better", (int)s->patience,
                   plural(s->patience), s->patience == 1 ? "s" : "");

@@ -107,7 +107,7 @@ static int32_t read_pairs(struct scoring *t)
         }
         if (fault && t->unusable++ < TOLD)
             say("%s:%lld: not scored: %s%s", t->pairs.at->name, (long long)t->pairs.at->number, fault,
-                t->unusable == TOLD ? "; more of them are counted, and not told one by one" : "");
+                t->unusable == TOLD ? "; more of them are counted, but not shown" : "");
         if (!fault && !t->alone) note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
         if (!fault) note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
         t->line[lines].first = (int32_t)before;

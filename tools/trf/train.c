@@ -187,12 +187,13 @@ const char **lines_of(const struct text *text)
 }
 
 /* Marks the pairs to hold out, about `size`; *count: how many. A checkpoint of before has held them out with a comb. */
-static int choose_held_out(const struct training *t, const struct text *source, int64_t size, char *held, int64_t *count)
+static int choose_held_out(const struct training *t, const struct text *source, int64_t size, char *held,
+                           int64_t *count)
 {
     const char **lines = lines_of(source);
+    trf_hold_out_rule rule = t->state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM;
     trf_error err;
-    int status = trf_hold_out(lines, (int64_t)source->count, size, t->state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM,
-                              held, count, NULL, &err) ? FAILED : DONE;
+    int status = trf_hold_out(lines, (int64_t)source->count, size, rule, held, count, NULL, &err) ? FAILED : DONE;
     if (status) say_error("held out", &err);
     free((void *)lines);
     return status;
@@ -869,7 +870,8 @@ static void set_limits(const struct settings *s, int32_t longest, trf_train_opti
 static int check_chunk(const struct settings *s)
 {
     int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
-    if (!learns_from_text(s) || (most >= 2 && !was_given(s, "chunk")) || (s->chunk >= 2 && s->chunk <= most)) return DONE;
+    if (!learns_from_text(s) || (most >= 2 && !was_given(s, "chunk"))) return DONE;
+    if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
         say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
         return USAGE;
@@ -1027,7 +1029,7 @@ static int stored_batches(struct settings *s, const trf_file *file)
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_file_metadata(file, key);
         if (value && !was_given(s, rows[i].name)) status = set_value(&rows[i], s, value);
-        if (status) say("the metadata '%s' of the checkpoint says so", key);
+        if (status) say("the value is in the checkpoint's metadata '%s'", key);
     }
     return status ? FAILED : DONE;
 }
@@ -1583,8 +1585,8 @@ static int check_training(struct training *t)
         return USAGE;
     }
     if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) || (status = check_values(s)) || (status = check_noise(s)) ||
-        (!s->init_from && !s->resume && (status = check_chunk(s))) ||
+    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) || (status = check_values(s)) ||
+        (status = check_noise(s)) || (!s->init_from && !s->resume && (status = check_chunk(s))) ||
         (status = check_files(t))) return status;
     warn_of_same_files(s);
     return DONE;

@@ -61,7 +61,8 @@ void say_error(const char *doing, const trf_error *err);
 /* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
    command line as well. */
 int refused(const char *doing, const trf_error *err);
-/* The hook of the library: its warnings are worth a line, the rest is not. What each new object warns of is told once. */
+/* The log hook of the library: prints its warnings, and nothing else. A warning that several objects give in a row is
+   printed once. */
 void log_warning(void *user, int level, const char *message);
 /* Room for `needed` items. Ends the program when memory does; files are renamed into place, so none is left half. */
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
@@ -148,7 +149,8 @@ struct settings {
     const char *log;
 
     int32_t unknown;                                            /* translating: enum on_unknown */
-    int32_t batch, interactive, scores, json, token_scores, alignments, attention;    /* translating, scoring, inspecting */
+    int32_t batch, interactive, scores, json;                   /* translating, scoring, inspecting */
+    int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */

@@ -136,7 +136,10 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
 }
 
 /* Which of the pairs is shown as sample k: the same ones each time. */
-static size_t sample_pair(const struct training *t, int k) { return (size_t)(2 * k + 1) * t->valid[0].count / (2 * N_SAMPLES); }
+static size_t sample_pair(const struct training *t, int k)
+{
+    return (size_t)(2 * k + 1) * t->valid[0].count / (2 * N_SAMPLES);
+}
 
 static void choose_samples(struct translations *r, const size_t *next, const char *first)
 {
@@ -266,8 +269,8 @@ int check_translating(struct training *t)
     status = make_translator(t, &translator);
     trf_translator_destroy(translator);
     if (!status && metric_of(t) == METRIC_BLEU && !bleu_tells(t, &nothing) && nothing)
-        say("warning: no reference has four words: BLEU counts n-grams of up to four words, and its value means nothing "
-            "here; --metric chrf has one that does");
+        say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it means nothing here; "
+            "use --metric chrf");
     return status;
 }
 
