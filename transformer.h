@@ -389,20 +389,34 @@ typedef enum trf_norm_rule {
     TRF_NORM_ANNOTATED = 1  /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
 } trf_norm_rule;
 
+typedef enum trf_final_norm {
+    TRF_FINAL_NORM_NONE    = 0,
+    TRF_FINAL_NORM_BOTH    = 1,     /* of every stack that the model has */
+    TRF_FINAL_NORM_ENCODER = 2,     /* of the encoder alone */
+    TRF_FINAL_NORM_DECODER = 3      /* of the decoder alone */
+} trf_final_norm;
+
 typedef enum trf_tying {
-    TRF_UNTIED        = 0,
-    TRF_TIED_DECODER  = 1,  /* target embedding = generator weight */
-    TRF_TIED_ALL      = 2   /* source embedding = target embedding = generator weight: one vocabulary */
+    TRF_UNTIED          = 0,
+    TRF_TIED_DECODER    = 1,    /* target embedding = generator weight */
+    TRF_TIED_ALL        = 2,    /* source embedding = target embedding = generator weight: one vocabulary */
+    TRF_TIED_EMBEDDINGS = 3     /* source embedding = target embedding, one vocabulary; the generator has a
+                                   weight of its own: T5 v1.1 */
 } trf_tying;
 
-/* Weights of attention, feed-forward and heads: uniform +-sqrt(6/(in+out)) (Glorot and Bengio 2010). Biases start at
-   zero (nn.Transformer's in feed-forward: uniform +-1/sqrt(in)), norms at gain 1, bias 0. */
+/* Weights of attention, feed-forward and heads. XAVIER: uniform +-sqrt(6/(in+out)) (Glorot and Bengio
+   2010), their biases zero (nn.Transformer's in feed-forward: uniform +-1/sqrt(in)). Norms start at gain
+   1, bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
-    TRF_INIT_XAVIER        = 1  /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
+    TRF_INIT_XAVIER        = 1, /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
+    TRF_INIT_LINEAR        = 2  /* weights and biases uniform +-1/sqrt(in): nn.Linear, and tutorials that
+                                   build a model of nn.Linear */
 } trf_init;
 
-/* Embeddings, learned positions, and the generator's weight where it is a matrix of its own. */
+/* Embeddings, learned positions, and the generator's weight where it is a matrix of its own. Beside
+   scale_embeddings, NORMAL_1 drowns sinusoidal positions: a token's numbers then have deviation
+   sqrt(d_model), a position's 0.7. Order is learned late or never (examples/studies/reversal.c). */
 typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
     TRF_EMBEDDING_NORMAL_1 = 1, /* normal, 1; generator and its bias uniform +-1/sqrt(d): nn.Embedding, nn.Linear */
@@ -448,9 +462,10 @@ typedef struct trf_config {
     trf_norm_place norm_place;
     trf_norm_rule norm_rule;
     double norm_epsilon;        /* 1e-30..1, default 1e-5 */
-    int32_t final_norm;         /* 1: one more norm after the last encoder and the last decoder layer */
+    trf_final_norm final_norm;  /* one more norm after the last layer */
     int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4) */
-    trf_tying tying;            /* decoder-only: not ALL; encoder-only: UNTIED (TRF_HEAD_MASKED has its own) */
+    trf_tying tying;            /* decoder-only: UNTIED or DECODER; encoder-only: UNTIED (TRF_HEAD_MASKED
+                                   has its own) */
     int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
     trf_init init;
     trf_embedding_init embedding_init;
@@ -477,13 +492,14 @@ TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's 
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
-       final_norm        1                  0
+       final_norm        BOTH               NONE
        tying             TRF_UNTIED         TRF_TIED_ALL: the sizes of the vocabularies must be equal
        generator_bias    1                  0
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both: ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source EOS, start BOS. */
+   Both: ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source EOS, start BOS.
+   PYTORCH's embeddings drown the positions (trf_embedding_init): where order matters, set NORMAL_D. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1     /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
@@ -569,6 +585,31 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
+
+/* How many weights each part of a model has. Nothing is allocated. A tied matrix counts once, at the
+   first of its parts below. An invalid configuration fails as in trf_model_create. */
+typedef struct trf_weight_counts {
+    int64_t source_embedding, target_embedding;
+    int64_t positions;                  /* learned ones, of both sides */
+    int64_t encoder_attention, encoder_feed_forward, encoder_norms;     /* of all layers; norms: the final one too */
+    int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
+    int64_t generator;                  /* the vocabulary projection or the head, with its bias */
+    int64_t total;                      /* trf_parameter_total of the model */
+} trf_weight_counts;
+TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err);
+
+/* Floating-point operations of the matrix products of one forward pass over one pair. A multiplication
+   and an addition are two operations. source_rows and target_rows are the pair's rows as the model reads
+   them: its ids and EOS; 0..max_length, and 0 for a side that the model does not have. Causal attention
+   counts the keys that a query sees. A backward pass takes twice as many; recomputing, three times. */
+typedef struct trf_flop_counts {
+    double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v, output */
+    double decoder_projections, decoder_attention, cross_projections, cross_attention, decoder_feed_forward;
+    double generator;
+    double total;
+} trf_flop_counts;
+TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows, int64_t target_rows,
+                                   trf_flop_counts *counts, trf_error *err);
 
 /* Vocabularies travel in the model file. The model keeps copies of finished ones; NULL: none on that side. Sizes must
    fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE). Call it before sharing the model. */
@@ -993,9 +1034,47 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
 } trf_attention_kind;
-/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). */
+/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). Each call
+   is a whole forward pass: for more than one head use trf_look_inside. */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
+
+/* What one forward pass computes on its way. The tensors are the caller's; NULL: not wanted.
+
+   Attention holds a block (layers, heads, queries, keys) for each sequence of the batch, one after
+   another: rank 1 and trf_attention_numbers of them, or, for one sequence, rank 4. A row of a block sums
+   to 1; keys that causal attention hides have weight 0.
+   States are (layers + 1, rows, d_model), as Hugging Face's hidden_states: number 0 is what the first
+   layer reads, embedding and position; number i is what layer i leaves; the last one has passed the final
+   norm, if there is one, and equals trf_encode's or trf_decode's.
+   logits: as trf_logits writes them. */
+typedef struct trf_views {
+    trf_tensor *encoder_self, *decoder_self, *cross;    /* by trf_attention_kind */
+    trf_tensor *encoder_states, *decoder_states;
+    trf_tensor *logits;
+} trf_views;
+/* One forward pass over a batch, teacher-forced. If only views of the encoder are wanted, the target is
+   not read. A view of a stack that the model does not have is TRF_E_INVALID_ARG, a tensor of another
+   shape TRF_E_SHAPE, with the view's name. After a failure the tensors' contents are unspecified. */
+TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
+                                   trf_error *err);
+/* How many numbers the attention of one kind has for a batch; 0 if the model has no such attention. */
+TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind);
+/* The block (layers, heads, queries, keys) of one sequence among them, as a view on `all`. Without data: there is no
+   such sequence, or `all` has another number of elements. */
+TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+                                    const trf_tensor *all, int32_t sequence);
+
+/* The decoder alone, teacher-forced, of an encoder-decoder model. memory holds what cross-attention reads,
+   (the sum of memory_lengths, d_model): trf_encode's output, or rows of your own; sequence i of
+   targets->count has memory_lengths[i] rows, 1..max_length. out: (target rows, d_model), after the final
+   norm. trf_project makes logits of it. */
+TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory, const int32_t *memory_lengths,
+                              const trf_sequences *targets, trf_tensor *out, trf_error *err);
+/* The generator, or the head's projection, alone: states (rows, d_model) to logits (rows, target_vocab or
+   those of the head). TRF_E_STATE: the model has neither. */
+TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states, trf_tensor *logits,
+                               trf_error *err);
 /* Rows that `sequences` become on each side; 0 if a length is negative. */
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
@@ -1080,8 +1159,8 @@ TRF_API void trf_context_destroy(trf_context *context);
 
 /* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
    loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
-   `saved` is a tensor of rank 1 that forward fills and backward reads; its length is asked for with trf_..._saved and
-   may change between versions; layer norm takes NULL where no backward follows. All tensors are in the host's memory:
+   `saved` is a tensor of rank 1 that forward fills and backward reads; trf_..._saved returns its length, which may
+   change between versions. It may be NULL where no backward follows. All tensors are in the host's memory:
    where the context's device has another, they are copied there and back at every call.
    Shapes are (rows, features): rows are the tokens of all sequences, one after another. Zero rows
    are allowed, zero features are not, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
@@ -1102,6 +1181,10 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
                                           const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err);
 #endif
+
+/* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position first + p.
+   rule: neither LEARNED nor NONE; first: 0..2^20; at most 2^24 rows. */
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err);
 
 /* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
@@ -1125,7 +1208,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 /* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
    rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
    TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
-   `saved` may be NULL where no backward follows, which also wants forward's `out`. */
+   Backward also wants forward's `out`. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
@@ -1144,6 +1227,13 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
                                           trf_error *err);
 #endif
 
+/* The softmax alone, which attention multiplies by v: for each sequence a block (heads, queries, keys), one
+   after another. out: rank 1, with n_heads times the sum of queries * keys numbers, or, for one sequence,
+   rank 3. */
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                               const trf_tensor *k, const trf_attention_shape *shape,
+                                               trf_error *err);
+
 /* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
    another, in_bias (3d), out_weight (d, d), out_bias (d). x, y: (query rows, d), memory: (key rows, d).
    Self-attention: memory = x or NULL. The same struct holds weights or their gradients. */
@@ -1153,6 +1243,12 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                             const trf_tensor *memory, const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
+/* The weights that its heads use, as trf_attention_probabilities writes them: nn.MultiheadAttention's
+   second result with average_attn_weights=False. */
+TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
+                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_attention_params *params,
+                                                          const trf_attention_shape *shape, trf_error *err);
 /* dmemory is set; for self-attention pass NULL: everything is in dx. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
@@ -1197,12 +1293,12 @@ typedef enum trf_smoothing {
 typedef struct trf_cross_entropy_options {
     double label_smoothing;     /* 0 <= e < 1 */
     trf_smoothing rule;
-    int32_t pad;                /* -1..V-1; NO_PAD_KL: from 0 */
+    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1; the other rules do not read it */
 } trf_cross_entropy_options;
 /* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
    rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
-   0..V-1. Rows whose target is options->pad count nothing (pad -1: no such rows). With dx also the gradients of that
-   sum: dx, and dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
+   0..V-1, or -1: the row counts nothing, as in trf_batch. With dx also the gradients of that sum: dx, and
+   dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
                                      trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
@@ -2848,7 +2944,8 @@ typedef struct trf__backend {
     trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err);
     void (*close)(trf__run *run);
     size_t (*state_bytes)(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight);
-    /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers. */
+    /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers; feed: numbers as
+       activations. */
     void *(*alloc)(const trf__run *run, size_t bytes);
     void (*release)(const trf__run *run, void *memory, size_t bytes);
     void (*zero)(const trf__run *run, void *memory, size_t bytes);
@@ -2856,6 +2953,7 @@ typedef struct trf__backend {
     void (*upload)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
     void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
+    void (*feed)(const trf__run *run, trf__act *to, const trf_real *from, int64_t n);
     trf_status (*sync)(const trf__run *run, trf_error *err);
     void *(*stream)(const trf__run *run);       /* where things happen, for the program's own work there; or NULL */
     /* Lists of ops. asked: whole 0: what was asked for is only part of the list; returns 0 if all of it has to be
@@ -3866,6 +3964,11 @@ TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size
 TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     trf__cpu_copy(run, to, from, (size_t)n * sizeof *to);
+}
+
+TRF__FN void trf__cpu_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    trf__cpu_copy(run, to, from, (size_t)n * sizeof *from);
 }
 
 TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
@@ -5839,6 +5942,20 @@ TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, s
     else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
 }
 
+TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *from) { trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return; }
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
+        trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
+                    (trf__bf16 *)(void *)to + at, (const float *)wide, m);
+    }
+}
+
 TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
 {
     trf__on_device here(run->device.index);
@@ -7526,14 +7643,15 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
     1, 1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
-    trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_sync, \
+    trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_feed, \
+    trf__cpu_sync, \
     trf__cpu_stream, trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, \
     trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 #define TRF__CUDA_TABLE \
     0, 8, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, \
     trf__cuda_alloc, trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, \
-    trf__cuda_fetch, \
+    trf__cuda_fetch, trf__cuda_feed, \
     trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
     trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
     TRF__AND_DW(trf__cuda_linear_dw)
@@ -9823,7 +9941,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
     config->norm_place = TRF_POST_NORM;
     config->norm_rule = TRF_NORM_STANDARD;
     config->norm_epsilon = paper ? 1e-6 : 1e-5;
-    config->final_norm = !paper;
+    config->final_norm = paper ? TRF_FINAL_NORM_NONE : TRF_FINAL_NORM_BOTH;
     config->scale_embeddings = 1;
     config->tying = paper ? TRF_TIED_ALL : TRF_UNTIED;
     config->generator_bias = !paper;
@@ -9915,6 +10033,16 @@ TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER
 /* Whether the head is a projection onto labels; and whether onto one label a sequence. */
 TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
 TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
+/* Whether both sides have one embedding; and whether a stack has a norm after its last layer. */
+TRF__FN int trf__shares_embedding(const trf_config *c)
+{
+    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
+}
+TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
+{
+    return c->final_norm == TRF_FINAL_NORM_BOTH ||
+           c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
+}
 /* How many logits a row has. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
@@ -9959,11 +10087,11 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(trf_norm_place,     norm_place,       0, 1, 2) \
     X(trf_norm_rule,      norm_rule,        0, 1, 2) \
     X(double,             norm_epsilon,     1e-30, 1, 2) \
-    X(int32_t,            final_norm,       0, 1, 2) \
+    X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_DECODER, 2) \
     X(int32_t,            scale_embeddings, 0, 1, 2) \
-    X(trf_tying,          tying,            0, source && target ? 2 : target, 2) \
+    X(trf_tying,          tying,            0, source && target ? TRF_TIED_EMBEDDINGS : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
-    X(trf_init,           init,             0, 1, 2) \
+    X(trf_init,           init,             0, TRF_INIT_LINEAR, 2) \
     X(trf_embedding_init, embedding_init,   0, 3, 2) \
     X(int32_t,            source_eos,       0, 1, 2) \
     X(int32_t,            target_eos,       0, 1, 3) \
@@ -9995,9 +10123,12 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
                          c->d_model, c->n_heads);
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
-    if (c->tying == TRF_TIED_ALL && c->source_vocab != c->target_vocab)
+    if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
+                         "final_norm %d norms a stack that this model does not have", (int)c->final_norm);
+    if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
-                         "one embedding for all needs equal vocabularies, got source %d and target %d",
+                         "one embedding for both sides needs equal vocabularies, got source %d and target %d",
                          c->source_vocab, c->target_vocab);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
     else if (c->n_labels)
@@ -10017,26 +10148,27 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 // tied are one, with the same offset.
 // -----------------------------------------------------------------------------------------------
 
-/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). */
+/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS and
+   INNER_BIAS belong to a matrix of d_model or d_ff columns, ZERO to a norm. */
 enum {
-    TRF__START_MATRIX, TRF__START_QKV, TRF__START_ZERO, TRF__START_ONE,
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO, TRF__START_ONE,
     TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
 /* field, only with cross-attention, name inside the layer, rows, columns (0: a vector), first value */
 #define TRF__LAYER_PARAMS(X) \
     X(self_in_w,   0, "self_attn.in_proj_weight",      3 * d, d, TRF__START_QKV) \
-    X(self_in_b,   0, "self_attn.in_proj_bias",        3 * d, 0, TRF__START_ZERO) \
+    X(self_in_b,   0, "self_attn.in_proj_bias",        3 * d, 0, TRF__START_BIAS) \
     X(self_out_w,  0, "self_attn.out_proj.weight",     d,     d, TRF__START_MATRIX) \
-    X(self_out_b,  0, "self_attn.out_proj.bias",       d,     0, TRF__START_ZERO) \
+    X(self_out_b,  0, "self_attn.out_proj.bias",       d,     0, TRF__START_BIAS) \
     X(cross_in_w,  1, "multihead_attn.in_proj_weight", 3 * d, d, TRF__START_QKV) \
-    X(cross_in_b,  1, "multihead_attn.in_proj_bias",   3 * d, 0, TRF__START_ZERO) \
+    X(cross_in_b,  1, "multihead_attn.in_proj_bias",   3 * d, 0, TRF__START_BIAS) \
     X(cross_out_w, 1, "multihead_attn.out_proj.weight", d,    d, TRF__START_MATRIX) \
-    X(cross_out_b, 1, "multihead_attn.out_proj.bias",  d,     0, TRF__START_ZERO) \
+    X(cross_out_b, 1, "multihead_attn.out_proj.bias",  d,     0, TRF__START_BIAS) \
     X(w1,          0, "linear1.weight",                f,     d, TRF__START_MATRIX) \
-    X(b1,          0, "linear1.bias",                  f,     0, TRF__START_ZERO) \
+    X(b1,          0, "linear1.bias",                  f,     0, TRF__START_BIAS) \
     X(w2,          0, "linear2.weight",                d,     f, TRF__START_MATRIX) \
-    X(b2,          0, "linear2.bias",                  d,     0, TRF__START_ZERO) \
+    X(b2,          0, "linear2.bias",                  d,     0, TRF__START_INNER_BIAS) \
     X(norm1_g,     0, "norm1.weight",                  d,     0, TRF__START_ONE) \
     X(norm1_b,     0, "norm1.bias",                    d,     0, TRF__START_ZERO) \
     X(norm2_g,     0, "norm2.weight",                  d,     0, TRF__START_ONE) \
@@ -10048,24 +10180,24 @@ enum {
 #define TRF__MODEL_PARAMS(X) \
     X(src_embed,      source, \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
-    X(tgt_embed,      target && c->tying != TRF_TIED_ALL, \
+    X(tgt_embed,      target && !trf__shares_embedding(c), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
-    X(generator_w,    target && c->tying == TRF_UNTIED, \
+    X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
     X(generator_b,    target && c->generator_bias, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
     X(head_w,         trf__has_labels(c), \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
     X(head_b,         c->head, \
-      "head.bias",            trf__n_logits(c), 0, TRF__START_ZERO) \
+      "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
     X(src_positions,  source && learned, \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
     X(tgt_positions,  target && learned, \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
-    X(encoder_norm_g, source && c->final_norm, "encoder.norm.weight", d, 0, TRF__START_ONE) \
-    X(encoder_norm_b, source && c->final_norm, "encoder.norm.bias",   d, 0, TRF__START_ZERO) \
-    X(decoder_norm_g, target && c->final_norm, "decoder.norm.weight", d, 0, TRF__START_ONE) \
-    X(decoder_norm_b, target && c->final_norm, "decoder.norm.bias",   d, 0, TRF__START_ZERO)
+    X(encoder_norm_g, source && trf__has_final_norm(c, 0), "encoder.norm.weight", d, 0, TRF__START_ONE) \
+    X(encoder_norm_b, source && trf__has_final_norm(c, 0), "encoder.norm.bias",   d, 0, TRF__START_ZERO) \
+    X(decoder_norm_g, target && trf__has_final_norm(c, 1), "decoder.norm.weight", d, 0, TRF__START_ONE) \
+    X(decoder_norm_b, target && trf__has_final_norm(c, 1), "decoder.norm.bias",   d, 0, TRF__START_ZERO)
 
 /* Offsets of one layer's parameters in the arena; -1: the layer has none. */
 typedef struct trf__layer {
@@ -10132,8 +10264,8 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && c->tying == TRF_TIED_ALL) layout->whole.tgt_embed = layout->whole.src_embed;
-    if (target && c->tying != TRF_UNTIED) layout->whole.generator_w = layout->whole.tgt_embed;
+    if (target && trf__shares_embedding(c)) layout->whole.tgt_embed = layout->whole.src_embed;
+    if (target && layout->whole.generator_w < 0) layout->whole.generator_w = layout->whole.tgt_embed;
     if (c->head) {          /* the generator of such a model */
         layout->whole.generator_w = trf__has_labels(c) ? layout->whole.head_w : layout->whole.src_embed;
         layout->whole.generator_b = layout->whole.head_b;
@@ -10166,8 +10298,12 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     int64_t i;
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
-    case TRF__START_MATRIX: bound = sqrt(6 / (in + out)); break;
-    case TRF__START_QKV: bound = sqrt(6 / (in + (c->init == TRF_INIT_XAVIER ? in : out))); break;
+    case TRF__START_MATRIX: case TRF__START_QKV:
+        if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
+        else bound = sqrt(6 / (in + (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER ? in : out)));
+        break;
+    case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break;
+    case TRF__START_INNER_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff); break;
     case TRF__START_GENERATOR_BIAS: if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 / sqrt(d); break;
     case TRF__START_GENERATOR: case TRF__START_EMBEDDING:
         if (c->embedding_init == TRF_EMBEDDING_XAVIER) bound = sqrt(6 / (in + out));
@@ -10238,6 +10374,82 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
                          sizeof(trf_model) + trf__bytes(layout.n_params, sizeof(trf__param))
                          + trf__bytes(config->encoder_layers + config->decoder_layers, sizeof(trf__layer)));
+}
+
+/* A matrix (out, in) with its bias. */
+TRF__FN int64_t trf__affine(int64_t out, int64_t in) { return out * in + out; }
+
+TRF__COLD
+TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err)
+{
+    const trf_config *c = config;
+    trf_weight_counts n;
+    int64_t d, attention, feed_forward, side;
+    int source, target, i;
+    TRF__TRY(trf__begin(counts, "counts", err));
+    memset(counts, 0, sizeof *counts);
+    if (!c) return trf__fail_null(err, "config");
+    TRF__TRY(trf__config_check(c, err));
+    TRF__ZERO(n);
+    d = c->d_model;
+    source = trf__has_source(c); target = trf__has_target(c);
+    attention = trf__affine(3 * d, d) + trf__affine(d, d);
+    feed_forward = trf__affine(c->d_ff, d) + trf__affine(d, c->d_ff);
+    for (i = 0; i < 2; i++)
+        if ((i ? target : source) && c->positions == TRF_POSITIONS_LEARNED)
+            n.positions += (c->max_length + (int64_t)c->position_offset) * d;
+    n.source_embedding = source ? c->source_vocab * d : 0;
+    n.target_embedding = target && !trf__shares_embedding(c) ? c->target_vocab * d : 0;
+    n.encoder_attention = c->encoder_layers * attention;
+    n.encoder_feed_forward = c->encoder_layers * feed_forward;
+    n.encoder_norms = source ? 2 * d * (2 * c->encoder_layers + trf__has_final_norm(c, 0)) : 0;
+    n.decoder_attention = c->decoder_layers * attention;
+    n.cross_attention = source ? n.decoder_attention : 0;
+    n.decoder_feed_forward = c->decoder_layers * feed_forward;
+    n.decoder_norms = target ? 2 * d * ((2 + source) * c->decoder_layers + trf__has_final_norm(c, 1)) : 0;
+    side = trf__n_logits(c);
+    if (target) {
+        int own = c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS;
+        n.generator = (own ? side * d : 0) + (c->generator_bias ? side : 0);
+    } else if (c->head) n.generator = (trf__has_labels(c) ? side * d : 0) + side;
+    n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention + n.encoder_feed_forward
+            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward + n.decoder_norms
+            + n.generator;
+    *counts = n;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows, int64_t target_rows,
+                                   trf_flop_counts *counts, trf_error *err)
+{
+    const trf_config *c = config;
+    trf_flop_counts n;
+    double d, f, s = (double)source_rows, t = (double)target_rows;
+    TRF__TRY(trf__begin(counts, "counts", err));
+    memset(counts, 0, sizeof *counts);
+    if (!c) return trf__fail_null(err, "config");
+    TRF__TRY(trf__config_check(c, err));
+    TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
+    TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
+    TRF__ZERO(n);
+    d = c->d_model; f = c->d_ff;
+    n.encoder_projections = c->encoder_layers * 2 * 4 * d * d * s;
+    n.encoder_attention = c->encoder_layers * 2 * 2 * d * s * s;
+    n.encoder_feed_forward = c->encoder_layers * 2 * 2 * d * f * s;
+    n.decoder_projections = c->decoder_layers * 2 * 4 * d * d * t;
+    n.decoder_attention = c->decoder_layers * 2 * 2 * d * (t * (t + 1) / 2);
+    if (trf__has_source(c)) {
+        n.cross_projections = c->decoder_layers * 2 * 2 * d * d * (t + s);
+        n.cross_attention = c->decoder_layers * 2 * 2 * d * t * s;
+    }
+    n.decoder_feed_forward = c->decoder_layers * 2 * 2 * d * f * t;
+    if (trf__has_target(c)) n.generator = 2 * d * trf__n_logits(c) * t;
+    else if (c->head) n.generator = 2 * d * trf__n_logits(c) * (trf__pools(c) ? s > 0 : s);
+    n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward + n.decoder_projections
+            + n.decoder_attention + n.cross_projections + n.cross_attention + n.decoder_feed_forward + n.generator;
+    *counts = n;
+    return TRF_OK;
 }
 
 /* A model without weights: configuration, names and places. */
@@ -10684,6 +10896,31 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__work
     return a;
 }
 
+/* The weights of one head, or of all (head -1), for span number s, which the host knows as `span`. */
+TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s, const trf__span *span,
+                                 int head, trf_real *maps)
+{
+    trf__attention_weights a;
+    int h, end = head < 0 ? in->heads : head + 1;
+    a.in = *in;
+    a.in.spans += s;
+    a.in.n_spans = 1;
+    a.in.most_queries = span->n_query;
+    a.weights = maps;
+    for (h = head < 0 ? 0 : head; h < end && span->n_query > 0 && span->n_key > 0; h++) {
+        a.head = h;
+        run->backend->attention_weights(run, &a);
+        a.weights += (int64_t)span->n_query * span->n_key;
+    }
+}
+
+/* Queries, keys and values. */
+TRF__FN void trf__attention_project(const trf__run *run, const trf__work *sub, const trf__act *x, const trf__act *m)
+{
+    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d : 3 * sub->d, sub->d);
+    if (sub->memory) trf__project_memory(run, sub, m);
+}
+
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x,
                                     const trf__act *m)
 {
@@ -10692,8 +10929,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, t
     a.in = trf__attention_of(run, sub);
     a.out = sub->inner;
     a.stats = sub->stats;
-    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? d : 3 * d, d);
-    if (sub->memory) trf__project_memory(run, sub, m);
+    trf__attention_project(run, sub, x, m);
     if (sub->slots) {
         trf__remember r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
@@ -10832,6 +11068,14 @@ typedef struct trf__cache {
 /* What an arena is laid out for: the largest batch, and whether layers share a place (>>acts). */
 typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest, recompute; } trf__limits;
 
+/* What >>look-inside wants of a pass: the host's memory for each, or NULL. */
+typedef struct trf__views {
+    trf_real *attention[3];             /* by trf_attention_kind */
+    trf_real *states[2];                /* of the encoder and of the decoder */
+    int layer, head;                    /* the one whose attention is wanted; -1: all */
+    trf_real *map;                      /* room on the device for the attention of one sequence in one layer */
+} trf__views;
+
 typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
@@ -10849,8 +11093,7 @@ typedef struct trf__pass {
     int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and labels of -1 */
     trf__now now;                       /* goes in front of the block */
     char *host_block, *device_block; size_t block_bytes;
-    int probe_kind, probe_layer, probe_head;    /* attention weights wanted, into probed; NULL: none */
-    trf_real *probed;
+    const trf__views *views;            /* what >>look-inside wants of this batch; NULL: nothing */
     /* what everything below points to lies in the arena */
     char *arena; size_t arena_bytes;
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
@@ -11670,17 +11913,34 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
     return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
-/* The attention weights of one head, if this is the sublayer that is looked at. */
-TRF__FN void trf__probe(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
-                        const trf__work *sub)
+/* The attention weights of a sublayer go to the host, if it is one that is looked at. */
+TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+                                 const trf__work *sub)
 {
-    int kind = layer->kind == TRF__CROSS ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
-    trf__attention_weights a;
-    if (kind != pass->probe_kind || layer->layer != pass->probe_layer) return;
-    a.in = trf__attention_of(&pass->run, sub);
-    a.weights = pass->probed;
-    a.head = pass->probe_head;
-    pass->run.backend->attention_weights(&pass->run, &a);
+    const trf__views *views = pass->views;
+    int cross = layer->kind == TRF__CROSS;
+    int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
+    int64_t layers = views->layer < 0 ? stack->n_sublayers / stack->per_layer : 1;
+    int64_t skip = views->layer < 0 ? layer->layer : 0, s, numbers;
+    trf_real *to = views->attention[kind];
+    trf__attention_in in = trf__attention_of(&pass->run, sub);
+    if (!to || (views->layer >= 0 && views->layer != layer->layer)) return;
+    for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
+        const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
+        numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
+        if (numbers == 0) continue;
+        trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
+        pass->run.backend->download(&pass->run, to + skip * numbers, views->map,
+                                    trf__bytes(numbers, sizeof(trf_real)));
+    }
+}
+
+/* State number i of a stack goes to the host. */
+TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int i, const trf__act *state)
+{
+    trf_real *to = pass->views ? pass->views->states[stack->decoder] : NULL;
+    int64_t numbers = stack->rows * pass->config->d_model;
+    if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
 }
 
 /* The two streams (>>pass) in front of sublayer i: what it reads, and what is added to its result. */
@@ -11706,7 +11966,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
         trf__attention_forward(&pass->run, &sub, pass->proj, in, layer->kind == TRF__CROSS ? pass->encoder.out : in);
-        if (pass->probed) trf__probe(pass, stack, layer, &sub);
+        if (pass->views) trf__view_attention(pass, stack, layer, &sub);
     }
     n.s = layer->s;
     n.y = layer->gain >= 0 ? layer->y : NULL;
@@ -11747,15 +12007,19 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     if (stack->first_gain >= 0)
         trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded, stack->first_gain,
                         stack->first_bias);
+    trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
         trf__sublayer_forward(pass, stack, i);
+        if ((i + 1) % stack->per_layer == 0 && i + 1 < stack->n_sublayers)
+            trf__view_state(pass, stack, (i + 1) / stack->per_layer, trf__stream_res(pass, stack, i + 1));
     }
     last = stack->out = trf__stream_in(stack, i);
     if (stack->final_gain >= 0) {
         stack->out = stack->final_y;
         trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_gain, stack->final_bias);
     }
+    trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;
 }
 
@@ -11882,7 +12146,8 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int written = stack->decoder ? c->tying != TRF_UNTIED : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
+    int written = stack->decoder ? c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL
+                                 : trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
     trf__embed_gradient e;
     e.d = c->d_model;
     e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
@@ -13859,6 +14124,24 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
+/* The generator's, or head's, projection of so many rows. */
+TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
+{
+    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w), trf__generator_bias(pass), rows,
+                 trf__n_logits(pass->config), pass->config->d_model);
+}
+
+/* The logits of the pass's rows, in the translator's room. */
+TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
+                           err));
+    trf__project_states(pass, (trf__act *)translator->room.memory, pass->decoder.out, rows);
+    return TRF_OK;
+}
+
 /* The logits of a batch, in the translator's room, for `out` of the caller, which with `ids` has no rows of EOS. */
 TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch, const trf_tensor *out,
                                const char *name, int ids, trf_error *err)
@@ -13870,13 +14153,8 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
     TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0), vocab, err));
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
-                           err));
     TRF__TRY(trf__pass_forward(pass, err));
-    trf__project(&pass->run, (trf__act *)translator->room.memory, pass->decoder.out,
-                 trf__weight(pass, pass->layout->whole.generator_w), trf__generator_bias(pass), rows, vocab,
-                 c->d_model);
-    return TRF_OK;
+    return trf__logits_in_room(translator, err);
 }
 
 TRF__COLD
@@ -13946,43 +14224,313 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
+/* Layers of the stack that has attention of this kind; 0: the model has none. */
+TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
+{
+    if (kind == TRF_ENCODER_SELF) return c->encoder_layers;
+    if (kind == TRF_DECODER_CROSS) return trf__has_source(c) ? c->decoder_layers : 0;
+    return kind == TRF_DECODER_SELF ? c->decoder_layers : 0;
+}
+
+/* Queries and keys of one sequence. */
+TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch, trf_attention_kind kind, int32_t i,
+                                   int64_t *queries, int64_t *keys)
+{
+    int64_t source = trf__has_source(c) ? (int64_t)batch->source.lengths[i] + c->source_eos : 0;
+    int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos : 0;
+    *queries = kind == TRF_ENCODER_SELF ? source : target;
+    *keys = kind == TRF_DECODER_SELF ? target : source;
+}
+
+/* Sequences of a batch whose lengths make sense on the sides that a kind of attention reads; else 0. */
+TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
+{
+    const trf_sequences *sides[2];
+    int32_t i, side, n;
+    if (!model || !batch || trf__attention_layers(&model->config, kind) == 0) return 0;
+    sides[0] = kind == TRF_DECODER_SELF && !trf__has_source(&model->config) ? &batch->target : &batch->source;
+    sides[1] = kind == TRF_ENCODER_SELF ? &batch->source : &batch->target;
+    n = sides[0]->count;
+    if (n != sides[1]->count) return 0;
+    for (side = 0; side < 2; side++)
+        for (i = 0; i < n; i++) if (!sides[side]->lengths || sides[side]->lengths[i] < 0) return 0;
+    return trf__max64(n, 0) > 0 ? n : 0;
+}
+
+/* Numbers of the attention of sequence `first` to `end` - 1. */
+TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch, trf_attention_kind kind,
+                                     int32_t first, int32_t end)
+{
+    int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
+    for (; first < end; first++) {
+        trf__attention_extent(c, batch, kind, first, &queries, &keys);
+        queries = trf__times(trf__times(queries, keys), maps);
+        n = queries > INT64_MAX - n ? INT64_MAX : n + queries;
+    }
+    return n;
+}
+
+TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
+{
+    int32_t n = trf__attention_sequences(model, batch, kind);
+    return n ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
+}
+
+TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+                                    const trf_tensor *all, int32_t sequence)
+{
+    trf_tensor one = trf_tensor_of(NULL, 1, 0, 1, 1);
+    int32_t n = trf__attention_sequences(model, batch, kind);
+    if (!all || !all->data || sequence < 0 || sequence >= n ||
+        trf_tensor_count(all) != trf_attention_numbers(model, batch, kind)) return one;
+    one.rank = 4;
+    one.shape[0] = trf__attention_layers(&model->config, kind);
+    one.shape[1] = model->config.n_heads;
+    trf__attention_extent(&model->config, batch, kind, sequence, &one.shape[2], &one.shape[3]);
+    one.data = all->data + trf__attention_count(&model->config, batch, kind, 0, sequence);
+    return one;
+}
+
+/* The forward pass with what is to be seen of it; room for the largest map comes first. */
+TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    int64_t heads = views->head < 0 ? pass->config->n_heads : 1, most = 0, i;
+    trf_status status;
+    for (i = 0; i < pass->n_sentences; i++) {
+        const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
+        int64_t source = pass->encoder.n_self ? self[i].n_query : 0, target = pass->decoder.n_self ? own[i].n_query : 0;
+        if (views->attention[TRF_ENCODER_SELF]) most = trf__max64(most, source * source);
+        if (views->attention[TRF_DECODER_SELF]) most = trf__max64(most, target * target);
+        if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
+    }
+    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
+    views->map = (trf_real *)translator->room.memory;
+    pass->views = views;
+    status = TRF_OK;
+    if (sides & TRF__SOURCE) status = trf__stack_forward(pass, &pass->encoder, err);
+    if (status == TRF_OK && (sides & TRF__HEAD)) trf__head_forward(pass);
+    if (status == TRF_OK && (sides & TRF__TARGET)) status = trf__stack_forward(pass, &pass->decoder, err);
+    pass->views = NULL;
+    return status;
+}
+
 TRF__COLD
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
-    int decoder = kind != TRF_ENCODER_SELF;
+    trf__views views;
     int64_t queries, keys;
-    trf_status status;
-    size_t bytes;
+    int32_t layers, count;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
     if (!batch) return trf__fail_null(err, "batch");
-    if ((uint32_t)kind > 2 || (decoder && !trf__has_target(c)) ||
-        (kind != TRF_DECODER_SELF && !trf__has_source(c)))
+    layers = trf__attention_layers(c, kind);
+    if (!layers)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
-    TRF__TRY(trf__check_range("layer", layer, 0, (decoder ? c->decoder_layers : c->encoder_layers) - 1, err));
+    TRF__TRY(trf__check_range("layer", layer, 0, layers - 1, err));
     TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
-    if ((trf__has_source(c) ? batch->source.count : batch->target.count) != 1)
+    count = trf__has_source(c) ? batch->source.count : batch->target.count;
+    if (count != 1)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
-                         "attention weights are looked at one pair at a time, got %d",
-                         trf__has_source(c) ? batch->source.count : batch->target.count);
+                         "attention weights are looked at one pair at a time, got %d", count);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    queries = decoder ? pass->decoder.rows : pass->encoder.rows;
-    keys = kind == TRF_DECODER_SELF ? queries : pass->encoder.rows;
+    trf__attention_extent(c, batch, kind, 0, &queries, &keys);
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
-    bytes = trf__bytes(queries, trf__bytes(keys, sizeof(trf_real)));
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, bytes, err));
-    pass->probe_kind = (int)kind; pass->probe_layer = layer; pass->probe_head = head;
-    pass->probed = (trf_real *)translator->room.memory;
-    status = trf__pass_forward(pass, err);
-    pass->probed = NULL;
-    TRF__TRY(status);
-    pass->run.backend->download(&pass->run, out->data, translator->room.memory, bytes);
+    TRF__ZERO(views);
+    views.attention[kind] = out->data;
+    views.layer = layer; views.head = head;
+    TRF__TRY(trf__view_forward(translator, &views, pass->sides, err));
     return pass->run.backend->sync(&pass->run, err);
+}
+
+/* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries, keys). */
+TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+                                             const trf_tensor *view, const char *name, trf_error *err)
+{
+    const trf_config *c = &model->config;
+    int64_t numbers, queries, keys;
+    if (!view) return TRF_OK;
+    if (!trf__attention_layers(c, kind))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no attention of kind %d (%s)", (int)kind,
+                         name);
+    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    numbers = trf_attention_numbers(model, batch, kind);
+    if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
+    if (view->rank == 4 && trf_attention_of(model, batch, kind, view, 0).data &&
+        trf__attention_sequences(model, batch, kind) == 1) {
+        trf__attention_extent(c, batch, kind, 0, &queries, &keys);
+        if (view->shape[0] == trf__attention_layers(c, kind) && view->shape[1] == c->n_heads &&
+            view->shape[2] == queries && view->shape[3] == keys) return TRF_OK;
+    }
+    return trf__fail(err, TRF_E_SHAPE, -1, name,
+                     "%s must have shape (%lld), or of one sequence (layers, heads, queries, keys); got rank %d with "
+                     "first extent %lld", name, (long long)numbers, view->rank, (long long)view->shape[0]);
+}
+
+/* A view of states must be (layers + 1, rows, d_model). */
+TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack, const trf_tensor *view,
+                                          const char *name, trf_error *err)
+{
+    int64_t layers = stack->n_sublayers / stack->per_layer;
+    if (!view) return TRF_OK;
+    if (layers == 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no stack for %s", name);
+    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (view->rank == 3 && view->shape[0] == layers + 1 && view->shape[1] == stack->rows &&
+        view->shape[2] == pass->config->d_model) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, name,
+                     "%s must have shape (%lld, %lld, %d), got rank %d, (%lld, %lld, %lld)", name,
+                     (long long)layers + 1, (long long)stack->rows, pass->config->d_model, view->rank,
+                     (long long)view->shape[0], (long long)view->shape[1], (long long)view->shape[2]);
+}
+
+/* Checks all views of a batch whose rows are known, and notes where they lie. */
+TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch, const trf_views *wanted,
+                                 trf__views *views, trf_error *err)
+{
+    const trf__pass *pass = &translator->pass;
+    const trf_model *model = translator->model;
+    const trf_tensor *maps[3], *states[2];
+    static const char *const map_names[3] = {"encoder_self", "decoder_self", "cross"};
+    static const char *const state_names[2] = {"encoder_states", "decoder_states"};
+    int i;
+    maps[TRF_ENCODER_SELF] = wanted->encoder_self;
+    maps[TRF_DECODER_SELF] = wanted->decoder_self;
+    maps[TRF_DECODER_CROSS] = wanted->cross;
+    states[0] = wanted->encoder_states;
+    states[1] = wanted->decoder_states;
+    TRF__ZERO(*views);
+    views->layer = views->head = -1;
+    for (i = 0; i < 3; i++) {
+        TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i], map_names[i], err));
+        views->attention[i] = maps[i] ? maps[i]->data : NULL;
+    }
+    for (i = 0; i < 2; i++) {
+        TRF__TRY(trf__view_states_check(pass, i ? &pass->decoder : &pass->encoder, states[i], state_names[i], err));
+        views->states[i] = states[i] ? states[i]->data : NULL;
+    }
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
+                                   trf_error *err)
+{
+    trf__pass *pass;
+    const trf_config *c;
+    trf__views inside;
+    int sides;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    c = pass->config;
+    trf__forget_answers(translator);
+    if (!batch || !views) return trf__fail_null(err, batch ? "views" : "batch");
+    if (views->logits && !c->head) TRF__TRY(trf__needs_target(c, err));
+    sides = pass->sides & TRF__SOURCE;
+    if (views->logits || views->decoder_self || views->cross || views->decoder_states || !trf__has_source(c))
+        sides = pass->sides;
+    TRF__TRY(trf__pass_sides(pass, batch, sides, 0, err));
+    TRF__TRY(trf__views_of(translator, batch, views, &inside, err));
+    if (views->logits)
+        TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c), err));
+    TRF__TRY(trf__view_forward(translator, &inside, sides, err));
+    if (views->logits) {
+        TRF__TRY(trf__logits_in_room(translator, err));
+        pass->run.backend->fetch(&pass->run, views->logits->data, (trf__act *)translator->room.memory,
+                                 trf_tensor_count(views->logits));
+    }
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+/* Sources of unknown tokens that become as many rows as a memory has: a pass learns the lengths from them. */
+TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows, int32_t count, int64_t total,
+                                       trf_sequences *sources, trf_error *err)
+{
+    const trf_config *c = translator->pass.config;
+    int64_t i;
+    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count, &translator->pass.run.hooks);
+    sources->lengths = translator->text.ids;
+    sources->ids = translator->text.ids + count;
+    sources->count = count;
+    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - c->source_eos;
+    for (i = 0; i < total; i++) translator->text.ids[count + i] = c->unk;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory, const int32_t *memory_lengths,
+                              const trf_sequences *targets, trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass;
+    const trf_config *c;
+    trf_batch batch;
+    int32_t i;
+    int64_t rows = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    c = pass->config;
+    trf__forget_answers(translator);
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "only an encoder-decoder model has a decoder with a memory");
+    if (!targets) return trf__fail_null(err, "targets");
+    if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
+    if (targets->count > 0 && !memory_lengths) return trf__fail_null(err, "memory_lengths");
+    for (i = 0; i < targets->count; rows += memory_lengths[i++])
+        if (memory_lengths[i] < 1 || memory_lengths[i] > c->max_length)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
+                             "the memory of sequence %d must have 1 to %d rows, got %d", i, c->max_length,
+                             memory_lengths[i]);
+    TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
+    TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source, err));
+    TRF__ZERO(batch.place);
+    batch.ordinal = 0;
+    batch.target = *targets;
+    TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
+    TRF__TRY(trf__shape_check(out, "out", pass->decoder.rows, c->d_model, err));
+    pass->encoder.out = pass->encoder.embedded;
+    pass->run.backend->feed(&pass->run, pass->encoder.out, memory->data, rows * c->d_model);
+    TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+    pass->run.backend->fetch(&pass->run, out->data, pass->decoder.out, pass->decoder.rows * c->d_model);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states, trf_tensor *logits,
+                               trf_error *err)
+{
+    trf__pass *pass;
+    const trf_config *c;
+    const trf__run *run;
+    int64_t rows, vocab;
+    size_t bytes;
+    trf__act *x, *y;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    c = pass->config;
+    trf__forget_answers(translator);
+    if (pass->layout->whole.generator_w < 0)
+        return trf__fail(err, TRF_E_STATE, -1, "kind", "this model has neither a generator nor a head");
+    rows = states ? states->shape[0] : 0;
+    TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
+    TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
+    run = &pass->run;
+    vocab = trf__n_logits(c);
+    TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
+    if (rows == 0) return TRF_OK;
+    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));   /* logits stand behind */
+    TRF__TRY(trf__room_for(run, &translator->room, trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
+                           err));
+    x = (trf__act *)translator->room.memory;
+    y = (trf__act *)(void *)((char *)translator->room.memory + bytes);
+    run->backend->feed(run, x, states->data, rows * c->d_model);
+    trf__project_states(pass, y, x, rows);
+    run->backend->fetch(run, logits->data, y, rows * vocab);
+    return run->backend->sync(run, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -14246,6 +14794,19 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 }
 #endif
 
+TRF__COLD
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err)
+{
+    int64_t p, d;
+    TRF__TRY(trf__begin(out, "out", err));
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_POSITIONS_HALVES, err));
+    TRF__TRY(trf__check_range("first", first, 0, 1 << 20, err));
+    TRF__TRY(trf__matrix(out, "out", -1, &d, err));
+    TRF__TRY(trf__check_range("rows", (double)out->shape[0], 0, 1 << 24, err));
+    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d, (int)rule);
+    return TRF_OK;
+}
+
 // >>blocks-linear
 
 TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
@@ -14429,6 +14990,19 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
 }
 
+/* `saved` of a forward pass may be NULL: then the context has room for what would be saved. */
+TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers, int forward,
+                                    trf_error *err)
+{
+    if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
+    return trf__room_for(&context->run, &context->room,
+                         trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
+}
+TRF__FN trf_real *trf__saved_guest(trf_context *context, const trf_tensor *saved, char use)
+{
+    return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
+}
+
 TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
                                    const trf_tensor *v)
 {
@@ -14452,6 +15026,48 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     a.stats = trf__guest_of(context, saved, 'o');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->attention(&context->run, &a);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+/* out must have room for the weights of all heads and spans. */
+TRF__FN trf_status trf__probabilities_check(const trf_context *context, const trf__attention_in *in,
+                                            const trf_tensor *out, trf_error *err)
+{
+    const trf__span *spans = context->spans;
+    int64_t i, n = 0;
+    for (i = 0; i < in->n_spans; i++) {
+        int64_t more = trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads);
+        n = more > INT64_MAX - n ? INT64_MAX : n + more;
+    }
+    if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
+        out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
+    return trf__shape_check(out, "out", n, -1, err);
+}
+
+/* The weights of all heads and spans. */
+TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in, trf_real *maps)
+{
+    int64_t i;
+    for (i = 0; i < in->n_spans; i++) {
+        const trf__span *span = &context->spans[i];
+        trf__attention_maps(&context->run, in, i, span, -1, maps);
+        maps += (int64_t)in->heads * span->n_query * span->n_key;
+    }
+}
+
+TRF__COLD
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                               const trf_tensor *k, const trf_attention_shape *shape, trf_error *err)
+{
+    trf__attention_in in;
+    trf_real *maps;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
+    TRF__TRY(trf__probabilities_check(context, &in, out, err));
+    trf__attention_guests(context, &in, q, k, k);
+    maps = trf__guest_of(context, out, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__probabilities_of(context, &in, maps);
     return trf__guests_leave(context, TRF_OK, err);
 }
 
@@ -14508,7 +15124,8 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 /* Checks everything the two directions share. */
 TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, const trf_tensor *x,
                                          const trf_tensor *memory, const trf_attention_params *params,
-                                         const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+                                         const trf_attention_shape *shape, const trf_tensor *saved, int forward,
+                                         trf_error *err)
 {
     int64_t d, saved_numbers;
     TRF__ZERO(*sub);
@@ -14519,7 +15136,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
     TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
     sub->d = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
-    TRF__TRY(trf__shape_check(saved, "saved", saved_numbers, -1, err));
+    TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
     return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, 0, err);
 }
 
@@ -14528,7 +15145,7 @@ TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int se
                                     const trf_attention_params *params, const trf_tensor *saved, char use)
 {
     int64_t numbers = sub->rows * sub->d;
-    trf_real *kept = trf__guest_of(context, saved, use);
+    trf_real *kept = trf__saved_guest(context, saved, use);
     sub->in_w = trf__mat_of(context, &params->in_weight);
     sub->out_w = trf__mat_of(context, &params->out_weight);
     sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
@@ -14559,7 +15176,7 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     const trf__act *in, *m;
     TRF__TRY(trf__begin(context, "context", err));
     memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
     trf__multi_head_guests(context, &sub, !memory, params, saved, 'o');
     out = trf__act_guest(context, y, 'o');
@@ -14567,6 +15184,31 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     m = trf__act_guest(context, memory, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     trf__attention_forward(&context->run, &sub, out, in, m);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
+                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_attention_params *params,
+                                                          const trf_attention_shape *shape, trf_error *err)
+{
+    trf__work sub;
+    trf__attention_in attention;
+    const trf__act *in, *m;
+    trf_real *maps;
+    TRF__TRY(trf__begin(context, "context", err));
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, NULL, 1, err));
+    TRF__TRY(trf__probabilities_check(context, &sub.attention, out, err));
+    trf__multi_head_guests(context, &sub, !memory, params, NULL, 'o');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    maps = trf__guest_of(context, out, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_project(&context->run, &sub, in, m);
+    attention = trf__attention_of(&context->run, &sub);
+    trf__probabilities_of(context, &attention, maps);
     return trf__guests_leave(context, TRF_OK, err);
 }
 
@@ -14596,7 +15238,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     const trf__act *in, *m, *dout;
     TRF__TRY(trf__begin(context, "context", err));
     memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, err));
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 0, err));
     TRF__TRY(trf__params_check(dparams, sub.d, err));
     TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
@@ -14625,8 +15267,9 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 /* saved: wide, then inner. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
 
-TRF__FN trf_status trf__feed_forward_check(trf__work *sub, const trf_tensor *x, const trf_feed_forward_params *p,
-                                           trf_activation activation, const trf_tensor *saved, trf_error *err)
+TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+                                           const trf_feed_forward_params *p, trf_activation activation,
+                                           const trf_tensor *saved, int forward, trf_error *err)
 {
     TRF__ZERO(*sub);
     TRF__TRY(trf__matrix(x, "x", -1, &sub->d, err));
@@ -14638,13 +15281,13 @@ TRF__FN trf_status trf__feed_forward_check(trf__work *sub, const trf_tensor *x, 
     TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
     TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
-    return trf__shape_check(saved, "saved", trf_feed_forward_saved(sub->rows, sub->f), -1, err);
+    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward, err);
 }
 
 TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, const trf_feed_forward_params *p,
                                       const trf_tensor *saved, char use)
 {
-    sub->wide = trf__act_guest(context, saved, use);
+    sub->wide = (trf__act *)(void *)trf__saved_guest(context, saved, use);
     sub->inner = trf__act_at(&context->run, sub->wide, sub->rows * sub->f);
     sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
     sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
@@ -14658,7 +15301,7 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     trf__act *out;
     const trf__act *in;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(&sub, x, params, activation, saved, err));
+    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
     trf__feed_forward_guests(context, &sub, params, saved, 'o');
     out = trf__act_guest(context, y, 'o');
@@ -14679,10 +15322,11 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     trf__act *out;
     const trf__act *in, *dout;
     TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(&sub, x, params, activation, saved, err));
+    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 0, err));
     TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    TRF__TRY(trf__feed_forward_check(&same, x, dparams, activation, saved, err));  /* gradients have those shapes */
+    /* gradients have those shapes */
+    TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
     TRF__TRY(trf__work_room(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
     trf__feed_forward_guests(context, &sub, params, saved, 'i');
     sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
@@ -14768,9 +15412,10 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
     for (i = 0; i < rows; i++)
-        if (targets[i] < 0 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets", "target number %lld must be below %lld, got %d",
-                             (long long)i, (long long)vocab, targets[i]);
+        if (targets[i] < -1 || targets[i] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets",
+                             "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
+                             (long long)vocab - 1, targets[i]);
     return TRF_OK;
 }
 
@@ -14793,7 +15438,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 {
     trf__loss l;
     trf__sums sums;
-    int64_t vocab, d, k, i;
+    int64_t vocab, d, k;
     if (loss) *loss = 0;
     TRF__TRY(trf__begin(context, "context", err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
@@ -14806,10 +15451,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
     TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
-    TRF__TRY(trf__check_range("pad", options->pad, -1, (double)vocab - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
     if (options->rule == TRF_SMOOTH_NO_PAD_KL)
-        TRF__TRY(trf__check_range("pad", options->pad, 0, (double)vocab - 1, err));
+        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
@@ -14821,12 +15465,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
-    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->pad);
+    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
     TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
     trf__loss_layout(context, &l, 1);
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, l.rows, &context->run.hooks);
-    for (i = 0; i < l.rows; i++) context->ints[i] = targets[i] == options->pad ? -1 : targets[i];
-    l.targets = trf__list_guest(context, context->ints, l.rows);
+    l.targets = trf__list_guest(context, targets, l.rows);
     l.dx = trf__act_guest(context, dx, 'o');
     l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
     l.x = trf__act_guest(context, x, 'i');
@@ -17336,6 +17978,7 @@ TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int num
     static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
     if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight")) return number < 2 ? names[number] : NULL;
     if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight")) return number < 1 ? names[0] : NULL;
+    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight")) return number < 1 ? names[1] : NULL;
     return NULL;
 }
 

@@ -323,6 +323,11 @@ static void *apart_later(const trf__run *run, void *to, size_t bytes, int64_t *c
     return to;
 }
 
+static void apart_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    apart_upload(run, to, from, (size_t)n * sizeof *from);
+}
+
 static void apart_download(const trf__run *run, void *to, const void *from, size_t bytes)
 {
     void *numbers = apart_later(run, to, bytes, &apart.n.downloads);
@@ -398,8 +403,8 @@ static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int 
 #define X(name, type) , apart_##name
 static const trf__backend apart_table = {
     "apart", 0, 1, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
-    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_sync, apart_stream, apart_fill,
-    apart_replay, apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
+    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_feed, apart_sync, apart_stream,
+    apart_fill, apart_replay, apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
     TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw

@@ -153,6 +153,15 @@ static trf_status call_heads(job *j, trf_error *err)
     trf_attention_params p = attention_params(j->arg + 3);
     return trf_multi_head_attention(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape, j->arg[7], err);
 }
+static trf_status call_probabilities(job *j, trf_error *err)
+{
+    return trf_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], j->shape, err);
+}
+static trf_status call_heads_probabilities(job *j, trf_error *err)
+{
+    trf_attention_params p = attention_params(j->arg + 3);
+    return trf_multi_head_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape, err);
+}
 static trf_status call_heads_backward(job *j, trf_error *err)
 {
     trf_attention_params d = attention_params(j->arg + 2), p = attention_params(j->arg + 9);
@@ -398,6 +407,40 @@ static double sinusoid(int rule, int64_t p, int64_t i, int64_t d)
     if (rule == TRF_POSITIONS_HALVES_N1) power = (double)pair / (double)(half - 1);
     angle = (double)p / pow(10000, power);
     return cosine ? cos(angle) : sin(angle);
+}
+
+static void test_position_table(void **state)
+{
+    enum { ROWS = 40, D = 10 };
+    trf_real numbers[ROWS * D];
+    trf_tensor t = trf_tensor_of(numbers, 2, ROWS, D, 1);
+    trf_error err;
+    int rule, first, p, i;
+    (void)state;
+    for (rule = TRF_POSITIONS_INTERLEAVED; rule <= TRF_POSITIONS_HALVES; rule++)
+        for (first = 0; first < 9; first += 4) {
+            memset(numbers, 0x5A, sizeof numbers);
+            assert_int_equal(trf_position_table((trf_positions)rule, first, &t, &err), TRF_OK);
+            for (p = 0; p < ROWS; p++)
+                for (i = 0; i < D; i++)
+                    assert_number_near((double)numbers[p * D + i], sinusoid(rule, first + p, i, D), FORMULA);
+        }
+    assert_int_equal(trf_position_table(TRF_POSITIONS_LEARNED, 0, &t, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "rule");
+    assert_int_equal(trf_position_table(TRF_POSITIONS_NONE, 0, &t, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, -1, &t, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "first");
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, (1 << 20) + 1, &t, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "out");
+    t.rank = 1;
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, &t, &err), TRF_E_SHAPE);
+    t = trf_tensor_of(numbers, 2, 0, D, 1);
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, &t, &err), TRF_OK);
+    t = trf_tensor_of(numbers, 2, (1 << 24) + 1, D, 1);
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, &t, &err), TRF_E_INVALID_ARG);
+    t.data = NULL;
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, &t, &err), TRF_E_INVALID_ARG);
 }
 
 /* Arguments of the backward: dweight, dlearned or NULL, dy. */
@@ -691,9 +734,10 @@ static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys,
 }
 static int64_t rows_of(const int32_t *lengths) { return lengths[0] + lengths[1] + lengths[2]; }
 
-/* out (queries, d) of q, k, v with row strides ldq and ldk */
-static void plain_sequences(double *out, const double *q, const double *k, const double *v, int64_t ldq, int64_t ldk,
-                            int64_t d, const trf_attention_shape *s)
+/* out (queries, d) of q, k, v with row strides ldq and ldk; the weights of all heads, one after another, go to p,
+   unless it is NULL */
+static void plain_sequences(double *out, double *p, const double *q, const double *k, const double *v, int64_t ldq,
+                            int64_t ldk, int64_t d, const trf_attention_shape *s)
 {
     int64_t query = 0, key = 0, i, c, width = d / s->n_heads;
     int32_t n, h;
@@ -714,6 +758,7 @@ static void plain_sequences(double *out, const double *q, const double *k, const
                 for (i = 0; i < a.m; i++) vh[i * width + c] = v[(key + i) * ldk + h * width + c];
             }
             plain_attention(&a);
+            for (i = 0; p && i < a.n * a.m; i++) *p++ = a.p[i];
             for (i = 0; i < a.n; i++)
                 for (c = 0; c < width; c++) out[(query + i) * d + h * width + c] = a.out[i * width + c];
             plain_release(mark);
@@ -770,7 +815,7 @@ static void test_attention(void **state)
             n = rows_of(queries) * d;
             want = plain_zeros(n);
             runs(&j);
-            plain_sequences(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+            plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
             assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
             again = plain_copy(j.arg[0]->data, n);
             j.arg[4] = NULL;
@@ -814,7 +859,7 @@ static void test_attention_of_growing_sizes(void **state)
         job j = attention_job(&s, d);
         double *want = plain_zeros(n);
         runs(&j);
-        plain_sequences(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+        plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
         assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
     }
 }
@@ -859,7 +904,7 @@ static void test_attention_errors(void **state)
 
 static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
 {
-    job j = job_of(call_heads, 1u << 2, 1u << 1);
+    job j = job_of(call_heads, 1u << 2 | 1u << 7, 1u << 1);
     int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
     j.shape = s;
     give(&j, "y", empty_tensor(queries, d));
@@ -911,7 +956,7 @@ static void test_multi_head_attention(void **state)
         if (kind == 3) j.arg[2] = j.arg[1];
         plain_linear(wide, x, w, b, queries, 3 * D, D);
         plain_linear(memory, kind == 2 ? doubles_of(j.arg[2]) : x, w, b, keys, 3 * D, D);
-        plain_sequences(inner, wide, memory + D, memory + 2 * D, 3 * D, 3 * D, D, &s);
+        plain_sequences(inner, NULL, wide, memory + D, memory + 2 * D, 3 * D, 3 * D, D, &s);
         plain_linear(want, inner, doubles_of(j.arg[5]), doubles_of(j.arg[6]), queries, D, D);
         runs(&j);
         assert_all_near("y", j.arg[0]->data, want, queries * D, FORMULA);
@@ -956,12 +1001,122 @@ static void test_multi_head_attention_errors(void **state)
     survives_no_memory(&back, 3);
 }
 
+/* The same bits without `saved`, also where a larger call has left room in the context. */
+static void runs_without_saved(job *j, int saved)
+{
+    int64_t n = trf_tensor_count(j->arg[0]);
+    trf_tensor *kept = j->arg[saved];
+    trf_real *with;
+    runs(j);
+    with = plain_copy(j->arg[0]->data, n);
+    memset(j->arg[0]->data, 0x5A, (size_t)n * sizeof *with);
+    j->arg[saved] = NULL;
+    runs(j);
+    assert_memory_equal(with, j->arg[0]->data, (size_t)n * sizeof *with);
+    survives_no_memory(j, 1);
+    j->arg[saved] = kept;
+}
+
+static void test_multi_head_attention_without_saved(void **state)
+{
+    int kind, round;
+    (void)state;
+    for (round = 0; round < 2; round++)
+        for (kind = 0; kind < 4; kind++) {      /* self, causal, cross, long */
+            const int32_t *queries = kind == 3 ? long_lengths : self_lengths;
+            trf_attention_shape s = shape_of(queries, kind == 2 ? cross_lengths : queries, 2,
+                                             kind == 1 ? TRF_CAUSAL : TRF_FULL);
+            job j = heads_job(&s, 6, kind == 2);
+            runs_without_saved(&j, 7);
+        }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Probabilities */
+
+static int64_t weights_of(const trf_attention_shape *s)
+{
+    int64_t n = 0;
+    int i;
+    for (i = 0; i < s->count; i++) n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
+    return n;
+}
+
+static job probabilities_job(const trf_attention_shape *s, int64_t d)
+{
+    job j = job_of(call_probabilities, 0, 1u << 1);
+    j.shape = s;
+    give(&j, "out", empty_tensor(weights_of(s), 0));
+    give(&j, "q", random_tensor(rows_of(s->query_lengths), d));
+    give(&j, "k", random_tensor(rows_of(s->key_lengths), d));
+    return j;
+}
+
+static job heads_probabilities_job(const trf_attention_shape *s, int64_t d, int cross)
+{
+    job j = heads_job(s, d, cross);
+    j.call = call_heads_probabilities;
+    j.n = 7;                                /* all but `saved` */
+    j.arg[0] = empty_tensor(weights_of(s), 0);
+    j.name[0] = "out";
+    return j;
+}
+
+static void test_probabilities(void **state)
+{
+    enum { D = 6, HEADS = 2 };
+    int kind;
+    (void)state;
+    for (kind = 0; kind < 4; kind++) {      /* full, causal, cross with a sequence without keys, long and causal */
+        const int32_t *queries = kind == 3 ? long_lengths : self_lengths;
+        trf_attention_shape s = shape_of(queries, kind == 2 ? cross_lengths : queries, HEADS,
+                                         kind == 1 || kind == 3 ? TRF_CAUSAL : TRF_FULL);
+        int64_t n = weights_of(&s), q = rows_of(s.query_lengths), k = rows_of(s.key_lengths);
+        job j = probabilities_job(&s, D), heads = heads_probabilities_job(&s, D, kind == 2);
+        double *want = plain_zeros(n), *out = plain_zeros(q * D), *v = plain_zeros(k * 3 * D);
+        double *wide = plain_zeros(q * 3 * D), *memory = plain_zeros(k * 3 * D), *w, *b;
+        runs(&j);
+        plain_sequences(out, want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), v, D, D, D, &s);
+        assert_all_near("probabilities", j.arg[0]->data, want, n, FORMULA);
+        w = doubles_of(heads.arg[3]); b = doubles_of(heads.arg[4]);
+        plain_linear(wide, doubles_of(heads.arg[1]), w, b, q, 3 * D, D);
+        plain_linear(memory, doubles_of(heads.arg[kind == 2 ? 2 : 1]), w, b, k, 3 * D, D);
+        runs(&heads);
+        plain_sequences(out, want, wide, memory + D, memory + 2 * D, 3 * D, 3 * D, D, &s);
+        assert_all_near("probabilities of heads", heads.arg[0]->data, want, n, FORMULA);
+    }
+}
+
+/* One sequence may also be (heads, queries, keys); and what is wrong is refused. */
+static void test_probabilities_errors(void **state)
+{
+    trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL), one;
+    job j = probabilities_job(&s, 6), heads = heads_probabilities_job(&s, 6, 1);
+    trf_tensor maps;
+    (void)state;
+    refuses_bent_tensors(&j, "probabilities");
+    refuses_bent_tensors(&heads, "probabilities of heads");
+    refuses_bad_shapes(&j);
+    refuses_bad_shapes(&heads);
+    survives_no_memory(&heads, 2);
+    one = shape_of(self_lengths, cross_lengths, 2, TRF_FULL);
+    one.count = 1;
+    j.shape = &one;
+    j.arg[1]->shape[0] = self_lengths[0];
+    j.arg[2]->shape[0] = cross_lengths[0];
+    maps = trf_tensor_of(j.arg[0]->data, 3, 2, self_lengths[0], cross_lengths[0]);
+    j.arg[0] = &maps;
+    runs(&j);
+    maps.shape[0] = self_lengths[0]; maps.shape[1] = 2;
+    refused(&j, TRF_E_SHAPE, "out", -1, "heads in the second extent");
+}
+
 /* -----------------------------------------------------------------------------------------------
    Feed-forward */
 
 static job feed_forward_job(int64_t rows, int64_t d, int64_t f, trf_activation activation)
 {
-    job j = job_of(call_feed_forward, 0, 1u << 1 | 1u << 2);
+    job j = job_of(call_feed_forward, 1u << 6, 1u << 1 | 1u << 2);
     j.activation = activation;
     give(&j, "y", empty_tensor(rows, d));
     give(&j, "x", random_tensor(rows, d));
@@ -1022,6 +1177,16 @@ static void test_feed_forward(void **state)
         c.jobs[0] = &j; c.n = 1; c.dy = back.arg[5];
         check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
         for (i = 0; i < 4; i++) check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
+    }
+}
+
+static void test_feed_forward_without_saved(void **state)
+{
+    int rows;
+    (void)state;
+    for (rows = 1; rows < 300; rows += 97) {
+        job j = feed_forward_job(rows, 5, 7, TRF_GELU);
+        runs_without_saved(&j, 6);
     }
 }
 
@@ -1157,13 +1322,13 @@ static void test_residual_errors(void **state)
    Cross-entropy */
 
 enum { L_ROWS = 7, L_VOCAB = 9, L_D = 4, L_PAD = 2 };
-static const int32_t l_targets[L_ROWS] = {0, 8, 2, 5, 5, 2, 1};
+static const int32_t l_targets[L_ROWS] = {0, 8, -1, 5, 5, -1, 1}, l_all[L_ROWS] = {0, 8, 2, 5, 5, 2, 1};
 
 static job loss_job(trf_smoothing rule, double e, int bias)
 {
     job j = job_of(call_cross_entropy, 7u | 1u << 5, 3u << 3);
     j.targets = l_targets;
-    j.smoothing.rule = rule; j.smoothing.label_smoothing = e; j.smoothing.pad = L_PAD;
+    j.smoothing.rule = rule; j.smoothing.label_smoothing = e; j.smoothing.smoothing_pad = L_PAD;
     give(&j, "dx", empty_tensor(L_ROWS, L_D));
     give(&j, "dweight", random_tensor(L_VOCAB, L_D));
     give(&j, "dbias", bias ? random_tensor(L_VOCAB, 0) : NULL);
@@ -1181,9 +1346,9 @@ static double plain_total(const job *j)
                  L_VOCAB, L_D);
     for (r = 0; r < L_ROWS; r++) {
         double entropy;
-        if (l_targets[r] == j->smoothing.pad) continue;
-        entropy = plain_wanted(q, j->smoothing.rule, j->smoothing.label_smoothing, L_VOCAB, l_targets[r],
-                               j->smoothing.pad);
+        if (j->targets[r] < 0) continue;
+        entropy = plain_wanted(q, j->smoothing.rule, j->smoothing.label_smoothing, L_VOCAB, j->targets[r],
+                               j->smoothing.smoothing_pad);
         total += (double)plain_loss(NULL, z + r * L_VOCAB, q, L_VOCAB) - entropy;
     }
     return total;
@@ -1201,11 +1366,12 @@ static void test_cross_entropy(void **state)
             double want;
             int i;
             chain c;
-            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 3) j.smoothing.pad = -1;     /* then all rows count */
+            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 3) j.targets = l_all;        /* then all rows count */
+            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 2) j.smoothing.smoothing_pad = -77;     /* not read */
             want = plain_total(&j);
             runs(&j);
             assert_number_near(j.loss, want, FORMULA * want);
-            if (j.smoothing.pad == L_PAD)
+            if (j.targets == l_targets)
                 for (i = 0; i < L_D; i++)
                     assert_true(j.arg[0]->data[2 * L_D + i] == 0 && j.arg[0]->data[5 * L_D + i] == 0);
             alone = j;
@@ -1244,7 +1410,7 @@ static void test_two_labels(void **state)
 static void test_cross_entropy_errors(void **state)
 {
     static const double bad[] = {-0.1, 1, NAN};
-    static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1}, below[L_ROWS] = {0, -1, 2, 5, 5, 2, 1};
+    static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1}, below[L_ROWS] = {0, -2, 2, 5, 5, 2, 1};
     job good = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1), j;
     trf_tensor two;
     int i;
@@ -1255,19 +1421,20 @@ static void test_cross_entropy_errors(void **state)
         refused(&j, TRF_E_INVALID_ARG, "label_smoothing", -1, "smoothing");
     }
     j = good; j.smoothing.rule = (trf_smoothing)4; refused(&j, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
-    j = good; j.smoothing.pad = -2; refused(&j, TRF_E_INVALID_ARG, "pad", -1, "pad below -1");
-    j.smoothing.pad = L_VOCAB; refused(&j, TRF_E_INVALID_ARG, "pad", -1, "pad beyond the vocabulary");
-    j.smoothing.pad = -1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
-    refused(&j, TRF_E_INVALID_ARG, "pad", -1, "a rule without its pad");
+    j = good; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
+    j.smoothing.smoothing_pad = L_VOCAB;
+    refused(&j, TRF_E_INVALID_ARG, "smoothing_pad", -1, "pad beyond the vocabulary");
+    j.smoothing.smoothing_pad = -1;
+    refused(&j, TRF_E_INVALID_ARG, "smoothing_pad", -1, "a rule without its pad");
     j = good; j.targets = beyond; refused(&j, TRF_E_INVALID_ARG, "targets", 3, "target beyond the vocabulary");
-    j.targets = below; refused(&j, TRF_E_INVALID_ARG, "targets", 1, "negative target");
+    j.targets = below; refused(&j, TRF_E_INVALID_ARG, "targets", 1, "target below -1");
     j.targets = NULL; refused(&j, TRF_E_INVALID_ARG, "targets", -1, "no targets");
     j = good; j.arg[0] = NULL; refused(&j, TRF_E_INVALID_ARG, "dx", -1, "dweight without dx");
     survives_no_memory(&good, 1);
     two = *good.arg[4];
     two.shape[0] = 2;
     j = good; j.arg[0] = j.arg[1] = j.arg[2] = j.arg[5] = NULL; j.arg[4] = &two; j.targets = NULL;
-    j.smoothing.pad = 1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
+    j.smoothing.smoothing_pad = 1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
     refused(&j, TRF_E_INVALID_ARG, "vocab", -1, "two tokens, and nothing on pad");
     j = good;
     assert_int_equal(trf_cross_entropy(shared, NULL, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
@@ -1554,10 +1721,12 @@ static void test_same_bits_for_any_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_context), TEST(test_embedding), TEST(test_embedding_errors), TEST(test_linear),
+        TEST(test_context), TEST(test_position_table), TEST(test_embedding), TEST(test_embedding_errors), TEST(test_linear),
         TEST(test_linear_errors), TEST(test_layer_norm), TEST(test_layer_norm_errors), TEST(test_attention),
         TEST(test_attention_without_keys), TEST(test_attention_of_growing_sizes), TEST(test_attention_errors),
-        TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors), TEST(test_feed_forward),
+        TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors),
+        TEST(test_multi_head_attention_without_saved), TEST(test_probabilities), TEST(test_probabilities_errors),
+        TEST(test_feed_forward), TEST(test_feed_forward_without_saved),
         TEST(test_feed_forward_errors), TEST(test_residual), TEST(test_residual_gradients), TEST(test_residual_masks),
         TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_two_labels),
         TEST(test_cross_entropy_errors), TEST(test_no_rows), TEST(test_no_memory_rows),

@@ -54,7 +54,7 @@ static double smoothed(const double *logits, int target, double e, trf_smoothing
     targets[0] = target;
     options.label_smoothing = e;
     options.rule = rule;
-    options.pad = 0;
+    options.smoothing_pad = 0;
     assert_int_equal(trf_cross_entropy(context, &loss, &dx, NULL, NULL, &x, &weight, NULL, targets, &options, NULL),
                      TRF_OK);
     trf_context_destroy(context);
@@ -466,10 +466,10 @@ static void test_adam_epsilon(void **state)
 static int64_t closed_form(const trf_config *c)
 {
     int64_t d = c->d_model, ff = c->d_ff, attention = 4 * d * d + 4 * d, forward = 2 * d * ff + ff + d;
-    int64_t encoder = c->encoder_layers * (attention + forward + 4 * d) + (c->final_norm ? 2 * d : 0);
-    int64_t decoder = c->decoder_layers * (2 * attention + forward + 6 * d) + (c->final_norm ? 2 * d : 0);
+    int64_t encoder = c->encoder_layers * (attention + forward + 4 * d) + (c->final_norm == 1 || c->final_norm == 2 ? 2 * d : 0);
+    int64_t decoder = c->decoder_layers * (2 * attention + forward + 6 * d) + (c->final_norm & 1 ? 2 * d : 0);
     int64_t matrices = c->tying == TRF_UNTIED ? c->source_vocab + 2 * c->target_vocab
-                     : c->tying == TRF_TIED_DECODER ? c->source_vocab + c->target_vocab : c->source_vocab;
+                     : c->tying != TRF_TIED_ALL ? c->source_vocab + c->target_vocab : c->source_vocab;
     return encoder + decoder + matrices * d + (c->generator_bias ? c->target_vocab : 0);
 }
 
@@ -492,17 +492,17 @@ static void check_count(const trf_config *config, int64_t want)
 static void test_parameter_counts(void **state)
 {
     trf_config c = trf_config_tiny();
-    trf_tying tyings[3] = { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL };
+    trf_tying tyings[4] = { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL, TRF_TIED_EMBEDDINGS };
     int tying, bias, final_norm;
     (void)state;
     c.d_model = 64; c.d_ff = 256; c.n_heads = 4; c.encoder_layers = c.decoder_layers = 2;
     c.source_vocab = c.target_vocab = 20;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     check_count(&c, 237332);
-    for (tying = 0; tying < 3; tying++)
+    for (tying = 0; tying < 4; tying++)
         for (bias = 0; bias < 2; bias++)
-            for (final_norm = 0; final_norm < 2; final_norm++) {
-                c.tying = tyings[tying]; c.generator_bias = bias; c.final_norm = final_norm;
+            for (final_norm = 0; final_norm < 4; final_norm++) {
+                c.tying = tyings[tying]; c.generator_bias = bias; c.final_norm = (trf_final_norm)final_norm;
                 check_count(&c, closed_form(&c));
             }
     c.d_model = 256; c.d_ff = 1024; c.encoder_layers = c.decoder_layers = 4; c.source_vocab = c.target_vocab = 1000;
@@ -673,7 +673,9 @@ static void test_numbers(void **state)
     assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 && TRF_POSITIONS_HALVES == 2);
     assert_true(TRF_POSITIONS_LEARNED == 3 && TRF_POSITIONS_NONE == 4);
     assert_true(TRF_POST_NORM == 0 && TRF_PRE_NORM == 1 && TRF_NORM_STANDARD == 0 && TRF_NORM_ANNOTATED == 1);
-    assert_true(TRF_UNTIED == 0 && TRF_TIED_DECODER == 1 && TRF_TIED_ALL == 2);
+    assert_true(TRF_UNTIED == 0 && TRF_TIED_DECODER == 1 && TRF_TIED_ALL == 2 && TRF_TIED_EMBEDDINGS == 3);
+    assert_true(TRF_FINAL_NORM_NONE == 0 && TRF_FINAL_NORM_BOTH == 1 && TRF_FINAL_NORM_ENCODER == 2 &&
+                TRF_FINAL_NORM_DECODER == 3 && TRF_INIT_LINEAR == 2);
     assert_true(TRF_INIT_XAVIER_PACKED == 0 && TRF_INIT_XAVIER == 1);
     assert_true(TRF_EMBEDDING_NORMAL_D == 0 && TRF_EMBEDDING_NORMAL_1 == 1 && TRF_EMBEDDING_XAVIER == 2 && TRF_EMBEDDING_FAN_OUT == 3);
     assert_true(TRF_START_BOS == 0 && TRF_START_EOS == 1 && TRF_START_PAD == 2 && TRF_START_ZERO == 3);

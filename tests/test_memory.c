@@ -526,10 +526,10 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     c.source_vocab = c.kind == TRF_DECODER_ONLY ? 0 : 5 + UP_TO(700);
     c.target_vocab = c.kind == TRF_ENCODER_ONLY ? 0 : 5 + UP_TO(700);
     if (c.kind == TRF_DECODER_ONLY) c.source_eos = 0;
-    c.tying = (trf_tying)(c.kind == TRF_ENCODER_ONLY ? 0 : UP_TO(c.kind == TRF_DECODER_ONLY ? 2 : 3));
-    if (c.tying == TRF_TIED_ALL) c.target_vocab = c.source_vocab;
+    c.tying = (trf_tying)(c.kind == TRF_ENCODER_ONLY ? 0 : UP_TO(c.kind == TRF_DECODER_ONLY ? 2 : 4));
+    if (c.tying >= TRF_TIED_ALL) c.target_vocab = c.source_vocab;
     c.norm_place = UP_TO(2) ? TRF_PRE_NORM : TRF_POST_NORM;
-    c.final_norm = UP_TO(2);
+    c.final_norm = (trf_final_norm)UP_TO(c.kind ? 2 : 4);
     c.generator_bias = c.kind != TRF_ENCODER_ONLY && UP_TO(2);
     c.positions = UP_TO(2) ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
     c.max_length = 2 + UP_TO(200);

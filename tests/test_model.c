@@ -183,6 +183,8 @@ static const variant variants[] = {
     { "dropout on residuals", 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0.3 } },
     { "dropout everywhere, post", 0, 0, 0, 1, 2, 3, 1, 1, 1, 1, 0, 0, 0, { 0.2, 0.2, 0.2, 0.2 } },
     { "dropout everywhere, pre", 0, 1, 0, 1, 2, 0, 1, 1, 1, 1, 0, 0, 0, { 0.2, 0.2, 0.2, 0.2 } },
+    { "tied embeddings, final norm of the decoder", 0, 1, 0, 1, 3, 0, 3, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
+    { "tied embeddings, learned positions, final norm of the encoder", 0, 0, 0, 1, 3, 3, 2, 0, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
 };
 
 static trf_products whose_products = TRF_PRODUCTS_AUTO;
@@ -198,7 +200,7 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.decoder_layers = layers;
     c.norm_place = (trf_norm_place)v->place; c.norm_rule = (trf_norm_rule)v->rule;
     c.activation = (trf_activation)v->activation;
-    c.tying = (trf_tying)v->tying; c.positions = (trf_positions)v->positions; c.final_norm = v->final_norm;
+    c.tying = (trf_tying)v->tying; c.positions = (trf_positions)v->positions; c.final_norm = (trf_final_norm)v->final_norm;
     c.generator_bias = v->bias; c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     o.smoothing_rule = (trf_smoothing)v->smoothing;
@@ -1622,11 +1624,11 @@ static void test_bad_config(void **state)
     BAD_CONFIG(norm_epsilon, -1e-5);
     BAD_CONFIG(norm_epsilon, (double)NAN);
     BAD_CONFIG(norm_epsilon, (double)INFINITY);
-    BAD_INT(final_norm, 2);
+    BAD_CHOICE(trf_final_norm, final_norm, 4);
     BAD_INT(scale_embeddings, 2);
-    BAD_CHOICE(trf_tying, tying, 3);
+    BAD_CHOICE(trf_tying, tying, 4);
     BAD_INT(generator_bias, 2);
-    BAD_CHOICE(trf_init, init, 2);
+    BAD_CHOICE(trf_init, init, 3);
     BAD_CHOICE(trf_embedding_init, embedding_init, 4);
     BAD_INT(source_eos, 2);
     BAD_INT(target_eos, 2);

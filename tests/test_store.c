@@ -392,7 +392,7 @@ static void every_configuration(void **state)
     static const trf_kind kinds[] = {TRF_ENCODER_DECODER, TRF_ENCODER_ONLY, TRF_DECODER_ONLY};
     int number;
     (void)state;
-    for (number = 0; number < 180; number++) {
+    for (number = 0; number < 480; number++) {
         trf_error err;
         trf_config config = small_config();
         trf_load_options options = watched();
@@ -401,13 +401,13 @@ static void every_configuration(void **state)
         uint64_t hash;
         char text[80];
         config.kind = kinds[number % 3];
-        config.tying = (trf_tying)(number / 3 % 3);
-        config.positions = (trf_positions)(number / 9 % 5);
-        config.generator_bias = number / 45 % 2;
-        config.final_norm = number / 90 % 2;
-        if (config.kind != TRF_ENCODER_DECODER && config.tying == TRF_TIED_ALL) continue;
+        config.tying = (trf_tying)(number / 3 % 4);
+        config.positions = (trf_positions)(number / 12 % 5);
+        config.generator_bias = number / 60 % 2;
+        config.final_norm = (trf_final_norm)(number / 120 % 4);
+        if (config.kind != TRF_ENCODER_DECODER && (config.tying >= TRF_TIED_ALL || config.final_norm > 1)) continue;
         if (config.kind == TRF_ENCODER_ONLY && config.tying) continue;
-        if (config.tying == TRF_TIED_ALL) config.target_vocab = config.source_vocab;
+        if (config.tying >= TRF_TIED_ALL) config.target_vocab = config.source_vocab;
         if (config.kind == TRF_ENCODER_ONLY) config.decoder_layers = 0;
         if (config.kind == TRF_DECODER_ONLY) config.encoder_layers = 0;
         /* and all other fields, each with two values at least */
@@ -415,7 +415,7 @@ static void every_configuration(void **state)
         config.norm_place = (trf_norm_place)(number / 2 % 2);
         config.norm_rule = (trf_norm_rule)(number / 3 % 2);
         config.scale_embeddings = number / 5 % 2;
-        config.init = (trf_init)(number / 7 % 2);
+        config.init = (trf_init)(number / 7 % 3);
         config.embedding_init = (trf_embedding_init)(number % 4);
         config.source_eos = number / 11 % 2;
         config.target_eos = number / 13 % 2;
@@ -833,9 +833,9 @@ static void config_fields(void **state)
         {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"},
             {"activation", "3"},
         {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "2"},
-            {"final_norm", "2"},
-        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "3"}, {"tying", "-1"},
-            {"generator_bias", "2"}, {"init", "2"},
+            {"final_norm", "4"},
+        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "4"}, {"tying", "-1"},
+            {"generator_bias", "2"}, {"init", "3"},
         {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"},
         {"target_eos", "2"}, {"target_eos", "-1"}, {"head", "1"}, {"head", "4"}, {"head", "-1"}, {"n_labels", "2"} };
     static const struct { const char *key; int real; } fields[] = {

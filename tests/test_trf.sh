@@ -31,7 +31,7 @@ expect 2 "ambiguous option" "--batch-tokens --batch-sentences" "$trf" train --ba
 expect 2 "no value" "needs a value" "$trf" train --d-model
 expect 2 "value too many" "takes no value" "$trf" train --resume=3
 expect 2 "not a number" "--d-model takes a whole number" "$trf" train --d-model 3x
-expect 2 "not a choice" "--tying takes untied|decoder|all" "$trf" train --tying none
+expect 2 "not a choice" "--tying takes untied|decoder|all|embeddings" "$trf" train --tying none
 expect 2 "stray argument" "not an option" "$trf" train here
 expect 2 "no data" "--source FILE" "$trf" train --model m --updates 1
 expect 2 "no model" "--model" "$trf" train --tsv train.tsv --updates 1

@@ -138,9 +138,10 @@ int check_effects(const struct settings *s)
         say("--%s has no effect on --objective %s", of[i].option, names[s->objective]);
         return USAGE;
     }
-    if (s->joint_vocabulary == 0 && was_given(s, "joint-vocabulary") && s->config.tying == TRF_TIED_ALL &&
+    if (s->joint_vocabulary == 0 && was_given(s, "joint-vocabulary") && shares_embedding(&s->config) &&
         was_given(s, "tying")) {
-        say("--tying all needs one vocabulary for both sides, --joint-vocabulary no wants two");
+        say("--tying %s needs one vocabulary for both sides, --joint-vocabulary no wants two",
+            s->config.tying == TRF_TIED_ALL ? "all" : "embeddings");
         return USAGE;
     }
     if (was_given(s, "pack") && s->documents == DOCUMENTS_FILE) {

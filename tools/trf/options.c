@@ -208,7 +208,7 @@ const struct row rows[] = {
      "how random, 0 to 1: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a "
      "share X of its merges (Provilkov et al. 2020)", NULL},
     {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
-     "one vocabulary for both sides; implied by --tying all", NULL},
+     "one vocabulary for both sides; implied by --tying all and embeddings", NULL},
 
     {TRAIN, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
     {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
@@ -245,18 +245,20 @@ const struct row rows[] = {
      "standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) / (deviation + epsilon), The "
      "Annotated Transformer", NULL},
     {TRAIN, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
-    {TRAIN, SWITCH, "final-norm", AT(config.final_norm), NO_YES,
-     "one more norm after the last encoder and decoder layer", NULL},
+    {TRAIN, CHOICE, "final-norm", AT(config.final_norm), NO_YES "|encoder|decoder",
+     "one more norm after the last layer: of no stack, of both, of the encoder or of the decoder alone", NULL},
     {TRAIN, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all",
-     "tied embeddings, matrices that are one: decoder: target embedding and output projection; all: these and the "
-     "source embedding, which needs one vocabulary", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all|embeddings",
+     "matrices that are one: decoder: target embedding and output projection; all: these and the source embedding; "
+     "embeddings: source and target embedding, with an output projection of its own (T5). all and embeddings need one "
+     "vocabulary", NULL},
     {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
      "a bias in the output projection", NULL},
-    {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier",
+    {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier|linear",
      "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
-     "matrix (nn.Transformer) or as three (tensor2tensor)", NULL},
+     "matrix (nn.Transformer) or as three (tensor2tensor); linear: these and their biases uniform +-1 / sqrt(in) "
+     "(nn.Linear)", NULL},
     {TRAIN, CHOICE, "embedding-init", AT(config.embedding_init), EMBEDDING_INITS,
      "first embeddings: normal with deviation 1 / sqrt(d-model) or 1, uniform +-sqrt(6 / (vocabulary + "
      "d-model)) or +-sqrt(3 / d-model)", NULL},
@@ -824,6 +826,11 @@ const char *given_text(const struct settings *s, const char *name)
     int i;
     for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return s->given[i];
     return NULL;
+}
+
+int shares_embedding(const trf_config *config)
+{
+    return config->tying == TRF_TIED_ALL || config->tying == TRF_TIED_EMBEDDINGS;
 }
 
 int was_given(const struct settings *s, const char *name) { return given_text(s, name) != NULL; }

@@ -50,7 +50,7 @@ static int settle_vocabularies(const struct training *t)
     const struct settings *s = t->s;
     if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the text itself */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
-    if (s->joint_vocabulary || (s->config.tying == TRF_TIED_ALL && !s->init_from)) return 1;
+    if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
     if (!is_auto(s, "joint-vocabulary") || !is_auto(s, "tying") || t->vocab[0] || t->vocab[1]) return 2;
     if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
     if (s->source_sentencepiece) return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;

@@ -424,10 +424,11 @@ static int begin_from(struct training *t)
     int side, joint, status;
     if (trf_model_load(&t->from, s->init_from, &load, &err)) { load_refused(s->init_from, &err); return FAILED; }
     if ((status = take_architecture(t))) return status;
-    joint = s->config.tying == TRF_TIED_ALL && s->objective == OBJECTIVE_TRANSLATE;
+    joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
     if (joint && trf_model_target_vocab(t->from) &&
         !same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from))) {
-        say("--tying all needs one vocabulary for both sides, but %s has %s", s->init_from,
+        say("--tying %s needs one vocabulary for both sides, but %s has %s",
+            s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->init_from,
             trf_model_source_vocab(t->from) ? "two" : "only that of the target");
         return FAILED;
     }
@@ -1610,7 +1611,7 @@ static void describe(const struct training *t)
 {
     const trf_config *config = trf_model_config(t->model);
     const trf_train_options *o = &t->s->training;
-    static const char *const tyings[] = {"untied", "decoder", "all"};
+    static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     int64_t n = trf_corpus_size(t->corpus);
     say_skips(t);

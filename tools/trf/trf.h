@@ -225,6 +225,7 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
 int set_value(const struct row *row, struct settings *s, const char *text);
 int apply_given(struct settings *s);            /* all options that were given, in the order of the table */
 int was_given(const struct settings *s, const char *name);
+int shares_embedding(const trf_config *config);       /* one embedding, so one vocabulary, for both sides */
 const char *given_text(const struct settings *s, const char *name);     /* what was typed, or NULL */
 int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
 /* The options of trf train in that member: those that are numbers or choices, one a line; as a JSON object the files of

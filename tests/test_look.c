@@ -1,0 +1,807 @@
+/* Looking inside: every attention map and every layer's states out of one pass, the decoder and the projection alone,
+   and counts from a configuration. Each is compared with another route to the same numbers. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "kit.h"
+
+enum { VOCAB = 23, D = 12, HEADS = 3, ENCODER = 3, DECODER = 2, PAIRS = 5, MOST = 1 << 16 };
+
+static kit_pairs pairs;
+static trf_real maps[3][MOST], states[2][MOST], logits[MOST], other[MOST], more[MOST];
+
+static trf_config config_of(trf_kind kind, trf_norm_place place)
+{
+    trf_config c = kit_config();
+    c.kind = kind;
+    c.norm_place = place;
+    c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : ENCODER;
+    c.decoder_layers = kind == TRF_ENCODER_ONLY ? 0 : DECODER;
+    c.d_model = D; c.n_heads = HEADS; c.d_ff = 20;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.max_length = 40;
+    c.device.threads = 2;
+    c.device.products = TRF_PRODUCTS_BUILT_IN;      /* a row's bits depend on nothing but its sequence */
+    return c;
+}
+
+/* A model whose norms and biases are not what they start as, and its translator. */
+typedef struct lab { trf_model *model; trf_translator *translator; } lab;
+
+static lab open_lab(const trf_config *c)
+{
+    lab l;
+    int32_t i;
+    int64_t k;
+    trf_error err;
+    if (trf_model_create(&l.model, c, &err) != TRF_OK) fail_msg("%s", err.message);
+    for (i = 0; i < trf_parameter_count(l.model); i++) {
+        trf_tensor w = kit_open(trf_model_parameter(l.model, i));
+        for (k = 0; k < trf_tensor_count(&w); k++)
+            w.data[k] += (trf_real)(0.2 * (2 * trf__uniform(7, (uint32_t)i, (uint64_t)k) - 1));
+        kit_close(&w);
+    }
+    assert_int_equal(trf_translator_create(&l.translator, l.model, NULL, &err), TRF_OK);
+    return l;
+}
+
+static void close_lab(lab *l)
+{
+    trf_translator_destroy(l->translator);
+    trf_model_destroy(l->model);
+}
+
+/* Equal bits where a row depends on its sequence alone; else equal but for rounding. */
+static void assert_same(const char *what, const trf_real *got, const trf_real *want, int64_t n)
+{
+    int64_t i;
+    assert_true(n > 0);
+    for (i = 0; i < n; i++)
+        if (KIT_SAME_ROWS ? memcmp(&got[i], &want[i], sizeof *got) != 0
+                          : !(fabs((double)got[i] - (double)want[i]) < 1e-4))
+            fail_msg("%s: number %lld is %.9g, not %.9g", what, (long long)i, (double)got[i], (double)want[i]);
+}
+
+/* All views that a model has of a batch. */
+typedef struct all_views { trf_tensor map[3], state[2], logits; trf_views views; } all_views;
+
+static void want_all(all_views *a, const lab *l, const trf_batch *batch)
+{
+    const trf_config *c = trf_model_config(l->model);
+    int64_t source = trf_source_rows(l->model, &batch->source), target = trf_target_rows(l->model, &batch->target);
+    int i;
+    memset(&a->views, 0, sizeof a->views);
+    for (i = 0; i < 3; i++)
+        a->map[i] = trf_tensor_of(maps[i], 1, trf_attention_numbers(l->model, batch, (trf_attention_kind)i), 1, 1);
+    if (c->encoder_layers) {
+        a->views.encoder_self = &a->map[TRF_ENCODER_SELF];
+        a->state[0] = trf_tensor_of(states[0], 3, c->encoder_layers + 1, source, D);
+        a->views.encoder_states = &a->state[0];
+    }
+    if (c->decoder_layers) {
+        a->views.decoder_self = &a->map[TRF_DECODER_SELF];
+        if (c->encoder_layers) a->views.cross = &a->map[TRF_DECODER_CROSS];
+        a->state[1] = trf_tensor_of(states[1], 3, c->decoder_layers + 1, target, D);
+        a->views.decoder_states = &a->state[1];
+    }
+    if (c->decoder_layers || c->head) {
+        int64_t rows = c->decoder_layers ? target : c->head == TRF_HEAD_TOKENS ? source : batch->source.count;
+        a->logits = trf_tensor_of(logits, 2, rows, c->decoder_layers ? VOCAB : c->n_labels, 1);
+        a->views.logits = &a->logits;
+    }
+    memset(maps, 0x5A, sizeof maps);
+    memset(states, 0x5A, sizeof states);
+    memset(logits, 0x5A, sizeof logits);
+}
+
+static void look(all_views *a, const lab *l, const trf_batch *batch)
+{
+    trf_error err;
+    want_all(a, l, batch);
+    if (trf_look_inside(l->translator, batch, &a->views, &err) != TRF_OK) fail_msg("%s: %s", err.what, err.message);
+}
+
+static trf_batch some_pairs(int32_t count, uint64_t seed) { return kit_fill(&pairs, count, 0, 9, VOCAB, seed); }
+
+/* Each map equals trf_attention_weights' for that sequence, layer and head; a row sums to 1. */
+static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
+{
+    int kind, layer, head, i;
+    for (kind = 0; kind < 3; kind++)
+        for (i = 0; i < (a->map[kind].shape[0] ? batch->source.count : 0); i++) {
+            trf_batch one = kit_slice(batch, i, 1);
+            trf_tensor block = trf_attention_of(l->model, batch, (trf_attention_kind)kind, &a->map[kind], i);
+            int64_t numbers = block.shape[2] * block.shape[3], k;
+            if (!numbers) continue;
+            assert_int_equal(block.rank, 4);
+            for (layer = 0; layer < block.shape[0]; layer++)
+                for (head = 0; head < block.shape[1]; head++) {
+                    const trf_real *map = block.data + (layer * HEADS + head) * numbers;
+                    trf_tensor out = trf_tensor_of(other, 2, block.shape[2], block.shape[3], 1);
+                    double sum = 0;
+                    assert_int_equal(trf_attention_weights(l->translator, &one, (trf_attention_kind)kind, layer, head,
+                                                           &out, NULL), TRF_OK);
+                    assert_same("map", map, other, numbers);
+                    for (k = 0; k < numbers; k++) sum += (double)map[k];
+                    assert_true(fabs(sum - (double)block.shape[2]) < 1e-4);
+                }
+        }
+}
+
+static void test_maps(void **state)
+{
+    int kind, place;
+    (void)state;
+    for (kind = 0; kind < 3; kind++)
+        for (place = 0; place < 2; place++) {
+            trf_config c = config_of((trf_kind)kind, (trf_norm_place)place);
+            lab l = open_lab(&c);
+            trf_batch batch = some_pairs(PAIRS, 3);
+            all_views a;
+            look(&a, &l, &batch);
+            check_maps(&l, &batch, &a);
+            close_lab(&l);
+        }
+}
+
+/* The first `layers` layers of a model, without a final norm. */
+static lab first_layers(const lab *l, int encoder, int decoder)
+{
+    trf_config c = *trf_model_config(l->model);
+    lab part;
+    c.final_norm = TRF_FINAL_NORM_NONE;
+    c.encoder_layers = encoder;
+    c.decoder_layers = decoder;
+    if (!decoder) { c.kind = TRF_ENCODER_ONLY; c.tying = TRF_UNTIED; }
+    assert_int_equal(trf_model_create(&part.model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_model_copy_weights(part.model, l->model, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_translator_create(&part.translator, part.model, NULL, NULL), TRF_OK);
+    return part;
+}
+
+/* State i of the encoder is what a model of i layers makes; the last one is what trf_encode gives. */
+static void test_encoder_states(void **state)
+{
+    int place, i;
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        trf_config c = config_of(TRF_ENCODER_DECODER, (trf_norm_place)place);
+        lab l = open_lab(&c);
+        trf_batch batch = some_pairs(PAIRS, 4);
+        int64_t rows = trf_source_rows(l.model, &batch.source);
+        trf_tensor out = trf_tensor_of(other, 2, rows, D, 1);
+        all_views a;
+        look(&a, &l, &batch);
+        for (i = 1; i < ENCODER; i++) {
+            lab part = first_layers(&l, i, 0);
+            assert_int_equal(trf_encode(part.translator, &batch.source, &out, NULL), TRF_OK);
+            assert_same("state of the encoder", states[0] + i * rows * D, other, rows * D);
+            close_lab(&part);
+        }
+        assert_int_equal(trf_encode(l.translator, &batch.source, &out, NULL), TRF_OK);
+        assert_same("last state", states[0] + ENCODER * rows * D, other, rows * D);
+        close_lab(&l);
+    }
+}
+
+/* State 0 is the embedding times its factor plus the position. */
+static void test_first_state(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch = some_pairs(PAIRS, 5);
+    trf_tensor table = trf_tensor_of(other, 2, c.max_length, D, 1);
+    trf_real *weight = kit_numbers(trf_parameter(l.model, trf_parameter_index(l.model, "src_embed.weight")));
+    all_views a;
+    int64_t row = 0, at = 0, k;
+    int i, p;
+    (void)state;
+    assert_int_equal(trf_position_table(c.positions, c.position_offset, &table, NULL), TRF_OK);
+    look(&a, &l, &batch);
+    for (i = 0; i < PAIRS; i++, at += batch.source.lengths[i - 1])
+        for (p = 0; p <= batch.source.lengths[i]; p++, row++)
+            for (k = 0; k < D; k++) {
+                int32_t id = p < batch.source.lengths[i] ? batch.source.ids[at + p] : c.eos;
+                double want = sqrt(D) * (double)weight[id * D + k] + (double)other[p * D + k];
+                assert_true(fabs((double)states[0][row * D + k] - want) < 1e-5);
+            }
+    free(weight);
+    close_lab(&l);
+}
+
+/* The decoder alone on the encoder's output is the whole model, layer by layer; projected, it gives the logits. */
+static void test_decode(void **state)
+{
+    int place, i;
+    (void)state;
+    for (place = 0; place < 2; place++) {
+        trf_config c = config_of(TRF_ENCODER_DECODER, (trf_norm_place)place);
+        lab l = open_lab(&c);
+        trf_batch batch = some_pairs(PAIRS, 6);
+        int64_t source = trf_source_rows(l.model, &batch.source), target = trf_target_rows(l.model, &batch.target);
+        trf_tensor memory = trf_tensor_of(other, 2, source, D, 1), out = trf_tensor_of(more, 2, target, D, 1), z;
+        int32_t lengths[PAIRS];
+        all_views a;
+        look(&a, &l, &batch);
+        for (i = 0; i < PAIRS; i++) lengths[i] = batch.source.lengths[i] + 1;
+        assert_int_equal(trf_encode(l.translator, &batch.source, &memory, NULL), TRF_OK);
+        for (i = 1; i < DECODER; i++) {
+            lab part = first_layers(&l, ENCODER, i);
+            assert_int_equal(trf_decode(part.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+            assert_same("state of the decoder", states[1] + i * target * D, more, target * D);
+            close_lab(&part);
+        }
+        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+        assert_same("decoder alone", more, states[1] + DECODER * target * D, target * D);
+        z = trf_tensor_of(other, 2, target, VOCAB, 1);
+        assert_int_equal(trf_project(l.translator, &out, &z, NULL), TRF_OK);
+        assert_same("projection", other, logits, target * VOCAB);
+        z.data = more;
+        assert_int_equal(trf_logits(l.translator, &batch, &z, NULL), TRF_OK);
+        assert_same("logits", more, logits, target * VOCAB);
+        close_lab(&l);
+    }
+}
+
+/* A memory of the caller's own, of other lengths than any source: together as one by one. */
+static void test_decode_own_memory(void **state)
+{
+    static const int32_t lengths[PAIRS] = {1, 30, 4, 40, 7};
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_POST_NORM);
+    int eos;
+    (void)state;
+    for (eos = 0; eos < 2; eos++) {
+        trf_batch batch = some_pairs(PAIRS, 8);
+        trf_tensor memory = trf_tensor_of(other, 2, 82, D, 1), out, one;
+        int64_t i, rows, at = 0, row = 0;
+        lab l;
+        c.source_eos = eos;
+        l = open_lab(&c);
+        for (i = 0; i < 82 * D; i++) other[i] = (trf_real)(2 * trf__uniform(1, 2, (uint64_t)i) - 1);
+        rows = trf_target_rows(l.model, &batch.target);
+        out = trf_tensor_of(states[0], 2, rows, D, 1);
+        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+        for (i = 0; i < PAIRS; i++) {
+            trf_batch single = kit_slice(&batch, (int32_t)i, 1);
+            int64_t n = trf_target_rows(l.model, &single.target);
+            memory = trf_tensor_of(other + at * D, 2, lengths[i], D, 1);
+            one = trf_tensor_of(more, 2, n, D, 1);
+            assert_int_equal(trf_decode(l.translator, &memory, lengths + i, &single.target, &one, NULL), TRF_OK);
+            assert_same("one by one", states[0] + row * D, more, n * D);
+            at += lengths[i];
+            row += n;
+        }
+        close_lab(&l);
+    }
+}
+
+/* Encoder-only models with a head, and decoder-only ones. */
+static void test_other_kinds(void **state)
+{
+    int head, i;
+    (void)state;
+    for (head = TRF_HEAD_NONE; head <= TRF_HEAD_TOKENS; head++) {
+        trf_config c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
+        trf_batch batch = some_pairs(PAIRS, 9);
+        trf_tensor out;
+        all_views a;
+        lab l;
+        c.target_vocab = 0;
+        c.head = (trf_head)head;
+        c.n_labels = head ? 4 : 0;
+        l = open_lab(&c);
+        batch.target.ids = NULL;        /* nobody may look at them */
+        batch.target.lengths = NULL;
+        batch.target.count = 77;
+        if (head) {
+            look(&a, &l, &batch);
+            out = trf_tensor_of(other, 2, a.logits.shape[0], 4, 1);
+            assert_int_equal(trf_logits(l.translator, &batch, &out, NULL), TRF_OK);
+            assert_same("logits of a head", logits, other, 4 * out.shape[0]);
+        }
+        want_all(&a, &l, &batch);
+        a.views.logits = NULL;
+        assert_int_equal(trf_look_inside(l.translator, &batch, &a.views, NULL), TRF_OK);
+        out = trf_tensor_of(other, 2, a.state[0].shape[1], D, 1);
+        assert_int_equal(trf_encode(l.translator, &batch.source, &out, NULL), TRF_OK);
+        assert_same("states", states[0] + ENCODER * out.shape[0] * D, other, out.shape[0] * D);
+        close_lab(&l);
+    }
+    {
+        trf_config c = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
+        trf_batch batch = some_pairs(PAIRS, 10);
+        trf_tensor out;
+        all_views a;
+        lab l = open_lab(&c);
+        look(&a, &l, &batch);
+        out = trf_tensor_of(other, 2, a.state[1].shape[1], VOCAB, 1);
+        assert_int_equal(trf_logits(l.translator, &batch, &out, NULL), TRF_OK);
+        assert_same("logits", logits, other, VOCAB * out.shape[0]);
+        out = trf_tensor_of(states[1] + DECODER * out.shape[0] * D, 2, out.shape[0], D, 1);
+        a.logits.data = more;
+        assert_int_equal(trf_project(l.translator, &out, &a.logits, NULL), TRF_OK);
+        assert_same("projection", more, other, VOCAB * out.shape[0]);
+        for (i = 0; i < DECODER * HEADS; i++) assert_true(maps[TRF_DECODER_SELF][i] >= 0);
+        close_lab(&l);
+    }
+}
+
+/* Views of the encoder alone do not read the target, which may be anything. */
+static void test_encoder_alone(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch = some_pairs(PAIRS, 11), half;
+    all_views a;
+    (void)state;
+    look(&a, &l, &batch);
+    memcpy(other, states[0], sizeof other);
+    memcpy(more, maps[0], sizeof more);
+    half = batch;
+    half.target.ids = NULL; half.target.lengths = NULL; half.target.count = -3;
+    want_all(&a, &l, &batch);
+    a.views.decoder_self = a.views.cross = a.views.decoder_states = a.views.logits = NULL;
+    assert_int_equal(trf_look_inside(l.translator, &half, &a.views, NULL), TRF_OK);
+    assert_same("states", states[0], other, trf_tensor_count(&a.state[0]));
+    assert_same("maps", maps[0], more, trf_tensor_count(&a.map[0]));
+    assert_int_equal(trf_attention_numbers(l.model, &half, TRF_ENCODER_SELF), trf_tensor_count(&a.map[0]));
+    assert_int_equal(trf_attention_numbers(l.model, &half, TRF_DECODER_CROSS), 0);
+    memset(&a.views, 0, sizeof a.views);                                /* nothing at all */
+    assert_int_equal(trf_look_inside(l.translator, &batch, &a.views, NULL), TRF_OK);
+    close_lab(&l);
+}
+
+/* For one sequence a map may have rank 4. */
+static void test_rank_4(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch = kit_fill(&pairs, 1, 4, 4, VOCAB, 12);
+    trf_views views;
+    trf_tensor cross;
+    trf_error err;
+    int i;
+    (void)state;
+    pairs.target_lengths[0] = 2;
+    memset(&views, 0, sizeof views);
+    cross = trf_tensor_of(maps[0], 1, 0, 1, 1);
+    cross.rank = 4;
+    cross.shape[0] = DECODER; cross.shape[1] = HEADS; cross.shape[2] = 3; cross.shape[3] = 5;
+    views.cross = &cross;
+    assert_int_equal(trf_look_inside(l.translator, &batch, &views, NULL), TRF_OK);
+    for (i = 0; i < 4; i++) {
+        trf_tensor kept = cross;
+        cross.shape[i]++;
+        assert_int_equal(trf_look_inside(l.translator, &batch, &views, &err), TRF_E_SHAPE);
+        assert_string_equal(err.what, "cross");
+        cross = kept;
+    }
+    cross.shape[2] = 5; cross.shape[3] = 3;             /* as many numbers, turned round */
+    assert_int_equal(trf_look_inside(l.translator, &batch, &views, &err), TRF_E_SHAPE);
+    close_lab(&l);
+}
+
+static void refused(const lab *l, const trf_batch *batch, const trf_views *views, trf_status status, const char *what)
+{
+    trf_error err;
+    assert_int_equal(trf_look_inside(l->translator, batch, views, &err), status);
+    assert_string_equal(err.what, what);
+    assert_int_equal(trf_look_inside(l->translator, batch, views, NULL), status);
+}
+
+static void test_errors(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM), e = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM),
+               d = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
+    lab l = open_lab(&c), encoder = open_lab(&e), decoder = open_lab(&d);
+    static const char *const names[6] = {"encoder_self", "decoder_self", "cross", "encoder_states", "decoder_states",
+                                         "logits"};
+    trf_batch batch = some_pairs(PAIRS, 13);
+    all_views a;
+    trf_views views;
+    int i;
+    (void)state;
+    want_all(&a, &l, &batch);
+    refused(&l, NULL, &a.views, TRF_E_INVALID_ARG, "batch");
+    refused(&l, &batch, NULL, TRF_E_INVALID_ARG, "views");
+    assert_int_equal(trf_look_inside(NULL, &batch, &a.views, NULL), TRF_E_INVALID_ARG);
+    for (i = 0; i < 6; i++) {
+        trf_tensor *all[6], bent;
+        memcpy(all, &a.views, sizeof all);
+        bent = *all[i];
+        memset(&views, 0, sizeof views);
+        memcpy((char *)&views + (size_t)i * sizeof(trf_tensor *), &all[i], sizeof *all);
+        all[i]->shape[0]++;
+        refused(&l, &batch, &views, TRF_E_SHAPE, names[i]);
+        *all[i] = bent;
+        all[i]->data = NULL;
+        refused(&l, &batch, &views, TRF_E_INVALID_ARG, names[i]);
+        *all[i] = bent;
+        all[i]->rank = 2 + (i >= 5);
+        if (i != 5) refused(&l, &batch, &views, TRF_E_SHAPE, names[i]);
+        *all[i] = bent;
+        if (i == 0 || i == 3) refused(&decoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
+        else if (i == 2) refused(&decoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
+        if (i == 1 || i == 2 || i == 4) refused(&encoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
+        if (i == 5) refused(&encoder, &batch, &views, TRF_E_STATE, "kind");
+    }
+    batch.target.count--;
+    refused(&l, &batch, &a.views, TRF_E_INVALID_ARG, "target");
+    assert_int_equal(trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 0);
+    batch.target.count++;
+    pairs.target_lengths[2] = -1;
+    refused(&l, &batch, &a.views, TRF_E_INVALID_ARG, "target");
+    assert_int_equal(trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 0);
+    assert_int_equal(trf_attention_numbers(NULL, &batch, TRF_ENCODER_SELF), 0);
+    assert_int_equal(trf_attention_numbers(l.model, NULL, TRF_ENCODER_SELF), 0);
+    assert_int_equal(trf_attention_numbers(l.model, &batch, (trf_attention_kind)3), 0);
+    assert_int_equal(trf_attention_numbers(l.model, &batch, (trf_attention_kind)-1), 0);
+    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], -1).data);
+    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], PAIRS).data);
+    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, NULL, 0).data);
+    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[1], 0).data);
+    close_lab(&l);
+    close_lab(&encoder);
+    close_lab(&decoder);
+}
+
+static void decode_refused(const lab *l, const trf_tensor *memory, const int32_t *lengths, const trf_sequences *targets,
+                           trf_tensor *out, trf_status status, const char *what, int64_t where)
+{
+    trf_error err;
+    assert_int_equal(trf_decode(l->translator, memory, lengths, targets, out, &err), status);
+    assert_string_equal(err.what, what);
+    assert_int_equal(err.where, where);
+}
+
+static void test_decode_errors(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM), d = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM),
+               e = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
+    lab l = open_lab(&c), decoder = open_lab(&d), encoder = open_lab(&e);
+    trf_batch batch = some_pairs(2, 14);
+    int32_t lengths[2] = {3, 4};
+    int64_t rows = trf_target_rows(l.model, &batch.target);
+    trf_tensor memory = trf_tensor_of(other, 2, 7, D, 1), out = trf_tensor_of(more, 2, rows, D, 1), z;
+    trf_sequences bad;
+    trf_error err;
+    (void)state;
+    memset(other, 0, sizeof other);
+    decode_refused(&decoder, &memory, lengths, &batch.target, &out, TRF_E_STATE, "kind", -1);
+    decode_refused(&encoder, &memory, lengths, &batch.target, &out, TRF_E_STATE, "kind", -1);
+    decode_refused(&l, NULL, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory", -1);
+    decode_refused(&l, &memory, NULL, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", -1);
+    decode_refused(&l, &memory, lengths, NULL, &out, TRF_E_INVALID_ARG, "targets", -1);
+    lengths[1] = 0;
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", 1);
+    lengths[1] = c.max_length + 1;
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", 1);
+    lengths[1] = 5;
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_SHAPE, "memory", -1);
+    lengths[1] = 4;
+    bad = batch.target;
+    bad.count = -1;
+    decode_refused(&l, &memory, lengths, &bad, &out, TRF_E_INVALID_ARG, "targets", -1);
+    out.shape[0]++;
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_SHAPE, "out", -1);
+    out.shape[0]--;
+    assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, &err), TRF_OK);
+    z = trf_tensor_of(maps[0], 2, rows, VOCAB + 1, 1);
+    assert_int_equal(trf_project(l.translator, &out, &z, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "logits");
+    z.shape[1]--;
+    assert_int_equal(trf_project(l.translator, &memory, &z, &err), rows == 7 ? TRF_OK : TRF_E_SHAPE);
+    assert_int_equal(trf_project(l.translator, NULL, &z, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "states");
+    assert_int_equal(trf_project(encoder.translator, &out, &z, &err), TRF_E_STATE);
+    out.shape[0] = z.shape[0] = 0;                      /* no rows are nothing to do */
+    assert_int_equal(trf_project(l.translator, &out, &z, &err), TRF_OK);
+    bad.count = 0;
+    memory.shape[0] = 0;
+    assert_int_equal(trf_decode(l.translator, &memory, NULL, &bad, &out, &err), TRF_OK);
+    close_lab(&l);
+    close_lab(&decoder);
+    close_lab(&encoder);
+}
+
+/* Whatever allocation fails, the status says so, and the same call works afterwards, with the same numbers. */
+static void test_no_memory(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    kit_memory memory;
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&pairs, 20, 20, 38, VOCAB, 15);
+    lab l = open_lab(&c);
+    static trf_real big[1 << 20];
+    trf_tensor cross = trf_tensor_of(big, 1, trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 1, 1);
+    trf_views views;
+    uint64_t hash = 0;
+    int fail, failed = 0;
+    (void)state;
+    memset(&views, 0, sizeof views);
+    views.cross = &cross;
+    assert_true(cross.shape[0] <= 1 << 20);
+    trf_translator_destroy(l.translator);
+    search.hooks = kit_hooks(&memory);
+    for (fail = 0; ; fail++) {
+        trf_status status;
+        memory.fail_at = 0;
+        assert_int_equal(trf_translator_create(&l.translator, l.model, &search, NULL), TRF_OK);
+        memory.calls = 0;
+        memory.fail_at = fail;
+        status = trf_look_inside(l.translator, &batch, &views, NULL);
+        if (fail && status != TRF_OK) {
+            assert_int_equal(status, TRF_E_NOMEM);
+            failed++;
+            memory.fail_at = 0;
+            assert_int_equal(trf_look_inside(l.translator, &batch, &views, NULL), TRF_OK);
+        }
+        if (!fail) hash = hash_bytes(HASH_START, big, (size_t)cross.shape[0] * sizeof *big);
+        assert_true(hash == hash_bytes(HASH_START, big, (size_t)cross.shape[0] * sizeof *big));
+        trf_translator_destroy(l.translator);
+        assert_int_equal(memory.live, 0);
+        if (fail && status == TRF_OK) break;
+    }
+    assert_true(failed >= 2);
+    trf_model_destroy(l.model);
+}
+
+/* Looking between two translations changes neither, and forgets the answers of the first. */
+static void test_between_translations(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    lab l = open_lab(&c);
+    trf_batch batch = some_pairs(PAIRS, 16);
+    all_views a;
+    uint64_t hash;
+    (void)state;
+    assert_int_equal(trf_translate_batch(l.translator, &batch.source, NULL), TRF_OK);
+    hash = hash_answers(HASH_START, l.translator, PAIRS);
+    look(&a, &l, &batch);
+    assert_int_equal(trf_hypothesis_count(l.translator, 0), 0);
+    assert_int_equal(trf_translate_batch(l.translator, &batch.source, NULL), TRF_OK);
+    assert_true(hash == hash_answers(HASH_START, l.translator, PAIRS));
+    close_lab(&l);
+}
+
+/* ----------------------------------------------------------------------------------------------- Counts */
+
+static int has(const char *text, const char *part) { return strstr(text, part) != NULL; }
+
+/* The part of a parameter, from its name. */
+static int64_t *part_of(trf_weight_counts *n, const char *name)
+{
+    int decoder = !strncmp(name, "decoder.", 8);
+    if (has(name, "positions")) return &n->positions;
+    if (has(name, "src_embed")) return &n->source_embedding;
+    if (has(name, "tgt_embed")) return &n->target_embedding;
+    if (has(name, "generator") || has(name, "head.")) return &n->generator;
+    if (has(name, "norm")) return decoder ? &n->decoder_norms : &n->encoder_norms;
+    if (has(name, "multihead_attn")) return &n->cross_attention;
+    if (has(name, "self_attn")) return decoder ? &n->decoder_attention : &n->encoder_attention;
+    return decoder ? &n->decoder_feed_forward : &n->encoder_feed_forward;
+}
+
+static uint64_t draws;
+static int32_t up_to(int32_t n) { return (int32_t)(trf__random64(21, 3, draws++) % (uint64_t)n); }
+
+static trf_config random_config(void)
+{
+    trf_config c = config_of((trf_kind)up_to(3), (trf_norm_place)up_to(2));
+    int both = c.kind == TRF_ENCODER_DECODER;
+    c.n_heads = 1 + up_to(4);
+    c.d_model = c.n_heads * (1 + up_to(6));
+    c.d_ff = 1 + up_to(30);
+    if (c.encoder_layers) c.encoder_layers = 1 + up_to(4);
+    if (c.decoder_layers) c.decoder_layers = 1 + up_to(4);
+    c.positions = (trf_positions)up_to(5);
+    c.position_offset = up_to(3);
+    c.tying = (trf_tying)(both ? up_to(4) : c.kind == TRF_DECODER_ONLY ? up_to(2) : 0);
+    c.source_vocab = 5 + up_to(40);
+    c.target_vocab = c.tying >= TRF_TIED_ALL ? c.source_vocab : 5 + up_to(40);
+    c.generator_bias = up_to(2);
+    c.final_norm = (trf_final_norm)(both ? up_to(4) : up_to(2));
+    c.init = (trf_init)up_to(3);
+    if (c.kind == TRF_ENCODER_ONLY) {
+        c.target_vocab = 0;
+        c.head = (trf_head)up_to(5);
+        c.n_labels = c.head && c.head != TRF_HEAD_MASKED ? 2 + up_to(9) : 0;
+    }
+    return c;
+}
+
+/* By part and in all as many as the parameters of a model. */
+static void test_count_weights(void **state)
+{
+    int round;
+    (void)state;
+    for (round = 0; round < (KIT_AGAIN ? 20 : 300); round++) {
+        trf_config c = random_config();
+        trf_weight_counts got, want;
+        trf_model *model = NULL;
+        trf_error err;
+        int32_t i;
+        if (trf_model_create(&model, &c, &err) != TRF_OK) fail_msg("%s", err.message);
+        memset(&want, 0, sizeof want);
+        for (i = 0; i < trf_parameter_count(model); i++) {
+            trf_tensor w = trf_parameter(model, i);
+            *part_of(&want, w.name) += trf_tensor_count(&w);
+        }
+        want.total = trf_parameter_total(model);
+        memset(&got, 0x5A, sizeof got);
+        assert_int_equal(trf_count_weights(&c, &got, &err), TRF_OK);
+        if (memcmp(&got, &want, sizeof got)) fail_msg("round %d: %lld of %lld", round, (long long)got.total,
+                                                      (long long)want.total);
+        trf_model_destroy(model);
+    }
+}
+
+/* The paper's base and big, one matrix for embeddings and projection (Table 3 says 65 and 213 million). */
+static void test_count_known(void **state)
+{
+    trf_config c = trf_config_base();
+    trf_weight_counts n;
+    trf_error err;
+    (void)state;
+    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    c.source_vocab = c.target_vocab = 37000;
+    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_int_equal(n.total, 37000 * 512 + 44138496);
+    assert_int_equal(n.generator, 0);
+    c = trf_config_big();
+    trf_config_set_conventions(&c, TRF_CONVENTIONS_PAPER);
+    c.source_vocab = c.target_vocab = 37000;
+    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_int_equal(n.total, 37000 * 1024 + 176357376);
+    c.d_model = 65536; c.n_heads = 64; c.d_ff = 1 << 20; c.encoder_layers = c.decoder_layers = 256;  /* beyond int32 */
+    c.source_vocab = c.target_vocab = 1 << 24;
+    assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
+    assert_true(n.total > (int64_t)1 << 46 && n.cross_attention == 256 * (4 * ((int64_t)1 << 32) + 4 * 65536));
+    c.d_ff = 0;
+    memset(&n, 0x5A, sizeof n);
+    assert_int_equal(trf_count_weights(&c, &n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "d_ff");
+    assert_int_equal(n.total, 0);
+    assert_int_equal(trf_count_weights(NULL, &n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "config");
+    assert_int_equal(trf_count_weights(&c, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "counts");
+}
+
+/* Each matrix counts 2 * its numbers * the rows that it multiplies; attention counts query by query. */
+static void test_count_flops(void **state)
+{
+    int round;
+    (void)state;
+    for (round = 0; round < 100; round++) {
+        trf_config c = random_config();
+        int64_t s = c.kind == TRF_DECODER_ONLY ? 0 : up_to(40), t = c.kind == TRF_ENCODER_ONLY ? 0 : up_to(40), i;
+        double d = c.d_model, e = c.encoder_layers, n = c.decoder_layers, cross = c.kind == TRF_ENCODER_DECODER ? n : 0;
+        double projections = 0, attention = 0, forward = 0, generator, sum;
+        trf_flop_counts got;
+        assert_int_equal(trf_count_flops(&c, s, t, &got, NULL), TRF_OK);
+        for (i = 0; i < s; i++) {               /* one source row after another */
+            projections += e * 2 * (3 * d * d + d * d) + cross * 2 * 2 * d * d;
+            attention += e * 2 * 2 * d * (double)s;
+            forward += e * 2 * 2 * d * c.d_ff;
+        }
+        for (i = 0; i < t; i++) {
+            projections += n * 2 * (3 * d * d + d * d) + cross * 2 * 2 * d * d;
+            attention += n * 2 * 2 * d * (double)(i + 1) + cross * 2 * 2 * d * (double)s;
+            forward += n * 2 * 2 * d * c.d_ff;
+        }
+        generator = c.kind != TRF_ENCODER_ONLY ? 2 * d * c.target_vocab * (double)t
+                  : c.head == TRF_HEAD_MASKED ? 2 * d * c.source_vocab * (double)s
+                  : c.head == TRF_HEAD_TOKENS ? 2 * d * c.n_labels * (double)s
+                  : c.head ? 2 * d * c.n_labels * (s > 0) : 0;
+        assert_true(fabs(got.encoder_projections + got.decoder_projections + got.cross_projections - projections) <
+                    1e-9 * (1 + projections));
+        assert_true(fabs(got.encoder_attention + got.decoder_attention + got.cross_attention - attention) <
+                    1e-9 * (1 + attention));
+        assert_true(fabs(got.encoder_feed_forward + got.decoder_feed_forward - forward) < 1e-9 * (1 + forward));
+        assert_true(fabs(got.generator - generator) < 1e-9 * (1 + generator));
+        sum = projections + attention + forward + generator;
+        assert_true(fabs(got.total - sum) < 1e-9 * (1 + sum));
+    }
+}
+
+static void test_count_flops_errors(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    trf_flop_counts n;
+    trf_error err;
+    (void)state;
+    assert_int_equal(trf_count_flops(&c, c.max_length + 1, 3, &n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "source_rows");
+    assert_int_equal(trf_count_flops(&c, 3, -1, &n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "target_rows");
+    assert_true(n.total == 0);
+    c = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
+    assert_int_equal(trf_count_flops(&c, 1, 3, &n, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "source_rows");
+    assert_int_equal(trf_count_flops(NULL, 1, 3, &n, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_count_flops(&c, 0, 3, NULL, &err), TRF_E_INVALID_ARG);
+}
+
+/* A final norm of one side alone, and none for a side that is not there. */
+static void test_final_norm_of_a_side(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    trf_error err;
+    int value;
+    (void)state;
+    for (value = TRF_FINAL_NORM_NONE; value <= TRF_FINAL_NORM_DECODER; value++) {
+        lab l;
+        c.final_norm = (trf_final_norm)value;
+        l = open_lab(&c);
+        assert_int_equal(trf_parameter_index(l.model, "encoder.norm.weight") >= 0, value == 1 || value == 2);
+        assert_int_equal(trf_parameter_index(l.model, "decoder.norm.bias") >= 0, value == 1 || value == 3);
+        close_lab(&l);
+    }
+    c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
+    c.final_norm = TRF_FINAL_NORM_DECODER;
+    {
+        trf_model *model = NULL;
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "final_norm");
+        c = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
+        c.final_norm = TRF_FINAL_NORM_ENCODER;
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, "final_norm");
+        c.final_norm = TRF_FINAL_NORM_DECODER;
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        trf_model_destroy(model);
+    }
+}
+
+/* nn.Linear's first values: within +-1/sqrt(in) and with that deviation, biases too; norms as ever. */
+static void test_linear_init(void **state)
+{
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    trf_model *model = NULL;
+    int32_t i;
+    int64_t k;
+    (void)state;
+    c.d_model = 60; c.d_ff = 240;
+    c.init = TRF_INIT_LINEAR;
+    c.embedding_init = TRF_EMBEDDING_NORMAL_1;
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    for (i = 0; i < trf_parameter_count(model); i++) {
+        trf_tensor w = trf_parameter(model, i);
+        trf_real *numbers;
+        double bound, sum = 0, most = 0, n = (double)trf_tensor_count(&w);
+        if (has(w.name, "norm") || has(w.name, "embed")) continue;
+        bound = 1 / sqrt(has(w.name, "linear2") ? 240 : 60);
+        numbers = kit_numbers(w);
+        for (k = 0; k < trf_tensor_count(&w); k++) {
+            sum += (double)numbers[k] * (double)numbers[k];
+            if (fabs((double)numbers[k]) > most) most = fabs((double)numbers[k]);
+        }
+        assert_true(most <= bound);
+        if (!(fabs(sqrt(3 * sum / n) / bound - 1) < 3 / sqrt(n))) fail_msg("%s: %g", w.name, sqrt(3 * sum / n) / bound);
+        free(numbers);
+    }
+    trf_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_maps), cmocka_unit_test(test_encoder_states), cmocka_unit_test(test_first_state),
+        cmocka_unit_test(test_decode), cmocka_unit_test(test_decode_own_memory), cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_encoder_alone), cmocka_unit_test(test_rank_4), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_decode_errors), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_between_translations), cmocka_unit_test(test_count_weights),
+        cmocka_unit_test(test_count_known), cmocka_unit_test(test_count_flops),
+        cmocka_unit_test(test_count_flops_errors), cmocka_unit_test(test_final_norm_of_a_side),
+        cmocka_unit_test(test_linear_init)
+    };
+    return cmocka_run_group_tests_name("look inside", tests, NULL, NULL);
+}
