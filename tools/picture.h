@@ -722,10 +722,12 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
 // Heat maps in a terminal
 // -----------------------------------------------------------------------------------------------
 
+/* Of the file, or of standard output, which gets what is drawn in a file first. */
 PICTURE int picture__terminal_width(FILE *to)
 {
     struct winsize size;
-    int known = isatty(fileno(to)) && !ioctl(fileno(to), TIOCGWINSZ, &size) && size.ws_col >= 20;
+    int fd = isatty(fileno(to)) ? fileno(to) : STDOUT_FILENO;
+    int known = isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col >= 20;
     return known ? size.ws_col : 100;
 }
 
@@ -872,7 +874,8 @@ PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low,
 // Curves: a script for gnuplot
 // -----------------------------------------------------------------------------------------------
 
-enum { PICTURE_COLOURS = 8, PICTURE_MOST_POINTS = 4000 };
+/* PICTURE_KEY: letters of a name in a key. */
+enum { PICTURE_COLOURS = 8, PICTURE_MOST_POINTS = 4000, PICTURE_KEY = 60 };
 
 PICTURE const char *picture_kind(const char *path)
 {
@@ -884,12 +887,20 @@ PICTURE const char *picture_kind(const char *path)
     return NULL;
 }
 
-/* A string of gnuplot's: between single quotes nothing but a quote means anything. */
-PICTURE void picture__string(FILE *script, const char *text)
+/* A string of gnuplot's: between single quotes nothing but a quote means anything. Of more than
+   `most` columns the middle is left out. */
+PICTURE void picture__string(FILE *script, const char *text, int most)
 {
+    int columns = text ? picture_columns(text) : 0, at = 0, before = -1;
     putc('\'', script);
     while (text && *text) {
         uint32_t c = picture__next(&text);
+        at += picture__wide(c);
+        if (columns > most && at > most / 2 && at <= columns - most / 2) {
+            if (before < 0) fputs("\xE2\x80\xA6", script);
+            before = at;
+            continue;
+        }
         if (c == '\'') putc('\'', script);
         picture__put(script, c == '\n' || c == '\t' ? ' ' : c);
     }
@@ -1036,7 +1047,7 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
                 c->thin ? "1.2" : "1.8", c->points ? "pt 7 ps 0.5 " : "");
     if (c->name) {
         fputs("title ", script);
-        picture__string(script, c->name);
+        picture__string(script, c->name, PICTURE_KEY);
     } else fputs("notitle", script);
     if (!single || c->points) return;
     fprintf(script, ", $s%d_%d with points ", panel, k);
@@ -1045,8 +1056,23 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
     fputs("notitle", script);
 }
 
-PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int panel,
-                                  long *single)
+/* Lines of the key, with as many names in a line as there is room for. */
+PICTURE int picture__key_lines(const struct panel *p, int room)
+{
+    int named = 0, longest = 1, in_a_line, k;
+    for (k = 0; k < p->n; k++) {
+        const char *name = p->curves[k].name;
+        int columns = name ? picture_columns(name) + 6 : 0;
+        if (columns > PICTURE_KEY + 6) columns = PICTURE_KEY + 6;
+        named += name != NULL;
+        if (columns > longest) longest = columns;
+    }
+    in_a_line = room > longest ? room / longest : 1;
+    return (named + in_a_line - 1) / in_a_line;
+}
+
+PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int room,
+                                  int panel, long *single)
 {
     struct picture__range x = picture__range_of(p, 0), y = picture__range_of(p, 1);
     int k;
@@ -1058,12 +1084,12 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
         fputs("end\n", script);
     }
     fputs("set title ", script);
-    picture__string(script, p->title);
+    picture__string(script, p->title, 70);
     fputs("\nset xlabel ", script);
-    picture__string(script, p->x_label);
+    picture__string(script, p->x_label, 70);
     fputs("\nset ylabel ", script);
-    picture__string(script, p->y_label);
-    fputs("\nunset label\n", script);
+    picture__string(script, p->y_label, 40);
+    fprintf(script, "\nunset label\nset key maxrows %d\n", picture__key_lines(p, room) + 1);
     if (x.low > x.high) { /* nothing can be drawn: the frame alone, and why */
         fputs("unset logscale\nset label 1 'no data' at graph 0.5,0.5 center\nplot [0:1] [0:1] 2 "
               "notitle\n",
@@ -1080,48 +1106,38 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
     fputs("\n", script);
 }
 
-/* Lines that the key of the fullest panel takes below it. */
-PICTURE int picture__key_lines(const struct panel *panels, int n, int across, int width)
+/* The most lines that the key of a panel takes below it. */
+PICTURE int picture__most_lines(const struct panel *panels, int n, int room)
 {
-    int i, k, most = 0;
+    int i, most = 0;
     for (i = 0; i < n; i++) {
-        int named = 0, longest = 0, in_a_line;
-        for (k = 0; k < panels[i].n; k++) {
-            int columns =
-                panels[i].curves[k].name ? picture_columns(panels[i].curves[k].name) + 6 : 0;
-            named += columns > 0;
-            if (columns > longest) longest = columns;
-        }
-        in_a_line = longest ? width / longest : 1;
-        if (in_a_line < 1) in_a_line = 1;
-        named = (named + in_a_line - 1) / in_a_line;
-        if (named > most) most = named;
+        int lines = picture__key_lines(&panels[i], room);
+        if (lines > most) most = lines;
     }
-    return most * ((n + across - 1) / across);
+    return most;
 }
 
 PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
                                   const struct panel *panels, int n, int across)
 {
     int down = (n + across - 1) / across, text = !strcmp(kind, "text"), i, most = 1;
+    int room = across == 1 ? 130 : 75;  /* letters of a line of the key */
     long *single;
     for (i = 0; i < n; i++)
         if (panels[i].n > most) most = panels[i].n;
+    if (text) room = columns;
+    else if (!strcmp(kind, "page")) room = 58;
     single = (long *)calloc((size_t)most, sizeof *single);
     if (!single) return 1;
     picture__write_terminal(script, kind, columns, across, down,
-                            picture__key_lines(panels, n, across,
-                                               text                    ? columns
-                                               : !strcmp(kind, "page") ? 58
-                                               : across == 1 ? 130
-                                                             : 75));
+                            picture__most_lines(panels, n, room) * down);
     fprintf(script,
             "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n",
             down, across, !text);
     if (!text)
         fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\nset border 3 lc rgb '#777777'\n"
               "set tics nomirror out textcolor rgb '#333333'\n", script);
-    for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, i, single);
+    for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, room, i, single);
     fputs("unset multiplot\n", script);
     free(single);
     return 0;

@@ -45,6 +45,7 @@ struct plot {
     struct run *runs;
     int n_runs, wanted[N_PANELS];
     int damaged;                /* 1: a line could not be used */
+    int in_letters;             /* 1: drawn without colours */
 };
 
 /* --only: some of the panels. */
@@ -287,14 +288,25 @@ static int has_validation(const struct run *run, int panel)
     return 0;
 }
 
-/* What a curve is called in the key; malloc'd. NULL: it is alone. */
+/* What a curve is called in the key; malloc'd. NULL: it is alone, or the curve of its run's validation has the name. */
 static char *curve_name(const struct plot *p, const struct run *run, const struct series *c)
 {
     static const char *const parts[2] = {"training", "validation"};
     int both = c->panel == LOSS || c->panel == ACCURACY;
     if (p->n_runs == 1)
         return both ? format_text("%s %s", parts[c->validation], c->panel == LOSS ? "loss" : "accuracy") : NULL;
-    return both ? format_text("%s, %s", run->name, parts[c->validation]) : format_text("%s", run->name);
+    if (p->in_letters && both) return format_text("%s, %s", run->name, parts[c->validation]);
+    return c->validation || !has_validation(run, c->panel) ? format_text("%s", run->name) : NULL;
+}
+
+/* With several runs in colours, what is thin says the title. */
+static char *panel_title(const struct plot *p, int panel, const char *metric)
+{
+    int i, thin = 0;
+    for (i = 0; i < p->n_runs; i++) thin |= has_validation(&p->runs[i], panel);
+    if (panel == METRIC) return format_text("%s", metric);
+    if (p->n_runs == 1 || p->in_letters || !thin) return format_text("%s", panels[panel].title);
+    return format_text("%s (thin: training; with points: validation)", panels[panel].title);
 }
 
 static void add_panel(const struct plot *p, int panel, const char *metric, struct panel *to)
@@ -315,7 +327,7 @@ static void add_panel(const struct plot *p, int panel, const char *metric, struc
             curves[to->n].points = c->validation;
             curves[to->n++].thin = !c->validation && has_validation(&p->runs[i], panel);
         }
-    to->title = panel == METRIC ? metric : panels[panel].title;
+    to->title = panel_title(p, panel, metric);
     to->y_label = panels[panel].y_label;
     to->x_label = "update";
     to->from_zero = panels[panel].from_zero;
@@ -326,25 +338,29 @@ static void free_panel(struct panel *panel)
 {
     int i;
     for (i = 0; i < panel->n; i++) free((char *)(uintptr_t)panel->curves[i].name);
+    free((char *)(uintptr_t)panel->title);
     free((struct curve *)(uintptr_t)panel->curves);
 }
 
 /* Of every metric one panel, of everything else one if there is a number. */
 static int make_panels(const struct plot *p, struct panel **list)
 {
-    size_t capacity = 0, k;
-    int n = 0, i, panel, m;
+    const char **metrics = NULL;        /* of the panels so far */
+    size_t capacity = 0, room = 0, k;
+    int n = 0, i, panel, m, first;
     for (panel = 0; panel < N_PANELS; panel++)
-        for (i = 0; i < p->n_runs && p->wanted[panel]; i++)
+        for (i = 0, first = n; i < p->n_runs && p->wanted[panel]; i++)
             for (k = 0; k < p->runs[i].n_series; k++) {
                 const struct series *c = &p->runs[i].series[k];
-                const char *title = panel == METRIC ? c->metric : panels[panel].title;
                 if (c->panel != panel || !c->finite) continue;
-                for (m = 0; m < n && strcmp((*list)[m].title, title); m++) { }
+                for (m = first; m < n && strcmp(metrics[m], c->metric); m++) { }
                 if (m < n) continue;
+                metrics = grow(metrics, &room, (size_t)n + 1, sizeof *metrics);
+                metrics[n] = c->metric;
                 *list = grow(*list, &capacity, (size_t)n + 1, sizeof **list);
                 add_panel(p, panel, c->metric, &(*list)[n++]);
             }
+    free(metrics);
     return n;
 }
 
@@ -354,18 +370,19 @@ static int make_panels(const struct plot *p, struct panel **list)
 
 int draw_curves(const struct settings *s, const struct panel *list, int n, int across)
 {
-    const char *kind = s->output ? picture_kind(s->output) : "text";
-    FILE *drawn = s->output ? tmpfile() : stdout, *out;
+    FILE *drawn = tmpfile(), *out;
     char message[300];
     int status = FAILED;
     if (!drawn) say("cannot make a temporary file: %s", strerror(errno));
-    else if (picture_curves_to(drawn, kind, list, n, across, message, sizeof message))
-        say("%s; trf plot --csv prints the numbers", message);
+    else if (picture_curves_to(drawn, s->output ? picture_kind(s->output) : "text", list, n, across, message,
+                               sizeof message))
+        say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : "; --csv prints the numbers");
     else if ((out = open_output(s))) {
-        if (out != drawn) picture_copy(drawn, out);
-        status = close_output(out, s->output);
+        if (picture_copy(drawn, out) && !ferror(out)) say("cannot read a temporary file: %s", strerror(errno));
+        else status = DONE;
+        if (close_output(out, s->output)) status = FAILED;
     }
-    if (drawn && drawn != stdout) fclose(drawn);
+    if (drawn) fclose(drawn);
     return status;
 }
 
@@ -453,6 +470,7 @@ static int plot_runs(struct settings *s, int n, char **paths)
     if ((status = choose_panels(s->only, p.wanted)) || (status = check_logs(s, n, paths))) return status;
     p.runs = zeroed((size_t)n, sizeof *p.runs);
     p.n_runs = n;
+    p.in_letters = !s->output;
     for (i = 0; i < n; i++) p.runs[i].path = paths[i];
     for (i = 0; i < n && !status; i++) status = read_log(&p, &p.runs[i]);
     if (!status) {
