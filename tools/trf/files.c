@@ -443,16 +443,13 @@ void close_pairs(struct pair_reader *p)
     close_reader(&p->side[1]);
 }
 
-/* Cuts the line at its tabs. */
-static int next_tsv_pair(struct pair_reader *p)
+void cut_pair(struct pair_reader *p)
 {
     struct reader *r = &p->side[0];
-    int got = next_line(r), column = 1;
+    int column = 1;
     char *at, *tab;
     p->source = p->target = NULL;
     p->fault = NULL;
-    p->lacks_tab = 0;
-    if (got < 1) { p->source = p->target = ""; return got; }
     for (at = r->line; at; at = tab, column++) {
         if ((tab = strchr(at, '\t'))) *tab++ = 0;
         if (column == p->column[0]) p->source = at;
@@ -466,7 +463,16 @@ static int next_tsv_pair(struct pair_reader *p)
     else if (p->exactly_two && column > 3) p->fault = "more than one tab; --columns chooses two columns";
     else if (!p->source || !p->target) p->fault = "fewer columns than --columns asks for";
     if (p->fault) p->source = p->target = "";
-    return 1;
+}
+
+static int next_tsv_pair(struct pair_reader *p)
+{
+    int got = next_line(&p->side[0]);
+    if (got > 0) { cut_pair(p); return got; }
+    p->source = p->target = "";
+    p->fault = NULL;
+    p->lacks_tab = 0;
+    return got;
 }
 
 /* Two files that do not end together are an error that names both lengths. */

@@ -139,6 +139,18 @@ const struct command commands[] = {
      "    trf plot positions --d-model 128 --max-length 100 --output positions.svg\n"
      "    trf plot masks --words 'the cat sat down' --output masks.svg",
      EXIT_TEXT ".", command_plot},
+    {REPORT, "report", "trainings, answers and attention as one page of HTML",
+     "trf report LOG... [--model FILE --data FILE] --output FILE",
+     "Writes one page of HTML that needs no network: a table of the trainings, with the options that\n"
+     "differ between them, and their curves. With --model also the parts and the vocabulary of a model;\n"
+     "with --data its answers beside references, the worst first, what differs marked, scores by length,\n"
+     "and the attention of some lines. The script in the page gives a choice of layer and head; without\n"
+     "it everything else is there. gnuplot draws the curves; without it the page has their numbers.\n"
+     "\n"
+     "    trf report run.json --output report.html\n"
+     "    trf report small.json large.json --model large.safetensors --data test.tsv --output report.html",
+     "Exit status: 0 all went well; 1 an error, or a line of --data that the model could not read (the\n"
+     "page has the reason); 2 a wrong command line.", command_report},
 };
 
 const int n_commands = (int)(sizeof commands / sizeof *commands);
@@ -203,7 +215,7 @@ static void print_version(void)
 #else
     puts("products: built-in, or those of the CBLAS library that it is linked with (--products cblas)");
 #endif
-    puts("pictures: trf plot starts gnuplot, if it is installed");
+    puts("pictures: trf plot and trf report start gnuplot, if it is installed");
 #ifdef __clang__
     printf("compiler: %s, C %ld\n", __VERSION__, (long)__STDC_VERSION__);
 #else

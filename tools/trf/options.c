@@ -40,6 +40,7 @@ void set_defaults(struct settings *s)
     s->count = 1;
     s->labels_told = INT64_MAX;
     s->batch = 32;
+    s->lines = 200;
     s->metrics = "bleu,chrf,exact,wer,cer";
     s->plot_schedules = "noam";
     s->plot_warmups = "4000";
@@ -136,7 +137,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
      "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1; without it there are "
      "exactly two. Quotation marks are part of the text", NULL},
-    {SCORE, TEXT, "columns", AT(columns), "S,T",
+    {SCORE | REPORT, TEXT, "columns", AT(columns), "S,T",
      "of a TSV with more columns, which are source and target, from 1; without it there are exactly two. Quotation "
      "marks are part of the text", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
@@ -167,13 +168,21 @@ const struct row rows[] = {
      "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
      "results; without it, or '-': standard output", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, FLAG, "overwrite", AT(overwrite), NULL,
+    {REPORT, TEXT, "data", AT(data), "FILE",
+     "lines that --model answers: source, one tab, reference; a text and its label, or labels of its words, where these "
+     "are what the model gives; of a language model texts alone", NULL},
+    {REPORT, TEXT, "output", AT(output), "FILE", "the page; '-' is standard output", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, FLAG, "overwrite", AT(overwrite), NULL,
      "--output may replace a file that exists", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file (safetensors): the best so far from the first validation on", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
      "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the "
      "average of --ema", NULL},
+
+    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and answers to --data", NULL},
+    {REPORT, NUMBER, "lines", AT(lines), "N",
+     "show the N worst lines of --data; scores count all", NULL},
 
     {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
@@ -369,7 +378,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "log", AT(log), "FILE",
      "JSON lines: the start with the options and their values, progress, validations, the end; trf plot draws it, trf "
      "report compares several", NULL},
-    {TRAIN | SCORE, FLAG, "quiet", AT(quiet), NULL,
+    {TRAIN | SCORE | REPORT, FLAG, "quiet", AT(quiet), NULL,
      "on standard error nothing but warnings and errors", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
      "a line of progress every N updates, and at least every 30 seconds", NULL},
@@ -464,10 +473,10 @@ const struct row rows[] = {
      "the tokens; report: a line for every source line that has some; copy: each <unk> of an answer becomes the unknown "
      "word of the source that it attends to most; drop: answers lose their <unk>. --json lists the unknown words of a "
      "source in any case", NULL},
-    {TRANSLATE, HEADING, "Search", 0, NULL, NULL, NULL},
+    {TRANSLATE | REPORT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
      "whose search: sets the options from --length-rule to --renormalise", then_rule},
-    {TRANSLATE, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
+    {TRANSLATE | REPORT, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
     {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty), 0 to 10", NULL},

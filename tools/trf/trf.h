@@ -16,7 +16,8 @@
 //   openblas.c   OpenBLAS, loaded when a product asks for it
 //   unknown.c    words that a model does not know, in sources and answers
 //   diagrams.c   trf plot schedule, positions, masks
-//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the commands
+//   report*.c    the page of trf report; see report.h
+//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the other commands
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H
@@ -166,13 +167,15 @@ struct settings {
     int64_t plot_updates;
     const char *plot_dimensions, *plot_kinds, *plot_words, *plot_prefix, *plot_padded;
     int32_t plot_rows, plot_view, plot_length, csv;             /* plot_view: enum view */
+    const char *data;                                           /* reporting */
+    int32_t lines;
 
     const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
 };
 
 enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64, GENERATE = 128,
-       CLASSIFY = 256, TAG = 512,
-       RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG,
+       CLASSIFY = 256, TAG = 512, REPORT = 2048,
+       RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
        FROM_DATA = 1 << 16 };           /* where it is not given, its value follows from the data */
 
 enum kind {
@@ -276,6 +279,7 @@ int check_columns(const char *columns);     /* NULL, or two numbers of columns *
 int same_stream(FILE *a, FILE *b);          /* two names of one pipe or terminal, of which each would get a part */
 void close_pairs(struct pair_reader *p);
 int next_pair(struct pair_reader *p);       /* as next_line */
+void cut_pair(struct pair_reader *p);       /* the line just read of a TSV, at its tabs */
 /* Whether the three options of a command say which pairs are meant. */
 int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv);
 
@@ -390,5 +394,6 @@ int command_eval(struct settings *s, int argc, char **argv);
 int command_inspect(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
+int command_report(struct settings *s, int argc, char **argv);
 
 #endif

@@ -1,0 +1,368 @@
+// trf report: answers beside references, scores by length, labels. See report.h.
+
+#include "report.h"
+
+#include <math.h>
+
+enum { SHOWN_LABELS = 20 };     /* of the table of confusions; the others are one more */
+
+// -----------------------------------------------------------------------------------------------
+// >>scores
+// -----------------------------------------------------------------------------------------------
+
+static void put_figures(FILE *to, const struct data *d)
+{
+    static const enum figure figures[] = {FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
+    static const char *const about[] = {"higher is better", "higher is better", "lines whose words are all right, in 100",
+                                        "errors in 100 words: lower is better",
+                                        "errors in 100 characters: lower is better"};
+    const struct metrics_sums *sums = metrics_sums(d->metrics);
+    char signature[160];
+    size_t i;
+    fputs("<div class=wide tabindex=0 role=region aria-label=Scores><table><thead><tr><th scope=col>figure"
+          "<th scope=col class=n>value<th scope=col>how it is counted</thead>\n<tbody>\n", to);
+    for (i = 0; i < sizeof figures / sizeof *figures; i++) {
+        int nothing = figures[i] == FIGURE_BLEU && sums->bleu[3].reference == 0;
+        metrics_signature(d->metrics, figures[i], "trf-" TRF_VERSION, signature, sizeof signature);
+        fprintf(to, "<tr><th scope=row>%s<td class=n>", metrics_figures[figures[i]].title);
+        put_number(to, nothing ? NAN : metrics_value(d->metrics, figures[i]), 2);
+        fprintf(to, "<td>%s <small>%s</small>\n",
+                nothing ? "no reference has four words, so that it means nothing here;" : about[i], signature);
+    }
+    fputs("</tbody></table></div>\n", to);
+}
+
+/* Of the label i: those that should have it, those that got it, and both. */
+static void label_counts(const struct data *d, int32_t i, int64_t counts[3])
+{
+    int64_t n = d->labels.n, k;
+    counts[0] = counts[1] = 0;
+    for (k = 0; k < n; k++) counts[0] += d->confusion[i * n + k];
+    for (k = 0; k <= n; k++) counts[1] += d->confusion[k * n + i];
+    counts[2] = d->confusion[i * n + i];
+}
+
+static int64_t unknown_labels(const struct data *d)
+{
+    int64_t n = d->labels.n, k, sum = 0;
+    for (k = 0; k < n; k++) sum += d->confusion[n * n + k];
+    return sum;
+}
+
+static double f1_of(const int64_t counts[3])
+{
+    return counts[0] + counts[1] ? 200.0 * (double)counts[2] / (double)(counts[0] + counts[1]) : NAN;
+}
+
+static void put_accuracy(FILE *to, const struct data *d)
+{
+    int64_t right = 0, units = 0, counts[3];
+    double sum = 0;
+    int32_t i, some = 0;
+    for (i = 0; i < CLASSES; i++) {
+        right += d->by_length[i].right;
+        units += d->by_length[i].units;
+    }
+    for (i = 0; i < d->labels.n; i++) {
+        label_counts(d, i, counts);
+        if (!(counts[0] + counts[1])) continue;
+        sum += f1_of(counts);
+        some++;
+    }
+    fputs("<p>Accuracy <b>", to);
+    put_number(to, units ? 100 * (double)right / (double)units : NAN, 2);
+    fputs("</b> %: ", to);
+    put_whole(to, (double)right);
+    fputs(" of ", to);
+    put_whole(to, (double)units);
+    fprintf(to, d->task == TASK_TAG ? " word%s have the label of the reference." : " line%s have the label of the "
+            "reference.", plural(units));
+    fputs(" Macro-averaged F1 <b>", to);
+    put_number(to, some ? sum / some : NAN, 2);
+    fputs("</b>.</p>\n", to);
+    if (unknown_labels(d)) {
+        fputs("<p>", to);
+        put_whole(to, (double)unknown_labels(d));
+        fputs(" of them should have a label that the model does not know.</p>\n", to);
+    }
+}
+
+static void put_perplexity(FILE *to, const struct data *d)
+{
+    int64_t texts = 0, tokens = 0;
+    double sum = 0;
+    int i;
+    for (i = 0; i < CLASSES; i++) {
+        texts += d->by_length[i].lines;
+        tokens += d->by_length[i].units;
+        sum += d->by_length[i].log_probability;
+    }
+    fputs("<p>Perplexity <b>", to);
+    put_number(to, exp(-sum / (double)tokens), -5);
+    fputs("</b>: ", to);
+    put_number(to, -sum / (double)tokens, 4);
+    fputs(" nats a token, over ", to);
+    put_whole(to, (double)tokens);
+    fputs(" tokens of ", to);
+    put_whole(to, (double)texts);
+    fprintf(to, " text%s, the end marks among them.</p>\n", plural(texts));
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>confusion      which labels are taken for which
+// -----------------------------------------------------------------------------------------------
+
+static const int64_t *occurs;       /* of each label, for the sort that runs */
+
+static int is_rarer(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    if (occurs[x] != occurs[y]) return occurs[x] > occurs[y] ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* Labels that occur, the most frequent first. Returns their number. */
+static int32_t frequent_labels(const struct data *d, int32_t *order)
+{
+    int64_t *all = zeroed((size_t)d->labels.n, sizeof *all), counts[3];
+    int32_t i, n = 0;
+    for (i = 0; i < d->labels.n; i++) {
+        label_counts(d, i, counts);
+        all[i] = counts[0] + counts[1];
+        if (all[i]) order[n++] = i;
+    }
+    occurs = all;
+    qsort(order, (size_t)n, sizeof *order, is_rarer);
+    free(all);
+    return n;
+}
+
+static void put_label(FILE *to, const struct data *d, int32_t label)
+{
+    fputs("<bdi>", to);
+    put_html_start(to, d->labels.name[label], strlen(d->labels.name[label]), 40);
+    fputs("</bdi>", to);
+}
+
+static void put_label_table(FILE *to, const struct data *d, const int32_t *order, int32_t n)
+{
+    int64_t counts[3];
+    int32_t i;
+    fputs("<div class=wide tabindex=0 role=region aria-label=Labels><table><thead><tr><th scope=col>label"
+          "<th scope=col class=n>in references<th scope=col class=n>in answers<th scope=col class=n>both"
+          "<th scope=col class=n>precision<th scope=col class=n>recall<th scope=col class=n>F1</thead>\n<tbody>\n", to);
+    for (i = 0; i < n; i++) {
+        label_counts(d, order[i], counts);
+        fputs("<tr><th scope=row>", to);
+        put_label(to, d, order[i]);
+        fprintf(to, "<td class=n>%lld<td class=n>%lld<td class=n>%lld<td class=n>", (long long)counts[0],
+                (long long)counts[1], (long long)counts[2]);
+        put_number(to, 100 * (double)counts[2] / (double)counts[1], 1);
+        fputs("<td class=n>", to);
+        put_number(to, 100 * (double)counts[2] / (double)counts[0], 1);
+        fputs("<td class=n>", to);
+        put_number(to, f1_of(counts), 1);
+        fputs("\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+}
+
+/* Sum of the confusions of a row and a column; -1: of all labels that have none of their own. */
+static int64_t confused(const struct data *d, const int32_t *order, int32_t shown, int32_t n, int32_t row, int32_t column)
+{
+    int64_t sum = 0;
+    int32_t i, k;
+    for (i = row < 0 ? shown : row; i < (row < 0 ? n : row + 1); i++)
+        for (k = column < 0 ? shown : column; k < (column < 0 ? n : column + 1); k++)
+            sum += d->confusion[(int64_t)order[i] * d->labels.n + order[k]];
+    return sum;
+}
+
+static void put_confusion_row(FILE *to, const struct data *d, const int32_t *order, int32_t shown, int32_t n, int32_t row)
+{
+    int64_t all = 0;
+    int32_t k, width = shown + (n > shown);
+    fputs("<tr><th scope=row>", to);
+    if (row < 0) fputs("other labels", to); else put_label(to, d, order[row]);
+    for (k = 0; k < width; k++) all += confused(d, order, shown, n, row, k < shown ? k : -1);
+    for (k = 0; k < width; k++) {
+        int64_t count = confused(d, order, shown, n, row, k < shown ? k : -1);
+        fprintf(to, "<td class='n heat' style='--w:%.2f'>%lld", all ? (double)count / (double)all : 0, (long long)count);
+    }
+    fputs("\n", to);
+}
+
+static void put_labels(FILE *to, const struct data *d)
+{
+    int32_t *order = zeroed((size_t)d->labels.n, sizeof *order), n = frequent_labels(d, order), i,
+            shown = n > SHOWN_LABELS ? SHOWN_LABELS : n;
+    fputs("<h3>Labels</h3>\n", to);
+    put_label_table(to, d, order, n > 100 ? 100 : n);
+    if (n > 100) fputs("<p class=note>The 100 most frequent labels.</p>\n", to);
+    fputs("<h3>Confusions</h3>\n<p>A row for each label of the references, a column for each that the model gave.</p>\n"
+          "<div class=wide tabindex=0 role=region aria-label=Confusions><table><thead><tr><th scope=col>", to);
+    for (i = 0; i < shown; i++) {
+        fputs("<th scope=col class=n>", to);
+        put_label(to, d, order[i]);
+    }
+    if (n > shown) fputs("<th scope=col class=n>other labels", to);
+    fputs("</thead>\n<tbody>\n", to);
+    for (i = 0; i < shown; i++) put_confusion_row(to, d, order, shown, n, i);
+    if (n > shown) put_confusion_row(to, d, order, shown, n, -1);
+    fputs("</tbody></table></div>\n", to);
+    free(order);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>length
+// -----------------------------------------------------------------------------------------------
+
+/* The values of lines of a length, and the one that is drawn, from 0 to 100. */
+static double put_length_values(FILE *to, const struct data *d, const struct length_sums *sums)
+{
+    double bleu, chrf, accuracy = 100 * (double)sums->right / (double)sums->units;
+    if (d->task == TASK_TEXT) {
+        put_number(to, exp(-sums->log_probability / (double)sums->units), -5);
+        return NAN;
+    }
+    if (d->task == TASK_CLASSIFY || d->task == TASK_TAG) {
+        put_number(to, accuracy, 2);
+        return accuracy;
+    }
+    bleu = sums->metrics.bleu[3].reference ? metrics_value_of(&sums->metrics, FIGURE_BLEU) : NAN;
+    chrf = metrics_value_of(&sums->metrics, FIGURE_CHRF);
+    put_number(to, bleu, 2);
+    fputs("<td class=n>", to);
+    put_number(to, accuracy, 2);
+    fputs("<td class=n>", to);
+    put_number(to, chrf, 2);
+    return chrf;
+}
+
+static void put_lengths(FILE *to, const struct data *d)
+{
+    static const char *const columns[] = {"", "<th scope=col class=n>BLEU<th scope=col class=n>exact<th scope=col class=n>"
+        "chrF2<th scope=col>chrF2, 0 to 100", "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
+        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100", "<th scope=col class=n>perplexity"};
+    double value;
+    int k;
+    fprintf(to, "<h3>By length</h3>\n<div class=wide tabindex=0 role=region aria-label='Scores by length'><table><thead><tr>"
+            "<th scope=col>%s of the %s<th scope=col class=n>lines%s</thead>\n<tbody>\n", unit_of_length(d),
+            d->task == TASK_CLASSIFY ? "text" : d->task == TASK_TEXT ? "text and its end" : "reference", columns[d->task]);
+    for (k = 0; k < CLASSES; k++) {
+        const struct length_sums *sums = &d->by_length[k];
+        long long from = k ? 1LL << (k - 1) : 0, end = k ? (1LL << k) - 1 : 0;
+        if (!sums->lines) continue;
+        fprintf(to, from == end ? "<tr><th scope=row>%lld" : "<tr><th scope=row>%lld to %lld", from, end);
+        fputs("<td class=n>", to);
+        put_whole(to, (double)sums->lines);
+        fputs("<td class=n>", to);
+        value = put_length_values(to, d, sums);
+        if (isfinite(value)) fprintf(to, "<td><span class=bar style='width:%.1f%%'></span>", fmin(100, value));
+        fputs("\n", to);
+    }
+    fputs("</tbody></table></div>\n", to);
+}
+
+void put_scores(FILE *to, const struct data *d)
+{
+    int64_t counted = 0, broken = 0;
+    size_t i;
+    for (i = 0; i < CLASSES; i++) counted += d->by_length[i].lines;
+    for (i = 0; i < d->n; i++) broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
+    fputs("<section id=scores><h2>Scores</h2>\n<p>Of ", to);
+    put_whole(to, (double)counted);
+    fprintf(to, " line%s of <b>", plural(counted));
+    put_html_text(to, name_of(d->s->data));
+    fputs("</b>.", to);
+    if (broken) {
+        fputs(" Nothing counts ", to);
+        put_whole(to, (double)broken);
+        fprintf(to, " other line%s: the reason is with %s.", plural(broken), broken == 1 ? "it" : "each");
+    }
+    if (d->unusable > broken) {
+        fputs(" ", to);
+        put_whole(to, (double)(d->unusable - broken));
+        fprintf(to, " of them %s too long for the model, and %s.", d->unusable - broken == 1 ? "is" : "are",
+                d->task == TASK_TRANSLATE ? "count as empty answers" : "count as wrong");
+    }
+    fputs("</p>\n", to);
+    if (counted == 0) { fputs("</section>\n", to); return; }
+    if (d->task == TASK_TRANSLATE) put_figures(to, d);
+    else if (d->task == TASK_TEXT) put_perplexity(to, d);
+    else put_accuracy(to, d);
+    put_lengths(to, d);
+    if (d->confusion) put_labels(to, d);
+    fputs("</section>\n", to);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>lines          the worst first
+// -----------------------------------------------------------------------------------------------
+
+static void put_value(FILE *to, const struct data *d, const struct line *l)
+{
+    if (l->fault) { fputs("not read by the model", to); return; }
+    if (d->task == TASK_TRANSLATE) {
+        fputs("chrF2 ", to);
+        put_number(to, l->value, 1);
+    } else if (d->task == TASK_TEXT) {
+        fputs("perplexity ", to);
+        put_number(to, exp(-l->value), -4);
+        fprintf(to, ", %d token%s", (int)l->tokens, plural(l->tokens));
+    } else if (d->task == TASK_TAG) fprintf(to, "%d of %d labels right", (int)(l->tokens - l->wrong), (int)l->tokens);
+    else if (l->given < 0) fputs("empty, so there is no label", to);
+    else {
+        fputs(l->right ? "right, probability " : "wrong, probability ", to);
+        put_number(to, l->probability, 3);
+        if (!l->right && l->wanted < 0) fputs("; the model has no such label", to);
+        else if (!l->right) {
+            fputs(", of the reference's label ", to);
+            put_number(to, l->value, 3);
+        }
+    }
+}
+
+static void put_line(FILE *to, const struct data *d, size_t rank)
+{
+    const struct line *l = &d->lines[d->worst[rank]];
+    fprintf(to, "<li data-line=%lld data-rank=%zu><h3>Line %lld <span>", (long long)l->number, rank, (long long)l->number);
+    put_value(to, d, l);
+    fputs("</span></h3>\n<dl>\n", to);
+    if (l->fault) {
+        fputs("<dt>reason<dd>", to);
+        put_html_text(to, l->fault);
+        fputs("</dd>\n", to);
+    }
+    fprintf(to, "<dt>%s<dd dir=auto>", l->broken ? "line" : d->task == TASK_TRANSLATE ? "source" : "text");
+    put_html(to, l->source, l->bytes);
+    if (!l->bytes) fputs("<i>empty</i>", to);
+    fputs("</dd>\n", to);
+    if (!l->broken && d->task != TASK_TEXT)
+        put_differences(to, l->reference, l->answer, d->task == TASK_TAG);
+    fputs("</dl></li>\n", to);
+}
+
+void put_lines(FILE *to, const struct data *d)
+{
+    size_t shown = d->n < (size_t)d->s->lines ? d->n : (size_t)d->s->lines, i;
+    fprintf(to, "<section id=answers><h2>%s</h2>\n<p>", d->task == TASK_TEXT ? "Texts" : "Answers");
+    if (shown < d->n) {
+        fputs("The worst ", to);
+        put_whole(to, (double)shown);
+        fputs(" of ", to);
+        put_whole(to, (double)d->n);
+        fputs(" lines", to);
+    } else fprintf(to, d->n == 1 ? "The only line" : "All lines, the worst first");
+    fputs(d->task == TASK_TRANSLATE ? ", by the chrF2 of each line." : d->task == TASK_TEXT ? ", by perplexity." : ".", to);
+    if (d->task != TASK_TEXT)
+        fputs(" What the reference has and the answer has not is <del>struck through</del>; what only the answer has is "
+              "<ins>underlined</ins>.", to);
+    fputs("</p>\n", to);
+    if (shown > 1)
+        fputs("<p class=choice hidden><label for=order>Order</label> <select id=order><option value=rank>the worst first"
+              "<option value=line>as in the file</select></p>\n", to);
+    fputs("<ol class=lines id=lines>\n", to);
+    for (i = 0; i < shown; i++) put_line(to, d, i);
+    fputs("</ol></section>\n", to);
+}

@@ -1,0 +1,473 @@
+// trf report: logs of trainings, and what differs between them. See report.h.
+//
+// A log has a line of JSON for each event; progress.c writes them. A training that was resumed has several starts: what
+// is made again after one replaces what the log has of these updates. A line that is cut off, or is no JSON, is
+// counted and skipped.
+
+#include "report.h"
+
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>json           one object: texts, numbers, and objects of texts in it
+// -----------------------------------------------------------------------------------------------
+
+static void add_field(struct fields *f, char *name, char *value)
+{
+    f->item = grow(f->item, &f->capacity, f->n + 1, sizeof *f->item);
+    f->item[f->n].name = name;
+    f->item[f->n++].value = value;
+}
+
+static void free_fields(struct fields *f)
+{
+    size_t i;
+    for (i = 0; i < f->n; i++) {
+        free(f->item[i].name);
+        free(f->item[i].value);
+    }
+    free(f->item);
+    memset(f, 0, sizeof *f);
+}
+
+static const char *value_of(const struct fields *f, const char *name)
+{
+    size_t i;
+    for (i = 0; i < f->n; i++) if (!strcmp(f->item[i].name, name)) return f->item[i].value;
+    return NULL;
+}
+
+static double number_of(const struct fields *f, const char *name)
+{
+    const char *text = value_of(f, name);
+    char *end;
+    double x = text ? strtod(text, &end) : NAN;
+    return text && end != text && !*end ? x : NAN;
+}
+
+static const char *skip_blanks(const char *at) { return at + strspn(at, " \t\r\n"); }
+
+/* Four hexadecimal digits, or -1. */
+static long hexadecimal(const char *at)
+{
+    char digits[5] = "";
+    if (strspn(at, "0123456789abcdefABCDEF") < 4) return -1;
+    memcpy(digits, at, 4);
+    return strtol(digits, NULL, 16);
+}
+
+static char *put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) *to++ = (char)c;
+    else {
+        if (c < 0x800) *to++ = (char)(0xC0 | c >> 6);
+        else if (c < 0x10000) *to++ = (char)(0xE0 | c >> 12);
+        else *to++ = (char)(0xF0 | c >> 18);
+        if (c >= 0x10000) *to++ = (char)(0x80 | (c >> 12 & 0x3F));
+        if (c >= 0x800) *to++ = (char)(0x80 | (c >> 6 & 0x3F));
+        *to++ = (char)(0x80 | (c & 0x3F));
+    }
+    return to;
+}
+
+/* What follows \u: one code point, of two halves where the first is such. A NUL is U+2400, the picture of one. */
+static const char *read_code(const char *at, char **to)
+{
+    long c = hexadecimal(at), low;
+    if (c < 0) return NULL;
+    at += 4;
+    if (c >= 0xD800 && c < 0xDC00 && at[0] == '\\' && at[1] == 'u' && (low = hexadecimal(at + 2)) >= 0xDC00 &&
+        low < 0xE000) {
+        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+        at += 6;
+    } else if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
+    *to = put_utf8(*to, c ? (uint32_t)c : 0x2400);
+    return at;
+}
+
+/* A text in quotation marks, malloc'd in *text; NULL: it is none. */
+static const char *read_text(const char *at, char **text)
+{
+    static const char *const escapes = "\"\\/bfnrt", *const meant = "\"\\/\b\f\n\r\t";
+    size_t most = 1;
+    char *to;
+    while (at[most] && at[most] != '"') most += at[most] == '\\' && at[most + 1] ? 2 : 1;
+    *text = to = zeroed(most + 1, 1);
+    for (at++; *at && *at != '"';) {
+        const char *escape;
+        if (*at != '\\') { *to++ = *at++; continue; }
+        if (at[1] == 'u') { if (!(at = read_code(at + 2, &to))) break; continue; }
+        escape = at[1] ? strchr(escapes, at[1]) : NULL;
+        if (!escape) break;
+        *to++ = meant[escape - escapes];
+        at += 2;
+    }
+    if (at && *at == '"') return at + 1;
+    free(*text);
+    *text = NULL;
+    return NULL;
+}
+
+static const char *read_object(const char *at, struct fields *f, struct fields *inner);
+
+/* A value; the fields of an object go to `inner`, which has to be there. */
+static const char *read_value(const char *at, char *name, struct fields *f, struct fields *inner)
+{
+    char *value = NULL;
+    size_t n;
+    if (*at == '{') {
+        at = inner ? read_object(at, inner, NULL) : NULL;
+        free(name);
+        return at;
+    }
+    if (*at == '"') at = read_text(at, &value);
+    else {
+        n = strspn(at, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
+        value = format_text("%.*s", (int)(n < 64 ? n : 64), at);
+        at = n ? at + n : NULL;
+    }
+    if (at) add_field(f, name, value);
+    else {
+        free(name);
+        free(value);
+    }
+    return at;
+}
+
+/* Behind the object, or NULL where it is none. */
+static const char *read_object(const char *at, struct fields *f, struct fields *inner)
+{
+    char *name;
+    if (*at != '{') return NULL;
+    at = skip_blanks(at + 1);
+    if (*at == '}') return at + 1;
+    for (;;) {
+        if (*at != '"' || !(at = read_text(at, &name))) return NULL;
+        at = skip_blanks(at);
+        if (*at != ':') { free(name); return NULL; }
+        if (!(at = read_value(skip_blanks(at + 1), name, f, inner))) return NULL;
+        at = skip_blanks(at);
+        if (*at == '}') return at + 1;
+        if (*at != ',') return NULL;
+        at = skip_blanks(at + 1);
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>events
+// -----------------------------------------------------------------------------------------------
+
+static void cut_from(struct points *p, double update)
+{
+    while (p->n && p->update[p->n - 1] >= update) p->n--;
+}
+
+static void add_point(struct points *p, double update, double value)
+{
+    if (!isfinite(update) || !isfinite(value)) return;
+    cut_from(p, update);
+    p->update = grow(p->update, &p->capacity[0], p->n + 1, sizeof *p->update);
+    p->value = grow(p->value, &p->capacity[1], p->n + 1, sizeof *p->value);
+    p->update[p->n] = update;
+    p->value[p->n++] = value;
+}
+
+/* What a start line knows beside the options, under names of its own. */
+static void add_facts(struct run *run, const struct fields *f)
+{
+    static const char *const facts[][2] = {{"version", "trf"}, {"pairs", "pairs"}, {"held_out", "held-out pairs"},
+        {"source_vocab", "source vocabulary"}, {"target_vocab", "target vocabulary"}, {"labels", "labels"}};
+    size_t i;
+    for (i = 0; i < sizeof facts / sizeof *facts; i++) {
+        const char *value = value_of(f, facts[i][0]);
+        if (value && strcmp(value, "0"))
+            add_field(&run->options, format_text("%s", facts[i][1]), format_text("%s", value));
+    }
+}
+
+static void take_start(struct run *run, const struct fields *f, struct fields *options)
+{
+    double update = number_of(f, "update");
+    int i;
+    run->starts++;
+    if (isfinite(update)) for (i = 0; i < N_SERIES; i++) cut_from(&run->series[i], update + 1);
+    free_fields(&run->options);
+    run->options = *options;
+    memset(options, 0, sizeof *options);
+    add_facts(run, f);
+    run->weights = number_of(f, "weights");
+    run->update = isfinite(update) ? update : 0;
+    run->session_seconds = run->starts == 1 ? 0 : run->seconds;
+    *run->why = 0;
+}
+
+static void take_progress(struct run *run, const struct fields *f)
+{
+    double update = number_of(f, "update"), seconds = number_of(f, "seconds"),
+           speed = number_of(f, "tokens_per_second"), spent = seconds - run->session_seconds;
+    add_point(&run->series[SERIES_LOSS], update, number_of(f, "loss"));
+    add_point(&run->series[SERIES_RATE], update, number_of(f, "learning_rate"));
+    add_point(&run->series[SERIES_NORM], update, number_of(f, "gradient_norm"));
+    add_point(&run->series[SERIES_ACCURACY], update, number_of(f, "accuracy"));
+    add_point(&run->series[SERIES_SPEED], update, speed);
+    if (spent > 0 && isfinite(speed)) {
+        run->speed_seconds += spent;
+        run->speed_tokens += speed * spent;
+    }
+    if (isfinite(seconds)) run->seconds = run->session_seconds = seconds;
+    if (isfinite(update)) run->update = update;
+}
+
+static void take_validation(struct run *run, const struct fields *f)
+{
+    double update = number_of(f, "update");
+    const char *metric = value_of(f, "metric");
+    add_point(&run->series[SERIES_VALID_LOSS], update, number_of(f, "loss"));
+    add_point(&run->series[SERIES_VALID_ACCURACY], update, number_of(f, "accuracy"));
+    if (!metric || !strcmp(metric, "loss")) return;
+    if (strcmp(metric, run->metric)) run->series[SERIES_SCORE].n = 0;      /* judged otherwise from here on */
+    snprintf(run->metric, sizeof run->metric, "%s", metric);
+    add_point(&run->series[SERIES_SCORE], update, number_of(f, "score"));
+}
+
+static void take_event(struct run *run, const char *line)
+{
+    struct fields f, options;
+    const char *event, *end, *why;
+    memset(&f, 0, sizeof f);
+    memset(&options, 0, sizeof options);
+    end = read_object(line, &f, &options);
+    event = end && !*skip_blanks(end) ? value_of(&f, "event") : NULL;
+    if (!event) run->unusable++;
+    else if (!strcmp(event, "start")) take_start(run, &f, &options);
+    else if (!strcmp(event, "progress")) take_progress(run, &f);
+    else if (!strcmp(event, "validation")) take_validation(run, &f);
+    else if (!strcmp(event, "end")) {
+        why = value_of(&f, "why");
+        snprintf(run->why, sizeof run->why, "%s", why ? why : "");
+        if (isfinite(number_of(&f, "seconds"))) run->seconds = number_of(&f, "seconds");
+        if (isfinite(number_of(&f, "update"))) run->update = number_of(&f, "update");
+    }
+    free_fields(&f);
+    free_fields(&options);
+}
+
+int read_run(struct run *run, const char *path)
+{
+    struct reader r;
+    int got, status;
+    size_t points;
+    run->path = path;
+    run->weights = run->seconds = NAN;
+    if ((status = open_reader(&r, path))) return status;
+    while ((got = next_line(&r)) > 0) {
+        if (r.fault) run->unusable++;
+        else if (*skip_blanks(r.line)) take_event(run, r.line);
+    }
+    close_reader(&r);
+    if (got) return FAILED;
+    points = run->series[SERIES_LOSS].n + run->series[SERIES_VALID_LOSS].n;
+    if (run->starts || points) return DONE;
+    say("%s: no line of a training; trf train --log writes them", path);
+    return FAILED;
+}
+
+void free_run(struct run *run)
+{
+    int i;
+    for (i = 0; i < N_SERIES; i++) {
+        free(run->series[i].update);
+        free(run->series[i].value);
+    }
+    free_fields(&run->options);
+    free(run->name);
+}
+
+/* "runs/a.json" is a, or runs/a where another is called a, or a number behind it. */
+void name_runs(struct run *runs, int n)
+{
+    int i, k, same;
+    for (i = 0; i < n; i++) {
+        for (same = k = 0; k < n; k++) same |= k != i && !strcmp(name_of(runs[i].path), name_of(runs[k].path));
+        runs[i].name = format_text("%s", same ? runs[i].path : name_of(runs[i].path));
+        k = (int)strlen(runs[i].name);
+        if (k > 5 && !strcmp(runs[i].name + k - 5, ".json")) runs[i].name[k - 5] = 0;
+    }
+    for (i = 0; i < n; i++)
+        for (same = 1, k = i + 1; k < n; k++)
+            if (!strcmp(runs[i].name, runs[k].name)) {
+                char *longer = format_text("%s (%d)", runs[k].name, ++same);
+                free(runs[k].name);
+                runs[k].name = longer;
+            }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>table          a run a row: what differs first, then what came of it
+// -----------------------------------------------------------------------------------------------
+
+int is_error(const char *metric) { return !strcmp(metric, "wer") || !strcmp(metric, "cer"); }
+
+double best_point(const struct points *p, int low, double *update)
+{
+    double best = NAN;
+    size_t i;
+    *update = NAN;
+    for (i = 0; i < p->n; i++)
+        if (isnan(best) || (low ? p->value[i] < best : p->value[i] > best)) {
+            best = p->value[i];
+            *update = p->update[i];
+        }
+    return best;
+}
+
+const char *series_title(const struct run *runs, int n, enum series series)
+{
+    static const char *const titles[N_SERIES] = {"training loss", "validation loss", "score", "validation accuracy",
+        "training accuracy", "learning rate", "tokens a second", "gradient norm"};
+    const char *metric = "";
+    int i;
+    for (i = 0; i < n; i++) {
+        if (!*runs[i].metric) continue;
+        if (*metric && strcmp(metric, runs[i].metric)) return titles[series];
+        metric = runs[i].metric;
+    }
+    return series == SERIES_SCORE && *metric ? metric : titles[series];
+}
+
+/* The names of all options, those of the first run first. */
+static void list_options(struct fields *all, const struct run *runs, int n)
+{
+    size_t k;
+    int i;
+    for (i = 0; i < n; i++)
+        for (k = 0; k < runs[i].options.n; k++)
+            if (!value_of(all, runs[i].options.item[k].name))
+                add_field(all, format_text("%s", runs[i].options.item[k].name), format_text("here"));
+}
+
+static int is_equal(const struct run *runs, int n, const char *name)
+{
+    const char *first = value_of(&runs[0].options, name), *other;
+    int i;
+    for (i = 1; i < n; i++) {
+        other = value_of(&runs[i].options, name);
+        if (!first != !other || (first && strcmp(first, other))) return 0;
+    }
+    return 1;
+}
+
+static void put_best(FILE *to, const struct points *p, int low, int digits)
+{
+    double update, best = best_point(p, low, &update);
+    fputs("<td class=n>", to);
+    put_number(to, best, digits);
+    if (!isfinite(best)) return;
+    fputs(" <small>at ", to);
+    put_whole(to, update);
+    fputs("</small>", to);
+}
+
+static void put_end(FILE *to, const struct run *run)
+{
+    static const char *const ends[][2] = {{"updates", "--updates reached"}, {"epochs", "--epochs done"},
+        {"minutes", "--minutes over"}, {"patience", "no validation was better for --patience"},
+        {"signal", "stopped by a signal"}, {"error", "an error"}};
+    size_t i;
+    for (i = 0; i < sizeof ends / sizeof *ends && strcmp(ends[i][0], run->why); i++) { }
+    if (i < sizeof ends / sizeof *ends) fputs(ends[i][1], to);
+    else if (*run->why) put_html_text(to, run->why);
+    else fputs("no end in the log: it runs on, or was killed", to);
+    if (run->starts > 1) fprintf(to, "; resumed %lld time%s", (long long)run->starts - 1, plural(run->starts - 1));
+    if (run->unusable)
+        fprintf(to, "; %lld line%s of the log cut off or not JSON", (long long)run->unusable, plural(run->unusable));
+}
+
+/* A number with many digits, such as a rate that a recipe has computed, is rounded to six. */
+static void put_option(FILE *to, const char *value)
+{
+    char *end, *shown = NULL;
+    double x = strtod(value, &end);
+    if (end != value && !*end && strlen(value) > 8 && strchr(value, '.')) shown = format_text("%.6g", x);
+    put_html_text(to, shown ? shown : value);
+    free(shown);
+}
+
+static void put_row(FILE *to, const struct run *run, const struct fields *all, const struct run *runs, int n)
+{
+    char spent[32];
+    size_t k;
+    fputs("<tr><th scope=row>", to);
+    put_html_text(to, run->name);
+    for (k = 0; k < all->n; k++) {
+        const char *value = value_of(&run->options, all->item[k].name);
+        if (is_equal(runs, n, all->item[k].name)) continue;
+        fputs("<td>", to);
+        if (value) put_option(to, value); else fputs("–", to);
+    }
+    fputs("<td class=n>", to);
+    put_whole(to, run->weights);
+    put_best(to, &run->series[SERIES_LOSS], 1, 4);
+    put_best(to, &run->series[SERIES_VALID_LOSS], 1, 4);
+    put_best(to, &run->series[SERIES_VALID_ACCURACY], 0, 4);
+    if (*run->metric && strcmp(run->metric, "accuracy")) {
+        put_best(to, &run->series[SERIES_SCORE], is_error(run->metric), 2);
+        fputs(" <small>", to);
+        put_html_text(to, run->metric);
+        fputs("</small>", to);
+    } else fputs("<td class=n>–", to);
+    fputs("<td class=n>", to);
+    put_whole(to, run->update);
+    fputs("<td class=n>", to);
+    time_text(run->seconds, spent);
+    put_html_text(to, isfinite(run->seconds) ? spent : "–");
+    fputs("<td class=n>", to);
+    put_whole(to, run->speed_tokens / run->speed_seconds);
+    fputs("<td>", to);
+    put_end(to, run);
+    fputs("\n", to);
+}
+
+static void put_equal_options(FILE *to, const struct fields *all, const struct run *runs, int n)
+{
+    size_t k, some = 0;
+    for (k = 0; k < all->n; k++) some += (size_t)is_equal(runs, n, all->item[k].name);
+    if (!some) return;
+    fprintf(to, "<details><summary>%s</summary>\n<dl class=options>\n",
+            n > 1 ? "Options and data that are the same in all runs" : "Options and data");
+    for (k = 0; k < all->n; k++) {
+        if (!is_equal(runs, n, all->item[k].name)) continue;
+        fputs("<div><dt>", to);
+        put_html_text(to, all->item[k].name);
+        fputs("<dd>", to);
+        put_option(to, value_of(&runs[0].options, all->item[k].name));
+        fputs("</div>\n", to);
+    }
+    fputs("</dl></details>\n", to);
+}
+
+void put_runs(FILE *to, const struct run *runs, int n)
+{
+    static const char *const heads[] = {"weights", "best training loss", "best validation loss", "best accuracy",
+                                        "best score", "updates done", "time", "tokens/s"};
+    struct fields all;
+    size_t k;
+    memset(&all, 0, sizeof all);
+    list_options(&all, runs, n);
+    fprintf(to, "<section id=runs><h2>%s</h2>\n<div class=wide tabindex=0 role=region aria-label='Table of the runs'>"
+            "<table><thead><tr><th scope=col>run", n > 1 ? "Runs" : "Run");
+    for (k = 0; k < all.n; k++) {
+        if (is_equal(runs, n, all.item[k].name)) continue;
+        fputs("<th scope=col>", to);
+        put_html_text(to, all.item[k].name);
+    }
+    for (k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(to, "<th scope=col class=n>%s", heads[k]);
+    fputs("<th scope=col>end</thead>\n<tbody>\n", to);
+    for (k = 0; k < (size_t)n; k++) put_row(to, &runs[k], &all, runs, n);
+    fputs("</tbody></table></div>\n<p class=note>Losses are means over target tokens, in nats; the training loss has "
+          "label smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is that of tokens, or "
+          "of labels, in the validation. Time includes validations.</p>\n", to);
+    put_equal_options(to, &all, runs, n);
+    fputs("</section>\n", to);
+    free_fields(&all);
+}
