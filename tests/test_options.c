@@ -53,7 +53,7 @@ void log_warning(void *user, int level, const char *message)
 /* -----------------------------------------------------------------------------------------------
    The table again: a command that has the option, its kind, its name, its field, and for choices what each means. */
 
-enum { MOST_CHOICES = 10, FIRST_COMMAND = TRAIN, LAST_COMMAND = TAG, COMMANDS = 2 * LAST_COMMAND - 1, PATTERN = 0xA5 };
+enum { MOST_CHOICES = 10, FIRST_COMMAND = TRAIN, LAST_COMMAND = REPORT, COMMANDS = 2 * LAST_COMMAND - 1, PATTERN = 0xA5 };
 
 struct choice { const char *text; int32_t number; };
 
@@ -310,6 +310,10 @@ static const struct tested table[] = {
     OPTION(INSPECT, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
     OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16}, {"f16", TRF_WEIGHTS_F16}),
+    OPTION(REPORT, TEXT, "data", data),
+    OPTION(REPORT, TEXT, "output", output),
+    OPTION(REPORT, TEXT, "model", model),
+    OPTION(REPORT, NUMBER, "lines", lines),
     OPTION(PLOT, TEXT, "output", output),
     OPTION(PLOT, FLAG, "csv", csv),
     OPTION(PLOT, TEXT, "only", only),
