@@ -171,8 +171,8 @@ static void measure(struct study *s, trf_context *context, int layers, enum wiri
     study_fill_normal(&projection, &random, sqrt(1.0 / D));
     forward(&e, &x, &projection);
     backward(&e, &dx, &projection, norms);
-    /* Along the gradient the loss rises as the gradient says; deep stacks without residuals bend too
-       much for finite differences in float. */
+    /* Along the gradient the loss rises as the gradient says; deep stacks without residuals bend
+       too much for finite differences in float. */
     for (j = 0; j < SIZE; j++) x.data[j] += (trf_real)(STEP / norms[0]) * dx.data[j];
     up = forward(&e, &x, &projection);
     for (j = 0; j < SIZE; j++) x.data[j] -= (trf_real)(2 * STEP / norms[0]) * dx.data[j];

@@ -1,0 +1,153 @@
+/* masks.c - what does the causal mask change?
+
+   Tutorials draw the masks of BERT (every token sees every token) and of GPT (only itself and those
+   before), and attention with the mask and without it. They say that the mask keeps a token from
+   seeing the future, and that the rows of weights sum to 1 all the same.
+
+   Masks: trf_attention_probabilities of the same queries and keys, TRF_FULL and TRF_CAUSAL. Models:
+   an encoder and a decoder read a sentence, then the same with another seventh word; where the
+   states of a token differ, it has seen that word. */
+#include "study.h"
+
+enum { N = 8, D = 64, HEADS = 4, VOCAB = 13 };
+static const char *const words[N] = {"The", "cat", "sat", "on", "the", "mat", ".", "[END]"};
+static const int32_t length = N;
+
+static void probabilities(struct study *s, trf_context *context)
+{
+    static const char *const titles[] = {"without a mask (BERT)", "causal mask (GPT)"};
+    trf_tensor q = study_tensor(s, N, D), k = study_tensor(s, N, D), p[2];
+    struct heat_map maps[2], masks[2];
+    static float seen[2][N * N];
+    int connections[2] = {0, 0}, m, h, i, j;
+    double ahead = 0, worst = 0, scaled = 0;
+    uint64_t random = 42;
+    study_fill_normal(&q, &random, 1);
+    study_fill_normal(&k, &random, 1);
+    for (m = 0; m < 2; m++) {
+        trf_attention_shape shape = {&length, &length, 1, HEADS, TRF_FULL};
+        shape.mask = m ? TRF_CAUSAL : TRF_FULL;
+        p[m] = study_tensor(s, HEADS * N * N, 0);
+        STUDY_TRY(trf_attention_probabilities(context, &p[m], &q, &k, &shape, &err));
+        for (i = 0; i < N * N; i++) connections[m] += seen[m][i] = p[m].data[i] > 0;
+    }
+    for (h = 0; h < HEADS; h++) {
+        for (i = 0; i < N; i++) {
+            const trf_real *full = p[0].data + (h * N + i) * N;
+            const trf_real *causal = p[1].data + (h * N + i) * N;
+            double past = 0, sum = 0;
+            for (j = 0; j < N; j++) {
+                if (j <= i) past += (double)full[j];
+                else ahead += (double)full[j];
+                if (j > i) study_must(s, causal[j] == 0, "no weight on the future");
+                sum += (double)causal[j];
+            }
+            worst = fmax(worst, fabs(sum - 1));
+            for (j = 0; j <= i; j++)    /* the softmax of what is left: the same ratios */
+                scaled = fmax(scaled, fabs((double)full[j] / past - (double)causal[j]));
+        }
+    }
+    study_columns(s, "mask | connections | weight on later tokens, % | rows sum to 1, within");
+    ahead *= 100.0 / (HEADS * N);
+    study_row(s, "none (BERT) | %d | %.1f | %.0e", connections[0], ahead, worst);
+    study_row(s, "causal (GPT) | %d | 0 | %.0e", connections[1], worst);
+    study_must(s, connections[0] == N * N && connections[1] == N * (N + 1) / 2,
+               "BERT has n^2 connections, GPT n (n + 1) / 2: %d, %d", connections[0],
+               connections[1]);
+    study_must(s, worst < 1e-5, "the rows sum to 1: %g away", worst);
+    study_must(s, scaled < 1e-5, "a masked row is the softmax of the rest: %g away", scaled);
+    for (m = 0; m < 2; m++) {
+        maps[m] = study_map(titles[m], p[m].data, N, N);
+        masks[m] = study_map(titles[m], seen[m], N, N);
+        maps[m].row_names = maps[m].column_names = words;
+        masks[m].row_names = masks[m].column_names = words;
+    }
+    study_heat_maps(s, "", "attention of one head", maps, 2, 2, 0, 1);
+    study_heat_maps(s, "connections", "who sees whom", masks, 2, 2, 0, 1);
+    study_claim(s, "BERT's tokens have all-to-all connections, GPT's half of them",
+                STUDY_YES, "%d and %d of %d", connections[0], connections[1], N * N);
+    study_claim(s, "the causal mask hides later tokens, and rows still sum to 1", STUDY_YES,
+                "%.0f %% of the weight lies there without it, 0 with it; sums within %.0e",
+                ahead, worst);
+}
+
+/* States of all tokens after the last layer, (N, D). */
+static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_batch batch;
+    trf_views views;
+    trf_tensor all, last = study_tensor(s, N, D);
+    int encoder = kind == TRF_ENCODER_ONLY;
+    memset(&batch, 0, sizeof batch);
+    memset(&views, 0, sizeof views);
+    c.kind = kind;
+    c.d_model = D;
+    c.d_ff = 2 * D;
+    c.n_heads = HEADS;
+    c.encoder_layers = encoder ? 2 : 0;
+    c.decoder_layers = encoder ? 0 : 2;
+    c.source_vocab = encoder ? VOCAB : 0;
+    c.target_vocab = encoder ? 0 : VOCAB;
+    c.source_eos = c.target_eos = 0;
+    c.device.threads = s->threads;
+    all = trf_tensor_of((trf_real *)study_memory(s, 3 * N * D * sizeof(trf_real)), 3, 3, N, D);
+    STUDY_TRY(trf_model_create(&model, &c, &err));
+    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
+    (encoder ? &batch.source : &batch.target)->ids = ids;
+    (encoder ? &batch.source : &batch.target)->lengths = &length;
+    (encoder ? &batch.source : &batch.target)->count = 1;
+    if (encoder) views.encoder_states = &all;
+    else views.decoder_states = &all;
+    STUDY_TRY(trf_look_inside(translator, &batch, &views, &err));
+    memcpy(last.data, all.data + 2 * N * D, N * D * sizeof(trf_real));
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+    return last;
+}
+
+static void models(struct study *s)
+{
+    static const int32_t one[N] = {4, 5, 6, 7, 8, 9, 10, 11}, other[N] = {4, 5, 6, 7, 8, 9, 12, 11};
+    double changed[2][N];
+    int kind, i, j;
+    study_table(s, "future", "token | encoder-only: change of its state | decoder-only");
+    for (kind = 0; kind < 2; kind++) {
+        trf_tensor a = states(s, kind ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY, one);
+        trf_tensor b = states(s, kind ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY, other);
+        for (i = 0; i < N; i++) {
+            changed[kind][i] = 0;
+            for (j = 0; j < D; j++)
+                changed[kind][i] = fmax(changed[kind][i], fabs((double)a.data[i * D + j] -
+                                                               (double)b.data[i * D + j]));
+        }
+    }
+    for (i = 0; i < N; i++)
+        study_row(s, "%s | %.4f | %.4f", words[i], changed[0][i], changed[1][i]);
+    /* A decoder reads BOS first: row i has read the words before i, and 6, the word that differs,
+       is read by row 7. */
+    for (i = 0; i < N; i++) {
+        study_must(s, changed[0][i] > 0, "every token of an encoder sees the other word");
+        study_must(s, i > 6 ? changed[1][i] > 0 : changed[1][i] == 0,
+                   "row %d of a decoder: changed by %g", i, changed[1][i]);
+    }
+    study_claim(s, "later tokens do not change earlier states of a decoder",
+                changed[1][6] == 0 ? STUDY_YES : STUDY_NO,
+                "another 7th word: the rows before have the same bits, the next changes by %.2f; "
+                "in an encoder the first token changes by %.3f", changed[1][7], changed[0][0]);
+}
+
+int main(int argc, char **argv)
+{
+    struct study s = study_begin(argc, argv, "masks", "what the causal mask changes");
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    device.threads = s.threads;
+    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
+    probabilities(&s, context);
+    trf_context_destroy(context);
+    models(&s);
+    return study_end(&s);
+}
