@@ -11072,7 +11072,7 @@ typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longes
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
     trf_real *states[2];                /* of the encoder and of the decoder */
-    int layer, head;                    /* the one whose attention is wanted; -1: all */
+    int layer, head;                    /* -1: attention of all; else this one's alone stays in `map` */
     trf_real *map;                      /* room on the device for the attention of one sequence in one layer */
 } trf__views;
 
@@ -11920,8 +11920,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     const trf__views *views = pass->views;
     int cross = layer->kind == TRF__CROSS;
     int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
-    int64_t layers = views->layer < 0 ? stack->n_sublayers / stack->per_layer : 1;
-    int64_t skip = views->layer < 0 ? layer->layer : 0, s, numbers;
+    int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
     trf_real *to = views->attention[kind];
     trf__attention_in in = trf__attention_of(&pass->run, sub);
     if (!to || (views->layer >= 0 && views->layer != layer->layer)) return;
@@ -11930,8 +11929,9 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
         numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
-        pass->run.backend->download(&pass->run, to + skip * numbers, views->map,
-                                    trf__bytes(numbers, sizeof(trf_real)));
+        if (views->layer < 0)
+            pass->run.backend->download(&pass->run, to + layer->layer * numbers, views->map,
+                                        trf__bytes(numbers, sizeof(trf_real)));
     }
 }
 
@@ -12011,7 +12011,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
         trf__sublayer_forward(pass, stack, i);
-        if ((i + 1) % stack->per_layer == 0 && i + 1 < stack->n_sublayers)
+        if ((i + 1) % stack->per_layer == 0 && i < stack->n_sublayers - 1)
             trf__view_state(pass, stack, (i + 1) / stack->per_layer, trf__stream_res(pass, stack, i + 1));
     }
     last = stack->out = trf__stream_in(stack, i);
@@ -14345,6 +14345,9 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     views.attention[kind] = out->data;
     views.layer = layer; views.head = head;
     TRF__TRY(trf__view_forward(translator, &views, pass->sides, err));
+    if (queries * keys > 0)
+        pass->run.backend->download(&pass->run, out->data, views.map,
+                                    trf__bytes(queries, trf__bytes(keys, sizeof(trf_real))));
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -14475,7 +14478,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
-    if (c->kind != TRF_ENCODER_DECODER)
+    if (!trf__has_source(c) || !trf__has_target(c))
         return trf__fail(err, TRF_E_STATE, -1, "kind", "only an encoder-decoder model has a decoder with a memory");
     if (!targets) return trf__fail_null(err, "targets");
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);

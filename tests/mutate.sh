@@ -175,7 +175,10 @@ a skipped step counts as an update @@ ops model @@ if (!v->skipped) v->updates++
 nobody is blamed for a NaN @@ ops model @@ trf__judge(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j)); @@ trf__judge(j, sum, -1);
 micro-batches do not add up @@ model same @@ pass->first = trainer->micro == 0; @@ pass->first = 1;
 a slice of gradients is not summed over ranks @@ usage model same @@ t->gradients + begin, (size_t)(end - begin), @@ t->gradients + begin, (size_t)(end - begin - 1),
-xavier counts q, k and v wrongly @@ definitions @@ (c->init == TRF_INIT_XAVIER ? in : out) @@ (c->init == TRF_INIT_XAVIER ? out : in)
+xavier counts q, k and v wrongly @@ definitions @@ && c->init == TRF_INIT_XAVIER ? in : out))); @@ && c->init == TRF_INIT_XAVIER ? out : in)));
+linear as xavier @@ look @@         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in); @@         if (0) bound = 1 / sqrt(in);
+linear without biases @@ look @@     case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break; @@     case TRF__START_BIAS: break;
+linear, the second bias as wide as the first @@ look @@ bound = 1 / sqrt((double)c->d_ff); @@ bound = 1 / sqrt(d);
 length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) / 6.0, search->alpha); @@ return s / pow((5.0 + (double)length) / 5.0, search->alpha);
 EOS never counts in the length @@ search usage @@ (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0); @@ 0;
 shortest answer one too short @@ search usage @@ int eos_allowed = forced >= 0 || beam->n >= beam->least; @@ int eos_allowed = forced >= 0 || beam->n + 1 >= beam->least;
@@ -199,7 +202,8 @@ a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      nor
 a sequence's row is a sum @@ ops heads @@ trf__to(j->to) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->to) + tile * j->d + c, sum
 pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0) @@ trf__load_n(dy + c, j->d - c) : trf__set(0)
 rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
-the projection's gradient of a tied embedding is lost @@ heads @@ c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED; @@ c->tying == TRF_TIED_ALL;
+the projection's gradient of a tied embedding is lost @@ heads @@ trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED; @@ trf__shares_embedding(c);
+the target's gradient of a shared embedding is lost @@ model @@ : trf__shares_embedding(c) || c->head @@ : c->tying == TRF_TIED_ALL || c->head
 EOS has a label @@ heads @@ targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1; @@ targets[row++] = x->ids[k < x->lengths[i] ? at++ : at];
 rows that fill up have a label @@ cuda @@ while (row < pass->decoder.rows) targets[row++] = -1; @@ while (row < pass->decoder.rows) targets[row++] = 0;
 a label beyond the last @@ heads @@ x->ids[at] >= trf__n_logits(c)) @@ x->ids[at] > trf__n_logits(c))
@@ -279,7 +283,7 @@ those that arrive push the others out @@ ops usage @@ if (a->begin) return now; 
 one that arrives reads a parent @@ ops @@ a->parents[row + j] = a->begin ? 0 : before @@ a->parents[row + j] = a->begin ? 1 : before
 keys of an area one off @@ ops model @@ to[c * j->area + i] = from[c]; @@ to[c * j->area + (i + 1) % j->area] = from[c];
 values of an area over its keys @@ ops model @@ memcpy(to + half * (j->area + i), from + half, @@ memcpy(to + half * i, from + half,
-a cancelled look has written @@ usage @@ pass->probed = (trf_real *)translator->room.memory; @@ pass->probed = out->data;
+a cancelled look has written @@ usage @@     views->map = (trf_real *)translator->room.memory; @@     views->map = views->layer < 0 ? (trf_real *)translator->room.memory : views->attention[0] ? views->attention[0] : views->attention[1] ? views->attention[1] : views->attention[2];
 rows wrap at 32 bits @@ usage @@ rows += (int64_t)x->lengths[i] + extra; @@ rows += (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra);
 a weight without outputs @@ blocks @@ if (*out < 1) return @@ if (*out < 0) return
 a translator's memory without its sources @@ memory @@ h.area = round.longest_source; @@ h.area = 0;
@@ -390,7 +394,26 @@ texts of a language model @@ usage @@ from = trf__has_source(&model->config) ? m
 hooks of a checkpoint's model forgotten @@ store @@     o->hooks = c->hooks; @@     (void)0;
 sequences planned by a file @@ store @@ o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences; @@ (void)0;
 all weights begin alike @@ definitions @@ chunk, at, n, p, (uint32_t)i, config @@ chunk, at, n, p, 0, config
-attention to an absent source @@ model @@ (kind != TRF_DECODER_SELF && !trf__has_source(c)) @@ 0
+attention to an absent source @@ model @@ return trf__has_source(c) ? c->decoder_layers : 0; @@ return c->decoder_layers;
+maps of one sequence for all @@ look @@     a.in.spans += s; @@     (void)s;
+maps of one head for all @@ look @@         a.head = h; @@         a.head = 0;
+maps of all layers in one place @@ look @@ to + layer->layer * numbers, views->map, @@ to, views->map,
+states of all layers in one place @@ look @@ to + i * numbers, state, numbers) @@ to, state, numbers)
+the state after the last layer without its norm @@ look @@     trf__view_state(pass, stack, i / stack->per_layer, stack->out); @@     trf__view_state(pass, stack, i / stack->per_layer, last);
+a look at the encoder wants a target @@ look @@     sides = pass->sides & TRF__SOURCE; @@     sides = pass->sides;
+views beyond their tensors @@ look @@ view->shape[1] == stack->rows && @@ 1 &&
+maps turned round @@ look @@ view->shape[2] == queries && view->shape[3] == keys) @@ 1)
+a memory without its end mark @@ look @@ translator->text.ids[i] = rows[i] - c->source_eos; @@ translator->text.ids[i] = rows[i];
+a memory without rows @@ look @@ if (memory_lengths[i] < 1 || @@ if (memory_lengths[i] < 0 ||
+what nobody saves is saved over weights @@ blocks @@ return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory; @@ return trf__guest_of(context, saved, use);
+probabilities of the first sequence alone @@ blocks @@ const trf__span *span = &context->spans[i]; @@ const trf__span *span = &context->spans[0];
+probabilities without their shape @@ blocks @@ out->shape[1] == spans[0].n_query && @@ 1 &&
+targets of -2 count nothing @@ blocks @@ if (targets[i] < -1 || targets[i] >= vocab) @@ if (targets[i] >= vocab)
+a position table from 0 @@ blocks @@ trf__position_row(out->data + p * d, first + p, d, (int)rule); @@ trf__position_row(out->data + p * d, p, d, (int)rule);
+cross-attention counted for a decoder alone @@ look @@ n.cross_attention = source ? n.decoder_attention : 0; @@ n.cross_attention = n.decoder_attention;
+causal attention counted as full @@ look @@ (t * (t + 1) / 2); @@ t * t;
+a final norm of the other side @@ look model @@ c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER); @@ c->final_norm == (decoder ? TRF_FINAL_NORM_ENCODER : TRF_FINAL_NORM_DECODER);
+a final norm of an absent side @@ look @@ if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if ((
 beginnings beyond 31 bits @@ generate @@ if (trf__times(n, most) > INT32_MAX) @@ if (0)
 files of 64 MiB @@ definitions @@ (uint64_t)64 << 30 @@ (uint64_t)64 << 20
 a negative ordinal @@ model @@ batch->ordinal < 0 || batch->ordinal > room @@ batch->ordinal > room
