@@ -169,7 +169,7 @@ $(BUILD)/studies/transformer.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c examples/studies/study.h tools/picture.h $(BUILD)/studies/transformer.o
+$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) tools/picture.h $(BUILD)/studies/transformer.o
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/studies/transformer.o -o $@ -pthread $(LINK)
 
 $(BUILD)/%: examples/%.c $(HEADERS)

@@ -1,57 +1,54 @@
 /* layers.c - how deep should a model be, and where does the norm stand?
 
-   Claims      tutorial 000, exercise 5: too deep overfits and trains longer, too shallow lacks expressiveness.
-               Tutorial 000, summary: residuals and layer norm keep deep models trainable.
-   Measured    reversals of 3 to 8 of 17 symbols, d_model 32, four heads, d_ff 64; 1 to 12 layers a side, the norm
-               behind each sublayer (post-norm, the paper) or before it. All train as tutorial 004 does: Adam at a
-               constant rate without a warm-up, dropout 0.1, the same updates. Losses are per target token,
-               without dropout.
-   Picture     layers.svg: accuracy and both losses over the number of layers
-   Run         build/studies/layers [--quick] [--output DIR] */
+   Tutorial 000 (exercise 5) expects that a model that is too deep overfits and trains longer, and
+   that one too shallow lacks expressiveness; its summary says that residuals and layer norm keep
+   deep models trainable.
+
+   Measured: reversals of 3 to 8 of 17 symbols, d_model 32, four heads, d_ff 64; 1 to 12 layers a
+   side, the norm behind each sublayer (post-norm, the paper's) or before it. All train as tutorial
+   004 does: Adam at a constant rate without a warm-up, dropout 0.1, equally many updates. Losses
+   are per target token, without dropout. layers.svg: accuracy and losses over the depth. */
 #include "pairs.h"
 
 enum { MOST = 5, PLACES = 2 };
 
 static const char *const places[PLACES] = {"post-norm", "pre-norm"};
 
+/* The curves of both places of the norm: tokens right, or the two losses. */
 static void draw(struct study *s, const int *layers, int n, const struct outcome *o, int seeds)
 {
-    static const char *const names[3] = {"tokens right", "training", "held out"};
+    static const char *const names[3] = {"", ", learned pairs", ", held-out pairs"};
     static char name[PLACES][3][40];
     double x[MOST], y[PLACES][3][MOST];
-    struct curve right[PLACES], losses[2 * PLACES];
+    struct curve curves[2][2 * PLACES];
     struct panel panels[2];
     int place, i, k;
-    memset(right, 0, sizeof right);
-    memset(losses, 0, sizeof losses);
+    memset(curves, 0, sizeof curves);
     memset(panels, 0, sizeof panels);
     for (place = 0; place < PLACES; place++)
         for (k = 0; k < 3; k++) {
-            struct curve *curve = k ? &losses[2 * place + k - 1] : &right[place];
+            struct curve *curve = k ? &curves[1][2 * place + k - 1] : &curves[0][place];
             for (i = 0; i < n; i++) {
                 const struct outcome *at = o + (place * n + i) * seeds;
                 x[i] = layers[i];
-                y[place][k][i] = k == 0 ? OUTCOME(at, seeds, accuracy).mean : k == 1
-                                 ? OUTCOME(at, seeds, training_loss).mean : OUTCOME(at, seeds, loss).mean;
+                y[place][k][i] = k == 0 ? MEAN(at, seeds, accuracy)
+                                 : k == 1 ? MEAN(at, seeds, training_loss) : MEAN(at, seeds, loss);
             }
-            snprintf(name[place][k], sizeof name[place][k], k ? "%s, %s" : "%s", places[place], names[k]);
+            snprintf(name[place][k], sizeof name[place][k], "%s%s", places[place], names[k]);
             curve->name = name[place][k];
             curve->x = x;
             curve->y = y[place][k];
             curve->n = n;
             curve->points = 1;
         }
-    panels[0].title = "held-out tokens right";
-    panels[0].y_label = "percent";
-    panels[0].curves = right;
-    panels[0].n = PLACES;
-    panels[0].from_zero = 1;
-    panels[1].title = "loss per target token";
-    panels[1].y_label = "nats";
-    panels[1].curves = losses;
-    panels[1].n = 2 * PLACES;
-    panels[1].from_zero = 1;
-    panels[0].x_label = panels[1].x_label = "layers of the encoder, and of the decoder";
+    for (k = 0; k < 2; k++) {
+        panels[k].title = k ? "loss of a target token" : "held-out tokens right";
+        panels[k].x_label = "layers of each side";
+        panels[k].y_label = k ? "nats" : "percent";
+        panels[k].curves = curves[k];
+        panels[k].n = k ? 2 * PLACES : PLACES;
+        panels[k].from_zero = 1;
+    }
     study_curves(s, "", panels, 2, 2);
 }
 
@@ -60,7 +57,8 @@ static void measure(struct study *s, const int *layers, int n, int seeds, struct
 {
     int32_t count = s->quick ? 1000 : 2000;
     int place, i, seed;
-    study_columns(s, "norm | layers | weights | training loss | loss | tokens right, % | +- | exact, % | +- | seconds");
+    study_columns(s, "norm | layers | weights | loss, learned | loss, held out | tokens right, % | "
+                     "exact, % | CPU seconds");
     for (place = 0; place < PLACES; place++)
         for (i = 0; i < n; i++) {
             struct outcome *at = o + (place * n + i) * seeds;
@@ -70,14 +68,13 @@ static void measure(struct study *s, const int *layers, int n, int seeds, struct
                 lesson.batch = 64;
                 lesson.epochs = s->quick ? 6 : 20;
                 lesson.config.norm_place = place ? TRF_PRE_NORM : TRF_POST_NORM;
-                lesson.config.final_norm = place;       /* what pre-norm leaves without one */
+                lesson.config.final_norm = place;       /* else the output would have no norm */
                 trf_model_destroy(reversal_learn(s, lesson, count, (uint64_t)seed + 1, at + seed));
             }
-            study_row(s, "%s | %d | %.0f | %.4f | %.4f | %.2f | %.2f | %.1f | %.1f | %.1f", places[place], layers[i],
-                      at->weights, OUTCOME(at, seeds, training_loss).mean, OUTCOME(at, seeds, loss).mean,
-                      OUTCOME(at, seeds, accuracy).mean, OUTCOME(at, seeds, accuracy).deviation,
-                      OUTCOME(at, seeds, exact).mean, OUTCOME(at, seeds, exact).deviation,
-                      OUTCOME(at, seeds, seconds).mean);
+            study_row(s, "%s | %d | %.0f | %s | %s | %s | %s | %s", places[place], layers[i],
+                      at->weights, SPREAD(at, seeds, training_loss, 3), SPREAD(at, seeds, loss, 3),
+                      SPREAD(at, seeds, accuracy, 1), SPREAD(at, seeds, exact, 1),
+                      SPREAD(at, seeds, seconds, 1));
         }
 }
 
@@ -86,53 +83,66 @@ static int best_of(const struct outcome *o, int n, int seeds)
 {
     int i, best = 0;
     for (i = 1; i < n; i++)
-        if (OUTCOME(o + i * seeds, seeds, loss).mean < OUTCOME(o + best * seeds, seeds, loss).mean) best = i;
+        if (MEAN(o + i * seeds, seeds, loss) < MEAN(o + best * seeds, seeds, loss)) best = i;
     return best;
 }
 
-static void judge(struct study *s, const int *layers, int n, int seeds, const struct outcome *o)
+/* Overfitting: held-out pairs are worse than at the best depth, while those learned are better. */
+static int overfits(const struct outcome *deep, const struct outcome *top, int seeds)
 {
-    const struct outcome *post = o, *pre = o + n * seeds, *deep = pre + (n - 1) * seeds, *post_deep = post + (n - 1) * seeds;
-    int best = best_of(pre, n, seeds), worse, learns_better;
+    int worse = LARGER(deep, top, seeds, loss);
+    if (deep == top) return STUDY_NO;
+    if (worse != STUDY_YES) return worse;
+    return LARGER(top, deep, seeds, training_loss) == STUDY_YES ? STUDY_YES : STUDY_NO;
+}
+
+static void judge(struct study *s, const int *layers, int n, int seeds, const struct outcome *post)
+{
+    const struct outcome *pre = post + n * seeds, *deep = pre + (n - 1) * seeds;
+    const struct outcome *post_deep = post + (n - 1) * seeds;
+    int best = best_of(pre, n, seeds), most = layers[n - 1], sinks;
     const struct outcome *top = pre + best * seeds;
-    worse = OUTCOME_LARGER(deep, top, seeds, loss);
-    learns_better = OUTCOME_LARGER(top, deep, seeds, training_loss);
-    study_claim(s, "too shallow lacks expressiveness (000, exercise 5)", OUTCOME_LARGER(pre, top, seeds, loss),
-                "pre-norm, held-out loss: one layer %.3f, %d layers, the best, %.3f", OUTCOME(pre, seeds, loss).mean,
-                layers[best], OUTCOME(top, seeds, loss).mean);
-    /* Overfitting: held-out pairs get worse while those learned get better. */
-    study_claim(s, "too deep overfits (000, exercise 5)", best == n - 1 ? STUDY_NO : worse == STUDY_YES
-                && learns_better == STUDY_YES ? STUDY_YES : worse == STUDY_YES ? STUDY_NO : STUDY_UNDECIDED,
-                "pre-norm, loss learned / held out: %d layers %.3f / %.3f, %d layers %.3f / %.3f", layers[best],
-                OUTCOME(top, seeds, training_loss).mean, OUTCOME(top, seeds, loss).mean, layers[n - 1],
-                OUTCOME(deep, seeds, training_loss).mean, OUTCOME(deep, seeds, loss).mean);
-    study_claim(s, "deeper trains longer (000, exercise 5)", OUTCOME_LARGER(deep, pre, seeds, seconds),
-                "pre-norm, seconds: one layer %.1f, %d layers %.1f", OUTCOME(pre, seeds, seconds).mean, layers[n - 1],
-                OUTCOME(deep, seeds, seconds).mean);
-    study_claim(s, "residuals and layer norm keep the paper's deep models trainable (000, summary)",
-                OUTCOME_LARGER(post_deep, post, seeds, accuracy) == STUDY_NO ? STUDY_NO
-                : OUTCOME(post_deep, seeds, accuracy).mean > 90 ? STUDY_YES : STUDY_UNDECIDED,
-                "tokens right, %d layers without a warm-up: post-norm %.1f %%, pre-norm %.1f %%", layers[n - 1],
-                OUTCOME(post_deep, seeds, accuracy).mean, OUTCOME(deep, seeds, accuracy).mean);
+    sinks = LARGER(post, post_deep, seeds, accuracy);
+    study_claim(s, "too shallow lacks expressiveness (000, exercise 5)",
+                LARGER(pre, top, seeds, loss),
+                "pre-norm, held-out loss: one layer %s, the best depth (%d) %s",
+                SPREAD(pre, seeds, loss, 3), layers[best], SPREAD(top, seeds, loss, 3));
+    study_claim(s, "too deep overfits (000, exercise 5)", overfits(deep, top, seeds),
+                "pre-norm, loss learned and held out: %d layers %s and %s, %d layers %s and %s",
+                layers[best], SPREAD(top, seeds, training_loss, 3), SPREAD(top, seeds, loss, 3),
+                most, SPREAD(deep, seeds, training_loss, 3), SPREAD(deep, seeds, loss, 3));
+    study_claim(s, "deeper trains longer (000, exercise 5)", LARGER(deep, pre, seeds, seconds),
+                "pre-norm, CPU seconds: one layer %s, %d layers %s", SPREAD(pre, seeds, seconds, 1),
+                most, SPREAD(deep, seeds, seconds, 1));
+    study_claim(s, "residuals and layer norm keep deep models trainable (000, summary)",
+                sinks == STUDY_YES ? STUDY_NO : sinks == STUDY_NO ? STUDY_YES : STUDY_UNDECIDED,
+                "tokens right, no warm-up: post-norm, one layer %s %%, %d layers %s %%; "
+                "pre-norm %s %%, %s %%", SPREAD(post, seeds, accuracy, 1), most,
+                SPREAD(post_deep, seeds, accuracy, 1), SPREAD(pre, seeds, accuracy, 1),
+                SPREAD(deep, seeds, accuracy, 1));
 }
 
 int main(int argc, char **argv)
 {
     static const int all[MOST] = {1, 2, 4, 6, 12}, few[] = {1, 2, 4};
-    struct study s = study_begin(argc, argv, "layers", "How deep should a model be, and where does the norm stand?");
+    struct study s = study_begin(argc, argv, "layers",
+                                 "how deep should a model be, and where does the norm stand?");
     const int *layers = s.quick ? few : all;
     int n = s.quick ? STUDY_COUNT(few) : MOST, seeds = s.quick ? 1 : s.seeds, i;
-    struct outcome *o = (struct outcome *)study_memory(&s, (size_t)(PLACES * n * seeds) * sizeof *o);
+    size_t trainings = (size_t)(PLACES * n * seeds);
+    struct outcome *o = (struct outcome *)study_memory(&s, trainings * sizeof *o);
     double layer, norms;
     measure(&s, layers, n, seeds, o);
     layer = o[seeds].weights - o[0].weights;        /* a layer of each side */
     norms = o[n * seeds].weights - o[0].weights;    /* the final ones of pre-norm */
-    for (i = 0; i < n; i++) {
-        study_must(&s, o[i * seeds].weights == o[0].weights + (layers[i] - 1) * layer, "every layer has as many weights");
-        study_must(&s, o[(n + i) * seeds].weights == o[i * seeds].weights + norms, "pre-norm has two norms more");
-    }
     study_must(&s, norms == 4 * 32, "two norms have 4 d_model weights, not %.0f", norms);
-    study_must(&s, OUTCOME(o + (n + 1) * seeds, seeds, loss).mean < 2.2, "two layers, pre-norm, learn");
+    for (i = 0; i < n; i++) {
+        double post = o[i * seeds].weights, pre = o[(n + i) * seeds].weights;
+        study_must(&s, post == o[0].weights + (layers[i] - 1) * layer,
+                   "every layer has as many weights");
+        study_must(&s, pre == post + norms, "pre-norm has two norms more");
+    }
+    study_must(&s, MEAN(o + (n + 1) * seeds, seeds, loss) < 2.2, "two layers, pre-norm, learn");
     draw(&s, layers, n, o, seeds);
     judge(&s, layers, n, seeds, o);
     return study_end(&s);

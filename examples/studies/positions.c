@@ -1,20 +1,22 @@
-/* positions.c - sines, learned positions or none: which of them a model needs, and what they know of longer sequences.
+/* positions.c - sines, learned positions or none: what do they know of longer sequences?
 
-   Claims      tutorial 000, exercise 2: sines generalise to arbitrary lengths. Tutorial 004, 2: sines can extrapolate
-               to longer sequences, learned positions have a fixed longest length; without positions attention does
-               not know the order.
-   Measured    reversals of 3 to 8 of 17 symbols, d_model 64, one layer; then, without more training, 200 reversals of
-               each length from 6 to 12: percent that are exact, and percent of tokens that are right when the model
-               reads the right ones before. Learned positions have rows for all lengths; those from position 9 on
-               (8 symbols and their end) keep their first, random values.
-   Picture     positions.svg: both measures over the length
-   Run         build/studies/positions [--quick] [--output DIR] */
+   Tutorial 000 (exercise 2) expects that sines generalise to arbitrary lengths; 004 (section 2)
+   says that they can extrapolate, that learned positions end at the longest trained one, and that
+   attention without positions does not know the order.
+
+   Measured: reversals of 3 to 8 of 17 symbols, d_model 64, one layer; then, without more training,
+   200 reversals of each length from 6 to 12: percent of answers that are exact, and percent of
+   tokens that are right when the decoder reads the right ones before. Learned positions have rows
+   for all lengths; those behind the ninth (8 symbols and their end) keep their first, random
+   values. positions.svg: both measures over the length. */
 #include "pairs.h"
 
-enum { RULES = 3, FROM = 6, TO = 12, LENGTHS = TO - FROM + 1, TRAINED = REVERSAL_LONG - FROM, TESTS = 200 };
+enum { RULES = 3, END = 2 };
+enum { FROM = 6, TO = 12, LENGTHS = TO - FROM + 1, TRAINED = REVERSAL_LONG - FROM };
 
 static const char *const names[RULES] = {"sines", "learned", "none"};
-static const trf_positions rules[RULES] = {TRF_POSITIONS_INTERLEAVED, TRF_POSITIONS_LEARNED, TRF_POSITIONS_NONE};
+static const trf_positions rules[RULES] = {TRF_POSITIONS_INTERLEAVED, TRF_POSITIONS_LEARNED,
+                                           TRF_POSITIONS_NONE};
 
 struct lengths { double exact[LENGTHS][STUDY_SEEDS], right[LENGTHS][STUDY_SEEDS]; };
 
@@ -32,9 +34,9 @@ static double tokens_right(struct study *s, const trf_model *model, const struct
     for (i = 0; i < p->count; i++)
         for (j = 0; j <= p->n_target[i]; j++, row++) {
             const trf_real *z = logits.data + row * REVERSAL_VOCAB;
-            int32_t best = 0, wanted = j < p->n_target[i] ? p->target[p->from_target[i] + j] : 2;
+            int32_t best = 0;
             for (k = 1; k < REVERSAL_VOCAB; k++) if (z[k] > z[best]) best = k;
-            right += best == wanted;
+            right += best == (j < p->n_target[i] ? p->target[p->from_target[i] + j] : END);
         }
     return 100.0 * (double)right / (double)rows;
 }
@@ -69,62 +71,76 @@ static void draw(struct study *s, const struct lengths *l, int seeds)
     study_curves(s, "", panels, 2, 2);
 }
 
-/* Trains one model for each rule and seed; the table is printed by length. */
-static void measure(struct study *s, struct lengths *l, int seeds)
+/* One model: what it makes of each length. */
+static double measure(struct study *s, int rule, int seed, struct lengths *l)
 {
-    int32_t count = s->quick ? 3000 : 5000;
-    int rule, i, seed;
-    study_columns(s, "positions | weights | length | trained | exact, % | +- | tokens right, % | +-");
-    for (rule = 0; rule < RULES; rule++) {
-        struct outcome o;
-        for (seed = 0; seed < seeds; seed++) {
-            struct lesson lesson = pairs_lesson(s, 64, 4, 1, 128);
-            trf_model *model;
-            pairs_hurry(&lesson, 3e-3, s->quick ? 8 : 12, count);
-            lesson.config.positions = rules[rule];
-            model = reversal_learn(s, lesson, count, (uint64_t)seed + 1, &o);
-            for (i = 0; i < LENGTHS; i++) {
-                struct pairs p = pairs_reversal(s, (uint64_t)(2000 + 100 * i + seed), TESTS, FROM + i, FROM + i, NULL);
-                l[rule].exact[i][seed] = pairs_exact(model, &p);
-                l[rule].right[i][seed] = tokens_right(s, model, &p);
-            }
-            trf_model_destroy(model);
-        }
-        for (i = 0; i < LENGTHS; i++)
-            study_row(s, "%s | %.0f | %d | %s | %.1f | %.1f | %.1f | %.1f", names[rule], o.weights, FROM + i,
-                      i <= TRAINED ? "yes" : "no", study_mean(l[rule].exact[i], seeds),
-                      study_deviation(l[rule].exact[i], seeds), study_mean(l[rule].right[i], seeds),
-                      study_deviation(l[rule].right[i], seeds));
+    int32_t count = s->quick ? 4000 : 5000, tests = s->quick ? 100 : 200, n;
+    struct lesson lesson = pairs_lesson(s, 64, 4, 1, 128);
+    struct outcome o;
+    trf_model *model;
+    pairs_hurry(&lesson, 3e-3, s->quick ? 6 : 12, 64, count);
+    lesson.config.positions = rules[rule];
+    model = reversal_learn(s, lesson, count, (uint64_t)seed + 1, &o);
+    for (n = FROM; n <= TO; n++) {
+        struct pairs p = pairs_reversal(s, (uint64_t)(2000 + 100 * n + seed), tests, n, n, NULL);
+        l->exact[n - FROM][seed] = pairs_exact(model, &p);
+        l->right[n - FROM][seed] = tokens_right(s, model, &p);
     }
+    trf_model_destroy(model);
+    return o.weights;
+}
+
+static void table(struct study *s, struct lengths *l, int seeds)
+{
+    int rule, i, seed;
+    study_columns(s, "positions | weights | symbols | trained | exact, % | tokens right, %");
+    for (rule = 0; rule < RULES; rule++) {
+        double weights = 0;
+        for (seed = 0; seed < seeds; seed++) weights = measure(s, rule, seed, &l[rule]);
+        for (i = 0; i < LENGTHS; i++)
+            study_row(s, "%s | %.0f | %d | %s | %s | %s", names[rule], weights, FROM + i,
+                      i <= TRAINED ? "yes" : "no", study_spread(l[rule].exact[i], seeds, 1),
+                      study_spread(l[rule].right[i], seeds, 1));
+    }
+}
+
+static void judge(struct study *s, const struct lengths *l, int seeds)
+{
+    const struct lengths *sines = &l[0], *learned = &l[1], *none = &l[2];
+    const double *at = sines->exact[TRAINED], *next = sines->exact[TRAINED + 1];
+    const double *at_learned = learned->exact[TRAINED], *next_learned = learned->exact[TRAINED + 1];
+    const double *at_none = none->exact[TRAINED];
+    const double *right = sines->right[TRAINED + 1], *right_learned = learned->right[TRAINED + 1];
+    study_must(s, study_mean(at, seeds) > 30, "with sines 8 symbols are reversed");
+    study_must(s, study_mean(at, seeds) > study_mean(at_none, seeds) + 20,
+               "without positions less is reversed than with sines");
+    study_claim(s, "sines generalise to lengths beyond training (000, exercise 2; 004, 2)",
+                study_mean(next, seeds) > study_mean(at, seeds) / 2 ? STUDY_YES : STUDY_NO,
+                "exact: 8 symbols %s %%, 9 symbols %s %%, 12 symbols %s %%",
+                study_spread(at, seeds, 1), study_spread(next, seeds, 1),
+                study_spread(sines->exact[LENGTHS - 1], seeds, 1));
+    study_claim(s, "learned positions end at the longest trained length (002, 2; 004, 2)",
+                study_mean(next_learned, seeds) > study_mean(at_learned, seeds) / 2 ? STUDY_NO
+                : STUDY_YES, "exact: 8 symbols %s %%, 9 symbols %s %%",
+                study_spread(at_learned, seeds, 1), study_spread(next_learned, seeds, 1));
+    study_claim(s, "sines extrapolate better than learned positions (004, 2)",
+                study_larger(right, seeds, right_learned, seeds),
+                "tokens right, 9 symbols: sines %s %%, learned %s %%",
+                study_spread(right, seeds, 1), study_spread(right_learned, seeds, 1));
+    study_claim(s, "attention without positions does not know the order (002, 2; 004, 2)",
+                study_larger(at, seeds, at_none, seeds),
+                "exact, 8 symbols: sines %s %%, none %s %%", study_spread(at, seeds, 1),
+                study_spread(at_none, seeds, 1));
 }
 
 int main(int argc, char **argv)
 {
-    struct study s = study_begin(argc, argv, "positions", "What do positions know of sequences longer than trained ones?");
+    struct study s = study_begin(argc, argv, "positions",
+                                 "what do positions know of sequences longer than trained ones?");
     struct lengths *l = (struct lengths *)study_memory(&s, RULES * sizeof *l);
-    int seeds = s.quick ? 1 : s.seeds, rule;
-    double at[RULES], next[RULES], far[RULES];
-    measure(&s, l, seeds);
-    for (rule = 0; rule < RULES; rule++) {
-        at[rule] = study_mean(l[rule].exact[TRAINED], seeds);
-        next[rule] = study_mean(l[rule].exact[TRAINED + 1], seeds);
-        far[rule] = study_mean(l[rule].exact[LENGTHS - 1], seeds);
-    }
+    int seeds = s.quick ? 1 : s.seeds;
+    table(&s, l, seeds);
     draw(&s, l, seeds);
-    study_must(&s, at[0] > 60, "with sines 8 symbols are reversed, not %.1f %%", at[0]);
-    study_must(&s, at[0] > at[2] + 30, "without positions (%.1f %%) less is reversed than with sines", at[2]);
-    study_claim(&s, "sines generalise to lengths beyond training (000, exercise 2; 004, 2)",
-                next[0] > at[0] / 2 ? STUDY_YES : STUDY_NO, "exact: 8 symbols %.1f %%, 9 %.1f %%, 12 %.1f %%", at[0],
-                next[0], far[0]);
-    study_claim(&s, "learned positions end with the longest trained length (002, 2; 004, 2)",
-                next[1] > at[1] / 2 ? STUDY_NO : STUDY_YES, "exact: 8 symbols %.1f %%, 9 %.1f %%, 12 %.1f %%", at[1],
-                next[1], far[1]);
-    study_claim(&s, "sines extrapolate better than learned positions (004, 2)",
-                study_larger(l[0].right[TRAINED + 1], seeds, l[1].right[TRAINED + 1], seeds),
-                "tokens right of 9 symbols: sines %.1f %%, learned %.1f %%", study_mean(l[0].right[TRAINED + 1], seeds),
-                study_mean(l[1].right[TRAINED + 1], seeds));
-    study_claim(&s, "without positions a model does not know the order (002, 2; 004, 2)",
-                study_larger(l[0].exact[TRAINED], seeds, l[2].exact[TRAINED], seeds),
-                "exact, 8 symbols: sines %.1f %%, none %.1f %%", at[0], at[2]);
+    judge(&s, l, seeds);
     return study_end(&s);
 }

@@ -1,0 +1,110 @@
+/* reversal.c - a model learns to reverse sequences; does its attention show it?
+
+   Tutorial 004 (section 6) trains a model of two layers for 30 epochs on 5,000 reversals of 3 to 8
+   of 17 symbols and expects that it learns them, and that cross-attention lies on the
+   anti-diagonal: the first symbol written is the last one read. It starts as PyTorch does, with
+   embeddings of deviation 1, times sqrt(d_model), beside which positions of size 1 drown. The
+   paper's embeddings start with deviation 1 / sqrt(d_model).
+
+   Measured: both embeddings, the other weights as nn.Linear's or by Glorot and Bengio; held-out
+   tokens that are right, answers that are exact; and of each layer and head the share of its
+   weight on the anti-diagonal, over 50 held-out sequences of 8 symbols.
+   reversal.svg: cross-attention of every layer and head with the paper's embeddings;
+   reversal-tutorial.svg: with the tutorial's. */
+#include "look.h"
+
+enum { SETTINGS = 4, HEADS = 4, MOST = 2 * HEADS, TUTORIAL = 0, PAPER = 3 };
+
+static const struct setting {
+    const char *embeddings, *others;
+    trf_embedding_init embedding_init;
+    trf_init init;
+} settings[SETTINGS] = {
+    {"1 (tutorial)", "nn.Linear", TRF_EMBEDDING_NORMAL_1, TRF_INIT_LINEAR},
+    {"1 (tutorial)", "Glorot", TRF_EMBEDDING_NORMAL_1, TRF_INIT_XAVIER},
+    {"1/sqrt(d) (paper)", "nn.Linear", TRF_EMBEDDING_NORMAL_D, TRF_INIT_LINEAR},
+    {"1/sqrt(d) (paper)", "Glorot", TRF_EMBEDDING_NORMAL_D, TRF_INIT_XAVIER}
+};
+
+/* Of each seed: the share of every head, and their mean in the last layer. */
+struct shares { double head[STUDY_SEEDS][MOST], last[STUDY_SEEDS]; };
+
+static void draw(struct study *s, const char *part, const char *title, const trf_model *model)
+{
+    struct pairs p = pairs_reversal(s, 5001, 1, REVERSAL_LONG, REVERSAL_LONG, NULL);
+    trf_batch one = pairs_batch(&p, 0, 1);
+    reversal_draw(s, part, title, model, &one, TRF_DECODER_CROSS);
+}
+
+static void measure(struct study *s, int which, int seed, struct outcome *o, struct shares *shares)
+{
+    const struct setting *setting = &settings[which];
+    int layers = s->quick ? 1 : 2, head;
+    struct lesson lesson = pairs_lesson(s, 64, HEADS, layers, s->quick ? 128 : 256);
+    struct pairs p = pairs_reversal(s, 4000, 50, REVERSAL_LONG, REVERSAL_LONG, NULL);
+    trf_batch batch = pairs_batch(&p, 0, p.count);
+    double *share = shares->head[seed];
+    trf_model *model;
+    if (s->quick) pairs_hurry(&lesson, 3e-3, 10, 64, 5000);
+    lesson.config.embedding_init = setting->embedding_init;
+    lesson.config.init = setting->init;
+    model = reversal_learn(s, lesson, 5000, (uint64_t)seed + 1, o);
+    reversal_shares(s, model, &batch, share);
+    for (head = 0; head < HEADS; head++)
+        shares->last[seed] += share[(layers - 1) * HEADS + head] / HEADS;
+    if (!seed && which == TUTORIAL) draw(s, "tutorial", "embeddings of the tutorial", model);
+    if (!seed && which == PAPER) draw(s, "", "cross-attention of a model that reverses", model);
+    trf_model_destroy(model);
+}
+
+/* The share of each layer and head with the paper's embeddings, in the mean over the seeds. */
+static void heads(struct study *s, const struct shares *paper, int seeds)
+{
+    int i, k, layers = s->quick ? 1 : 2;
+    double share[STUDY_SEEDS] = {0};
+    study_table(s, "heads", "layer | head | weight on the anti-diagonal");
+    for (k = 0; k < layers * HEADS; k++) {
+        for (i = 0; i < seeds; i++) share[i] = paper->head[i][k];
+        study_row(s, "%d | %d | %s", k / HEADS + 1, k % HEADS + 1, study_spread(share, seeds, 2));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct study s = study_begin(argc, argv, "reversal",
+                                 "does a model learn to reverse, and does its attention show it?");
+    int seeds = s.quick ? 1 : s.seeds, i, seed;
+    size_t trainings = (size_t)(SETTINGS * seeds);
+    struct outcome *o = (struct outcome *)study_memory(&s, trainings * sizeof *o);
+    struct outcome *paper = o + PAPER * seeds, *tutorial = o + TUTORIAL * seeds;
+    struct shares *shares = (struct shares *)study_memory(&s, SETTINGS * sizeof *shares);
+    study_columns(&s, "deviation of embeddings | other weights | loss, held out | "
+                      "tokens right, % | exact, % | weight on the anti-diagonal, last layer");
+    for (i = 0; i < SETTINGS; i++) {
+        struct outcome *at = o + i * seeds;
+        if (s.quick && i != TUTORIAL && i != PAPER) continue;
+        for (seed = 0; seed < seeds; seed++) measure(&s, i, seed, at + seed, &shares[i]);
+        study_row(&s, "%s | %s | %s | %s | %s | %s", settings[i].embeddings, settings[i].others,
+                  SPREAD(at, seeds, loss, 3), SPREAD(at, seeds, accuracy, 1),
+                  SPREAD(at, seeds, exact, 1), study_spread(shares[i].last, seeds, 2));
+    }
+    heads(&s, &shares[PAPER], seeds);
+    study_must(&s, study_mean(shares[PAPER].last, seeds) >= 0.6,
+               "with the paper's embeddings 0.6 of the weight is on the anti-diagonal, not %.3f",
+               study_mean(shares[PAPER].last, seeds));
+    study_must(&s, MEAN(paper, seeds, exact) > 90, "the paper's embeddings learn reversals");
+    study_must(&s, MEAN(paper, seeds, accuracy) > MEAN(tutorial, seeds, accuracy) + 3,
+               "they learn them better than the tutorial's");
+    study_claim(&s, "30 epochs of the tutorial's settings learn reversals (004, 6)",
+                s.quick ? STUDY_UNDECIDED : MEAN(tutorial, seeds, exact) > 95 ? STUDY_YES
+                : STUDY_NO,
+                "tokens right %s %%, exact %s %%; with the paper's embeddings %s %% and %s %%",
+                SPREAD(tutorial, seeds, accuracy, 1), SPREAD(tutorial, seeds, exact, 1),
+                SPREAD(paper, seeds, accuracy, 1), SPREAD(paper, seeds, exact, 1));
+    study_claim(&s, "cross-attention lies on the anti-diagonal (004, 6)",
+                study_mean(shares[TUTORIAL].last, seeds) >= 0.6 ? STUDY_YES : STUDY_NO,
+                "its share of the weight, last layer: tutorial %s; with the paper's embeddings %s",
+                study_spread(shares[TUTORIAL].last, seeds, 2),
+                study_spread(shares[PAPER].last, seeds, 2));
+    return study_end(&s);
+}
