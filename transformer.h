@@ -144,7 +144,7 @@
 //                     >>step  >>updater
 //   >>search           the options of a search, and whose rules they are
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>decode  >>rounds  >>look-inside
+//                     >>decode  >>rounds  >>look-inside  >>views
 //   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
 //                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
 //                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
@@ -14223,6 +14223,10 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
 {
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
+
+// >>views          attention maps and states of every layer; the decoder and the projection alone
+//
+// The same pass: while it runs, each sublayer's maps and each layer's state go to the host (>>forward).
 
 /* Layers of the stack that has attention of this kind; 0: the model has none. */
 TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)

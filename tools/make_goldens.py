@@ -96,7 +96,13 @@ CASES = [
 ] + [dict(name=head.lower(), kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0,
           activation="GELU", head=head, n_labels=n, norm_place=place, source_eos=eos, weight_decay=0.02)
      for head, n, place, eos in (("HEAD_MEAN", 3, "PRE_NORM", 1), ("HEAD_FIRST", 4, "POST_NORM", 0),
-                                 ("HEAD_TOKENS", 3, "PRE_NORM", 1), ("HEAD_MASKED", 0, "POST_NORM", 1))]
+                                 ("HEAD_TOKENS", 3, "PRE_NORM", 1), ("HEAD_MASKED", 0, "POST_NORM", 1))] + [
+    # T5 1.1's embedding: one for both sides, a projection of its own; the final norm of one side alone
+    dict(name="tied_embeddings", tying="TIED_EMBEDDINGS", source_vocab=11, final_norm=3, norm_place="PRE_NORM",
+         activation="GELU", generator_bias=0, scale_embeddings=0, positions="POSITIONS_NONE", decoder_start="START_PAD"),
+    dict(name="encoder_norm", tying="TIED_EMBEDDINGS", source_vocab=11, final_norm=2, weight_decay=0.05,
+         optimizer="ADAMW", positions="POSITIONS_LEARNED"),
+]
 
 
 class AnnotatedNorm(nn.LayerNorm):
@@ -126,28 +132,29 @@ class Model(nn.Module):
         opts = dict(d_model=d, nhead=c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
                     layer_norm_eps=c["norm_epsilon"], batch_first=True, norm_first=c["norm_place"] == "PRE_NORM")
 
-        def stack(kind, layers):
+        def stack(kind, layers, side):
             layer = (nn.TransformerDecoderLayer if kind == "cross" else nn.TransformerEncoderLayer)(**opts)
             for name, _ in list(layer.named_children()):
                 if name.startswith("norm"): setattr(layer, name, norm(d, c["norm_epsilon"]))
-            final = norm(d, c["norm_epsilon"]) if c["final_norm"] else None
+            final = norm(d, c["norm_epsilon"]) if c["final_norm"] in (1, side) else None
             if kind == "cross": return nn.TransformerDecoder(layer, layers, norm=final)
             return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
         learned = c["positions"] == "POSITIONS_LEARNED"
         if c["kind"] != "DECODER_ONLY":
             self.src_embed = nn.Embedding(c["source_vocab"], d)
             if learned: self.src_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
-            self.encoder = stack("self", c["encoder_layers"])
+            self.encoder = stack("self", c["encoder_layers"], 2)
         if c["head"] != "HEAD_NONE":
             self.head = nn.Linear(d, c["n_labels"] or c["source_vocab"])
             if c["head"] == "HEAD_MASKED": self.head.weight = self.src_embed.weight
         if c["kind"] != "ENCODER_ONLY":
-            if c["tying"] != "TIED_ALL": self.tgt_embed = nn.Embedding(c["target_vocab"], d)
+            shared = c["tying"] in ("TIED_ALL", "TIED_EMBEDDINGS")
+            if not shared: self.tgt_embed = nn.Embedding(c["target_vocab"], d)
             if learned: self.tgt_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
-            self.decoder = stack("self" if c["kind"] == "DECODER_ONLY" else "cross", c["decoder_layers"])
+            self.decoder = stack("self" if c["kind"] == "DECODER_ONLY" else "cross", c["decoder_layers"], 3)
             self.generator = nn.Linear(d, c["target_vocab"], bias=bool(c["generator_bias"]))
-            if c["tying"] == "TIED_ALL": self.tgt_embed = self.src_embed
-            if c["tying"] != "UNTIED": self.generator.weight = self.tgt_embed.weight
+            if shared: self.tgt_embed = self.src_embed
+            if c["tying"] in ("TIED_ALL", "TIED_DECODER"): self.generator.weight = self.tgt_embed.weight
 
     def embed(self, table, positions, ids, zero_first=False):
         c = self.c
@@ -273,7 +280,7 @@ def run(model, c, t, pairs, dtype):
     """All expected values of one case, computed in dtype."""
     # train: PyTorch's fused inference path stays out; there is no dropout
     m = copy.deepcopy(model).to(dtype).train()
-    if c["kind"] != "ENCODER_ONLY" and c["tying"] != "UNTIED": m.generator.weight = m.tgt_embed.weight
+    if c["tying"] in ("TIED_ALL", "TIED_DECODER"): m.generator.weight = m.tgt_embed.weight
     if c["head"] == "HEAD_MASKED": m.head.weight = m.src_embed.weight
     b, out = make_batch(c, pairs), {}
     with torch.no_grad():

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 18, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 20, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -23,6 +23,8 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "head_first",
     "head_tokens",
     "head_masked",
+    "tied_embeddings",
+    "encoder_norm",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -337,6 +339,36 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_7; b->source.lengths = golden_source_lengths_7; b->source.count = 4;
         b->target.ids = golden_target_7; b->target.lengths = golden_target_lengths_7; b->target.count = 4;
+        break;
+    case 18: /* tied_embeddings */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 3; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS;
+        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 19: /* encoder_norm */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 2; c->scale_embeddings = 1; c->tying = TRF_TIED_EMBEDDINGS;
+        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
+        t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
         break;
     }
 }
