@@ -53,7 +53,7 @@ void log_warning(void *user, int level, const char *message)
 /* -----------------------------------------------------------------------------------------------
    The table again: a command that has the option, its kind, its name, its field, and for choices what each means. */
 
-enum { MOST_CHOICES = 10, FIRST_COMMAND = TRAIN, LAST_COMMAND = REPORT, COMMANDS = 2 * LAST_COMMAND - 1, PATTERN = 0xA5 };
+enum { MOST_CHOICES = 16, FIRST_COMMAND = TRAIN, LAST_COMMAND = REPORT, COMMANDS = 2 * LAST_COMMAND - 1, PATTERN = 0xA5 };
 
 struct choice { const char *text; int32_t number; };
 
@@ -68,6 +68,7 @@ struct tested {
 #define TYPE_TEXT        const char *
 #define TYPE_TEXTS       struct texts
 #define TYPE_FLAG        int32_t
+#define TYPE_MAYBE       int32_t
 #define TYPE_SWITCH      int32_t
 #define TYPE_NUMBER      int32_t
 #define TYPE_COUNT       int32_t
@@ -247,7 +248,8 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, FLAG, "scores", scores),
     OPTION(TRANSLATE, FLAG, "json", json),
     OPTION(TRANSLATE, FLAG, "alignments", alignments),
-    OPTION(TRANSLATE, FLAG, "attention", attention),
+    OPTION(TRANSLATE, MAYBE, "attention", attention),
+    OPTION(CLASSIFY, MAYBE, "attention", attention),
     OPTION(GENERATE, TEXT, "prompt", prompt),
     OPTION(GENERATE, TEXT, "input", input),
     OPTION(GENERATE, COUNT, "count", count),
@@ -308,6 +310,23 @@ static const struct tested table[] = {
     OPTION(EVAL, FLAG, "by-length", by_length),
     OPTION(EVAL, FLAG, "json", json),
     OPTION(INSPECT, FLAG, "json", json),
+    OF(INSPECT, "shape", shape, int32_t, {"none", 0}, {"paper-base", 1}, {"paper-big", 2}, {"gpt2", 3}, {"gpt2-medium", 4},
+       {"gpt2-large", 5}, {"gpt2-xl", 6}, {"bert-base", 7}, {"bert-large", 8}, {"t5-small", 9}, {"t5-base", 10},
+       {"t5-large", 11}, {"opus-mt", 12}),
+    OPTION(INSPECT, COUNT, "labels", labels),
+    OPTION(INSPECT, COUNT, "source-length", source_length),
+    OPTION(INSPECT, COUNT, "target-length", target_length),
+    OPTION(INSPECT, FLAG, "trace", trace),
+    OPTION(ATTENTION, TEXT, "model", model),
+    OPTION(ATTENTION, TEXT, "source", source_text),
+    OPTION(ATTENTION, TEXT, "target", target_text),
+    OF(ATTENTION, "kind", map_kind, int32_t, {"auto", MAP_AUTO}, {"cross", MAP_CROSS}, {"encoder", MAP_ENCODER},
+       {"decoder", MAP_DECODER}),
+    OPTION(ATTENTION, TEXT, "layer", layer),
+    OPTION(ATTENTION, TEXT, "head", head),
+    OPTION(ATTENTION, TEXT, "output", output),
+    OPTION(ATTENTION, FLAG, "overwrite", overwrite),
+    OPTION(ATTENTION, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
     OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16}, {"f16", TRF_WEIGHTS_F16}),
     OPTION(REPORT, TEXT, "data", data),
@@ -352,6 +371,8 @@ struct value { const char *text, *shown; int64_t number; double real; int32_t gp
 static const struct value texts[] = {WHOLE("some file", 0), WHOLE("-", 0), WHOLE("", 0), END};
 static const struct value texts_several[] = {{"some*", "", 0, 0, 0}, {"-", "", 0, 0, 0}, END};
 static const struct value flags[] = {{"", "yes", 1, 0, 0}, END};
+static const struct value maybes[] = {{"", "mean", ATTENTION_MEAN, 0, 0}, WHOLE("mean", ATTENTION_MEAN),
+    WHOLE("all", ATTENTION_ALL), END};
 static const struct value switches[] = {WHOLE("no", 0), WHOLE("yes", 1), {"0", "no", 0, 0, 0}, {"1", "yes", 1, 0, 0}, END};
 static const struct value numbers[] = {WHOLE("7", 7), WHOLE("0", 0), WHOLE("2147483647", INT32_MAX), END};
 static const struct value counts[] = {WHOLE("7", 7), WHOLE("1", 1), WHOLE("2147483647", INT32_MAX), END};
@@ -366,6 +387,7 @@ static const struct value reals[] = {REAL_NUMBER("0.25", 0.25), REAL_NUMBER("0",
 static const struct value devices[] = {WHOLE("cpu", TRF_DEVICE_CPU), {"cuda", "cuda:0", TRF_DEVICE_CUDA, 0, 0},
     {"cuda:3", NULL, TRF_DEVICE_CUDA, 0, 3}, END};
 
+static const char *const bad_maybes[] = {"0", "1", "x", "Mean", "mean|all", "a", NULL};
 static const char *const bad_switches[] = {"", "2", "01", "-1", "true", "Yes", "ye", "yess", "no|yes", NULL};
 static const char *const bad_choices[] = {"", "0", "-1", "|", "what?", NULL};
 static const char *const bad_numbers[] = {"", " ", "x", "7x", "-1", "1.5", "1e3", "2147483648", "4294967303", NULL};
@@ -385,6 +407,7 @@ static const struct value *values_of(enum kind kind)
     case TEXT: return texts;
     case TEXTS: return texts_several;
     case FLAG: return flags;
+    case MAYBE: return maybes;
     case SWITCH: return switches;
     case NUMBER: return numbers;
     case COUNT: return counts;
@@ -402,6 +425,7 @@ static const char *const *bad_texts_of(enum kind kind)
 {
     switch (kind) {
     case HEADING: case TEXT: case TEXTS: case FLAG: break;
+    case MAYBE: return bad_maybes;
     case SWITCH: return bad_switches;
     case CHOICE: return bad_choices;
     case NUMBER: return bad_numbers;
@@ -480,7 +504,7 @@ static void write_value(const struct tested *o, const struct value *v, const cha
         several.item[several.n++] = text;
         memcpy(field, &several, sizeof several);
         break;
-    case FLAG: case SWITCH: case CHOICE: case NUMBER: case COUNT: memcpy(field, &narrow, sizeof narrow); break;
+    case FLAG: case MAYBE: case SWITCH: case CHOICE: case NUMBER: case COUNT: memcpy(field, &narrow, sizeof narrow); break;
     case LONG_NUMBER: case LONG_COUNT: case SEED: memcpy(field, &v->number, sizeof v->number); break;
     case DEVICE:
         memcpy(&device, field, sizeof device);
@@ -700,8 +724,8 @@ static void defaults(void **state)
         set_defaults(&plain);
         memcpy(&again, &plain, sizeof again);
         value_text(&rows[i], &plain, text, sizeof text);
-        if (rows[i].kind == FLAG || rows[i].kind == TEXTS) assert_string_equal(text, "");
-        if (rows[i].kind == HEADING || rows[i].kind == FLAG || rows[i].kind == TEXT || rows[i].kind == TEXTS) continue;
+        if (rows[i].kind == FLAG || rows[i].kind == MAYBE || rows[i].kind == TEXTS) assert_string_equal(text, "");
+        if (rows[i].kind == HEADING || rows[i].kind == FLAG || rows[i].kind == MAYBE || rows[i].kind == TEXT || rows[i].kind == TEXTS) continue;
         if (!strcmp(text, "no limit")) continue;
         if (set_value(&rows[i], &again, text)) fail_msg("--%s refuses its default '%s'", rows[i].name, text);
         check_same(rows[i].name, text, &again, &plain);
@@ -719,26 +743,26 @@ static void command_lines(void **state)
     for (k = 0; k < N_TESTED; k++) {
         const struct tested *o = &table[k];
         const struct row *row = &rows[row_of(o)];
-        int flag = o->kind == FLAG;
+        int flag = o->kind == FLAG, alone = flag || o->kind == MAYBE;
         snprintf(dashed, sizeof dashed, "--%s", o->name);
         snprintf(with_value, sizeof with_value, "--%s=yes", o->name);
         for (command = FIRST_COMMAND; command <= LAST_COMMAND; command *= 2) {
             if (!(row->commands & command)) continue;
             for (j = 0; value_at(o, j, &v); j++) {
-                if (parse(command, &s, dashed, flag ? NULL : v.text, NULL, NULL) != -1 || messages)
+                if (parse(command, &s, dashed, alone && !*v.text ? NULL : v.text, NULL, NULL) != -1 || messages)
                     fail_msg("--%s refuses '%s': %s", o->name, v.text, said);
                 if (!has(o, &v, &s)) fail_msg("--%s has not taken '%s' of a command line", o->name, v.text);
                 assert_true(was_given(&s, o->name));
             }
             value_at(o, 0, &v);
-            j = parse(command, &s, dashed, flag ? dashed : v.text, flag ? NULL : dashed, flag ? NULL : v.text);
+            j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed, alone ? NULL : v.text);
             if (o->kind == TEXTS) assert_int_equal(j, -1);
             else {
                 assert_int_equal(j, USAGE);
                 check_said(o->name, "is given twice");
             }
-            assert_int_equal(parse(command, &s, flag ? with_value : dashed, NULL, NULL, NULL), USAGE);
-            check_said(o->name, flag ? "takes no value" : "needs a value");
+            assert_int_equal(parse(command, &s, alone ? with_value : dashed, NULL, NULL, NULL), USAGE);
+            check_said(o->name, flag ? "takes no value" : alone ? "takes mean|all, or nothing" : "needs a value");
         }
     }
 }
@@ -755,7 +779,11 @@ static void check_refused(const struct tested *o, const char *text)
     check_said(o->name, text);
     check_same(o->name, text, &got, &before);
     snprintf(dashed, sizeof dashed, "--%s", o->name);
-    assert_int_equal(parse(o->command, &got, dashed, text, NULL, NULL), USAGE);
+    if (o->kind == MAYBE) {             /* a word behind it that is none of its values is another word */
+        assert_int_equal(parse(o->command, &got, dashed, text, NULL, NULL), -1);
+        snprintf(dashed, sizeof dashed, "--%s=%s", o->name, text);
+        assert_int_equal(parse(o->command, &got, dashed, NULL, NULL, NULL), USAGE);
+    } else assert_int_equal(parse(o->command, &got, dashed, text, NULL, NULL), USAGE);
     check_said(o->name, text);
 }
 

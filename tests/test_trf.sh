@@ -21,7 +21,7 @@ expect 0 "help of help" "usage: trf train" "$trf" help train
 expect 2 "a letter" "unknown option '-x'" "$trf" train -xyz
 expect 2 "no command" "usage: trf COMMAND" "$trf"
 expect 2 "unknown command" "did you mean 'trf train'" "$trf" trian
-for command in train translate score inspect; do
+for command in train translate score inspect attention; do
     expect 0 "help of $command" "usage: trf $command" "$trf" $command --help
     expect 2 "unknown option of $command" "unknown option" "$trf" $command --nonsense-of-this-kind
 done
@@ -813,7 +813,7 @@ printf 'nin\351\n' >latin.prefixes
 expect 1 "a prefix that is not UTF-8" "three:1: .*prefix of .latin.prefixes.: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" translate --model good --input three --prefixes latin.prefixes
 check "behind its end answers are free" test "$(sed -n 3p out)" = seven
-expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"embeddings":' "$trf" inspect good --json
+expect 0 "inspect as JSON" '"kind":"encoder-decoder".*"parts":{"source embedding":' "$trf" inspect good --json
 if command -v python3 >/dev/null; then
     for file in good good.checkpoint halves pieces; do
         [ ! -e $file ] || check "inspect $file is JSON" sh -c "'$trf' inspect $file --json | python3 -c 'import json, sys; json.load(sys.stdin)'"

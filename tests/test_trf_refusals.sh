@@ -127,6 +127,7 @@ if command -v python3 >/dev/null; then
 without trf.source_vocab m no-source
 expect 1 "no source vocabulary" "no-source: it has no source vocabulary, so it knows ids, but no text: trf train stores vocabularies .* trf_model_set_vocabs" \
     "$trf" translate --model no-source test.digits
+expect 1 "attention: no source vocabulary" "no-source: it has no source vocabulary" "$trf" attention no-source --source 3
 without trf.target_vocab m no-target
 for command in translate "score --tsv test.tsv" generate; do
     expect 1 "$command: no target vocabulary" "no-target: it has no target vocabulary" "$trf" $command --model no-target

@@ -267,13 +267,13 @@ expect 2 "another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" compl
 expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
 cp out trf.1
 missing=
-for command in train translate generate classify tag score eval inspect average plot; do
+for command in train translate generate classify tag score eval inspect attention average plot; do
     for option in $("$trf" $command --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
         grep -q "^.fB.-.-$(echo "$option" | sed 's/-/.-/g').fR" trf.1 || missing="$missing $command:$option"
     done
 done
 check "has every option ($missing)" test -z "$missing"
-check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq "$(for command in train translate generate classify tag score eval inspect average plot; do
+check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq "$(for command in train translate generate classify tag score eval inspect attention average plot; do
     "$trf" $command --help | grep '^  --'; done | wc -l)"
 if command -v man >/dev/null && man --version 2>/dev/null | grep -q 'man-db\|^man 2'; then
     man -l --warnings -E UTF-8 trf.1 2>roff >/dev/null

@@ -19,6 +19,7 @@ struct labelling {
     FILE *out;
     struct side side;               /* of the batch */
     struct { char *text; int32_t sequence; struct word_tokens words; } *line;   /* of the batch; sequence -1: none */
+    struct attention attention;     /* of one text */
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
     int32_t limit;                  /* tokens of the longest text */
@@ -87,15 +88,33 @@ static int32_t read_batch(struct labelling *t)
     return lines;
 }
 
+/* The tokens of the batch's sequence of that number, and the encoder's attention. Of an empty line: none of both. */
+static int write_attention(struct labelling *t, int32_t sequence)
+{
+    const int32_t *ids = t->side.ids;
+    trf_sequences one;
+    int32_t i;
+    if (!t->s->attention) return DONE;
+    if (sequence < 0) { fputs(",\"tokens\":[],\"attention\":[]", t->out); return DONE; }
+    for (i = 0; i < sequence; i++) ids += t->side.lengths[i];
+    one.ids = ids;
+    one.lengths = t->side.lengths + sequence;
+    one.count = 1;
+    print_json_tokens(t->out, "tokens", t->vocab, ids, *one.lengths);
+    if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention)) return FAILED;
+    print_json_attention(t->out, &t->attention, t->s->attention);
+    return DONE;
+}
+
 /* The labels of a text, the most probable first. */
-static void write_label(struct labelling *t, trf_real *p, int64_t number, const char *text)
+static int write_label(struct labelling *t, trf_real *p, int64_t number, const char *text, int32_t sequence)
 {
     int32_t n = t->labels.n, most = t->s->labels_told < n ? (int32_t)t->s->labels_told : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
         if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
         fprintf(t->out, "%s\n", t->labels.name[best]);
-        return;
+        return DONE;
     }
     fprintf(t->out, "{\"line\":%lld,\"text\":", (long long)number);
     print_json_text(t->out, text, strlen(text));
@@ -108,12 +127,15 @@ static void write_label(struct labelling *t, trf_real *p, int64_t number, const 
         fputc('}', t->out);
         p[best] = -1;
     }
-    fputs("]}\n", t->out);
+    fputc(']', t->out);
+    if (write_attention(t, sequence)) return FAILED;
+    fputs("}\n", t->out);
+    return DONE;
 }
 
 /* One label a word; p has a row a token. */
-static void write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text,
-                       const struct word_tokens *words)
+static int write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text,
+                      const struct word_tokens *words, int32_t sequence)
 {
     int32_t i, n = t->labels.n;
     const char *at = text;
@@ -134,7 +156,10 @@ static void write_tags(struct labelling *t, const trf_real *p, int64_t number, c
         } else fprintf(t->out, "%s%s", i ? " " : "", t->labels.name[best]);
         at += bytes;
     }
-    fputs(t->s->json ? "]}\n" : "\n", t->out);
+    if (t->s->json) fputc(']', t->out);
+    if (write_attention(t, sequence)) return FAILED;
+    fputs(t->s->json ? "}\n" : "\n", t->out);
+    return DONE;
 }
 
 static void write_nothing(struct labelling *t, int64_t number, const char *text)
@@ -145,7 +170,9 @@ static void write_nothing(struct labelling *t, int64_t number, const char *text)
         fputs(",\"text\":", t->out);
         print_json_text(t->out, text, strlen(text));
     }
-    fprintf(t->out, ",\"%s\":[]}\n", t->tags ? "words" : "labels");
+    fprintf(t->out, ",\"%s\":[]", t->tags ? "words" : "labels");
+    (void)write_attention(t, -1);
+    fputs("}\n", t->out);
 }
 
 static int label_batch(struct labelling *t, int64_t first, int32_t lines)
@@ -156,6 +183,7 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
     trf_real *p;
     trf_error err;
     int32_t i;
+    int status = DONE;
     t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->labels.n) + 1, sizeof *t->p);
     out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
     if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
@@ -163,14 +191,14 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
         say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
         return FAILED;
     }
-    for (i = 0; i < lines; i++) {
+    for (i = 0; i < lines && !status; i++) {
         int32_t sequence = t->line[i].sequence;
         if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
-        else if (t->tags) write_tags(t, p, first + i, t->line[i].text, &t->line[i].words);
-        else write_label(t, p, first + i, t->line[i].text);
+        else if (t->tags) status = write_tags(t, p, first + i, t->line[i].text, &t->line[i].words, sequence);
+        else status = write_label(t, p, first + i, t->line[i].text, sequence);
         if (sequence >= 0) p += (t->tags ? t->line[i].words.n : 1) * (int64_t)t->labels.n;
     }
-    return DONE;
+    return status;
 }
 
 static void forget_lines(struct labelling *t, int32_t lines)
@@ -224,6 +252,11 @@ int command_classify(struct settings *s, int argc, char **argv)
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
     if (!s->json && was_given(s, "n-best")) { say("--n-best is for --json"); return USAGE; }
+    if (s->attention && !s->json) { say("--attention is for --json"); return USAGE; }
+    if (s->attention && s->split) {
+        say("--attention is of a whole line, and --split labels a line in parts");
+        return USAGE;
+    }
     if ((status = take_input(s, argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
@@ -239,6 +272,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     close_reader(&t.in);
     free_side(&t.side);
+    free_attention(&t.attention);
     free(t.p);
     for (i = 0; t.line && i < s->batch; i++) free_word_tokens(&t.line[i].words);
     free(t.line);

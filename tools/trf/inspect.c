@@ -2,7 +2,7 @@
 //
 // Tensors and texts of any safetensors file are shown through trf_file_*, the numbers a block at a time, so a file
 // larger than memory will do. Of a file made by transformer.h the settings are shown too, as the options that set
-// them.
+// them. Without a file: architecture.c.
 
 #include "trf.h"
 
@@ -108,53 +108,6 @@ static int print_tensors(struct report *r)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>parts          where the weights of a model are
-// -----------------------------------------------------------------------------------------------
-
-enum { N_PARTS = 11 };
-
-static const char *const part_names[N_PARTS] = {
-    "embeddings", "encoder self-attention", "encoder feed-forward", "encoder norms", "decoder self-attention",
-    "decoder cross-attention", "decoder feed-forward", "decoder norms", "output projection", "other", "head"
-};
-
-/* By its name, which is that of nn.Transformer. */
-static int part_of(const char *name)
-{
-    int decoder = !strncmp(name, "decoder.", 8);
-    if (!strncmp(name, "head.", 5)) return 10;
-    if (!decoder && strncmp(name, "encoder.", 8))
-        return strstr(name, "embed") || strstr(name, "pos") ? 0 : !strncmp(name, "generator", 9) ? 8 : 9;
-    if (strstr(name, ".self_attn.")) return decoder ? 4 : 1;
-    if (strstr(name, ".multihead_attn.")) return 5;
-    if (strstr(name, ".linear")) return decoder ? 6 : 2;
-    return strstr(name, "norm") ? decoder ? 7 : 3 : 9;
-}
-
-static void print_parts(const trf_model *model, int json)
-{
-    int64_t weights[N_PARTS] = {0};
-    int32_t i;
-    int part, first = 1;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor p = trf_parameter(model, i);
-        weights[part_of(p.name)] += trf_tensor_count(&p);
-    }
-    if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)trf_parameter_total(model));
-    else
-        printf("weights: %lld in %d parameters\n", (long long)trf_parameter_total(model),
-               (int)trf_parameter_count(model));
-    for (part = 0; part < N_PARTS; part++) {
-        if (!weights[part]) continue;
-        if (json) printf("%s\"%s\":%lld", first ? "" : ",", part_names[part], (long long)weights[part]);
-        else printf("  %-24s %12lld  %5.1f %%\n", part_names[part], (long long)weights[part],
-                    100.0 * (double)weights[part] / (double)trf_parameter_total(model));
-        first = 0;
-    }
-    if (json) putchar('}');
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>ours           a model or a checkpoint: settings as options, vocabularies
 // -----------------------------------------------------------------------------------------------
 
@@ -209,20 +162,12 @@ static void print_settings(const struct settings *s, const char *title, size_t m
     print_json_options(stdout, s, member, bytes);
 }
 
-static int print_ours(struct report *r, int checkpoint)
+/* What s->config says. */
+void print_model(const struct settings *s)
 {
     static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
     static const char *const heads[] = {"none", "label of the mean", "label of the first token",
                                         "label of each token", "masked tokens"};
-    struct settings *s = r->s;
-    trf_load_options load = load_options(s);
-    trf_model *model = NULL;
-    trf_error err;
-    const char *steps;
-    long long updates;
-    load.allow_nonfinite = 1;
-    if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
-    s->config = *trf_model_config(model);
     printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
                      "\"unk\":%d,\"seed\":%llu"
                    : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
@@ -230,19 +175,34 @@ static int print_ours(struct report *r, int checkpoint)
            (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
     printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
     print_settings(s, "config", AT(config), sizeof s->config);
+}
+
+static int print_ours(struct report *r, int checkpoint)
+{
+    struct settings *s = r->s;
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    const char *steps;
+    long long updates;
+    int status;
+    load.allow_nonfinite = 1;
+    if (trf_model_load(&model, r->path, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    s->config = *trf_model_config(model);
+    print_model(s);
     print_vocabulary("source", trf_model_source_vocab(model), s->json);
     print_vocabulary("target", trf_model_target_vocab(model), s->json);
     print_labels(model, s->json);
-    print_parts(model, s->json);
+    status = print_weight_counts(&s->config, trf_parameter_count(model), s->json);
     trf_model_destroy(model);
-    if (!checkpoint) return DONE;
+    if (status || !checkpoint) return status ? status : print_amounts(s);
     if (stored_training(s, r->file, r->path)) return FAILED;
     steps = trf_file_metadata(r->file, "trf.step");
     updates = steps ? strtoll(steps, NULL, 10) : -1;
     if (s->json) printf(",\"updates\":%lld", updates);
     else printf("training: %lld update%s so far\n", updates, plural(updates));
     print_settings(s, "training", AT(training), sizeof s->training);
-    return DONE;
+    return print_amounts(s);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -275,6 +235,21 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) putchar('}');
 }
 
+/* The first option that was given and says what a model is, or NULL. */
+static const char *describes_model(const struct settings *s)
+{
+    static const char *const others[] = {"json", "trace", "source-length", "target-length", "batch", "beam",
+                                         "batch-tokens", "batch-sentences", "recompute", "threads"};
+    size_t k;
+    int i;
+    for (i = 0; i < n_rows; i++) {
+        if (!s->given[i]) continue;
+        for (k = 0; k < sizeof others / sizeof *others && strcmp(rows[i].name, others[k]); k++) { }
+        if (k == sizeof others / sizeof *others) return rows[i].name;
+    }
+    return NULL;
+}
+
 int command_inspect(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);
@@ -282,7 +257,15 @@ int command_inspect(struct settings *s, int argc, char **argv)
     trf_error err;
     const char *content;
     int status, checkpoint;
-    if (argc != 1) { say("give one file"); return USAGE; }
+    if (argc == 0 && describes_model(s)) return inspect_options(s);
+    if (argc != 1) {
+        say("give one file, or options that say what a model is, as --size base --vocab-size 37000");
+        return USAGE;
+    }
+    if (describes_model(s)) {
+        say("'%s' says what its model is: --%s is for no file", argv[0], describes_model(s));
+        return USAGE;
+    }
     if (check_not_output(argv[0])) return FAILED;
     memset(&r, 0, sizeof r);
     r.s = s;

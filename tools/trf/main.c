@@ -110,12 +110,36 @@ const struct command commands[] = {
      "    trf eval test.en answers --by-length --worst 20\n"
      "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
      EXIT_TEXT ".", command_eval},
-    {INSPECT, "inspect", "what is in a model, a checkpoint or another safetensors file", "trf inspect FILE [--json]",
+    {INSPECT, "inspect", "what is in a model or another safetensors file, or what a model would be",
+     "trf inspect (FILE | options of a model) [--trace] [--json]",
      "Shows metadata, and each tensor with its type, shape, number of elements, mean, standard\n"
      "deviation, smallest and largest number. Of models and checkpoints of transformer.h also the\n"
-     "settings (as the options of trf train), the vocabularies, the labels, and how the weights are\n"
-     "spread over the parts.",
+     "settings (as the options of trf train), the vocabularies, the labels, how many weights each part\n"
+     "has, the memory of training and translating, and the operations of a pass.\n"
+     "Without a file it shows these amounts of the model that the options describe, and makes no\n"
+     "weights. Where trf train would look at its data, the values are: --size base, vocabularies of\n"
+     "32,000 tokens, pre-norm, --tying decoder (all, where there is one vocabulary), no generator bias.\n"
+     "\n"
+     "    trf inspect model.safetensors\n"
+     "    trf inspect --size base --vocab-size 37000 --joint-vocabulary yes\n"
+     "    trf inspect --shape gpt2\n"
+     "    trf inspect --recipe paper --vocab-size 37000 --trace --source-length 9 --target-length 7",
      EXIT_TEXT ".", command_inspect},
+    {ATTENTION, "attention", "which token looks at which: maps of attention",
+     "trf attention MODEL --source TEXT [--target TEXT] [options]",
+     "Draws the attention of a model's heads while it reads a text: a row for each token that looks,\n"
+     "a column for each that is looked at, darker for more weight. The weights of a row sum to 1.\n"
+     "For each head, standard output has the mean entropy of its rows in nats, its share of the largest\n"
+     "possible (0: each token looks at one token; 1: at all alike), and the strongest link; rows that\n"
+     "can look at one token alone have none. Layers and heads are counted from 0.\n"
+     "A row of cross-attention is named after the token that it writes, \"</s>\" being the end mark. In\n"
+     "the decoder rows and columns are named after the tokens that it reads; the first is what it reads\n"
+     "before its first token. A model with one side, as a language model, reads --source alone.\n"
+     "\n"
+     "    trf attention de-en.safetensors --source 'ein Hund bellt' --output attention.svg\n"
+     "    trf attention de-en.safetensors --source 'ein Hund bellt' --target 'a dog barks' --layer all\n"
+     "    trf attention book.safetensors --source 'To be, or not' --layer 0 --head 3",
+     EXIT_TEXT ".", command_attention},
     {AVERAGE, "average", "the mean of several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model whose weights are the means of those of the given models or checkpoints, which\n"
      "must come from one training: its last ones, or its best (trf train --keep).\n"
@@ -187,7 +211,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
-    if (command->bit & RUN && (status = check_device(&s))) return status;
+    if (command->bit & (RUN | ATTENTION) && (status = check_device(&s))) return status;
     return command->run(&s, argc - optind, argv + optind);
 }
 

@@ -54,7 +54,9 @@ static void print_roff_options(const struct command *command)
         fputs("\\fR", stdout);
         if (row->argument) {
             fputs(" \\fI", stdout);
+            if (row->kind == MAYBE) putchar('[');
             print_roff(row->argument, strlen(row->argument));
+            if (row->kind == MAYBE) putchar(']');
             fputs("\\fR", stdout);
         }
         putchar('\n');
@@ -103,7 +105,10 @@ void print_manual(void)
 static int takes_file(const struct row *row) { return row->argument && !strcmp(row->argument, "FILE"); }
 
 /* Whether they are a list; of a device: those that need no number. */
-static int has_values(const struct row *row) { return row->kind == CHOICE || row->kind == SWITCH || row->kind == DEVICE; }
+static int has_values(const struct row *row)
+{
+    return row->kind == CHOICE || row->kind == SWITCH || row->kind == DEVICE || row->kind == MAYBE;
+}
 
 static void print_values(const struct row *row)
 {
@@ -117,7 +122,8 @@ static void print_bash_values(const struct command *command)
     int i, n = 0;
     for (i = 0; i < n_rows; i++) {
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING || !has_values(&rows[i])) continue;
-        printf("        %s,--%s) words='", command->name, rows[i].name);
+        printf("        %s,--%s) %swords='", command->name, rows[i].name,
+               rows[i].kind == MAYBE ? "[[ $current == -* ]] || " : "");
         print_values(&rows[i]);
         puts("' ;;");
     }
@@ -182,7 +188,7 @@ static void print_zsh_command(const struct command *command)
         putchar(']');
         if (takes_file(row)) fputs(":file:_files", stdout);
         else if (has_values(row)) {
-            fputs(":value:(", stdout);
+            fputs(row->kind == MAYBE ? "::value:(" : ":value:(", stdout);
             for (c = row->kind == DEVICE ? "cpu|cuda" : row->argument; *c; c++)
                 if (*c == ':') fputs("\\:", stdout); else putchar(*c == '|' ? ' ' : *c);
             fputc(')', stdout);

@@ -41,6 +41,8 @@ void set_defaults(struct settings *s)
     s->labels_told = INT64_MAX;
     s->batch = 32;
     s->lines = 200;
+    s->labels = 2;
+    s->source_length = s->target_length = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
     s->plot_schedules = "noam";
     s->plot_warmups = "4000";
@@ -124,9 +126,21 @@ static void then_device(struct settings *s) { s->config.device = s->device; }
 #define OBJECTIVES "translate|causal|classify|tag|mask|span"
 #define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
 
+#define SHAPES "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|t5-small|t5-base|" \
+    "t5-large|opus-mt"
+
 const struct row rows[] = {
-    {RUN, HEADING, "Data", 0, NULL, NULL, NULL},
-    {TRAIN, CHOICE, "objective", AT(objective), OBJECTIVES,
+    {INSPECT, HEADING, "A model without a file (options of trf train, and these)", 0, NULL, NULL, NULL},
+    {INSPECT, CHOICE, "shape", AT(shape), SHAPES,
+     "the numbers of a published model, its count of weights beside the one here, and what of it cannot be built here; "
+     "other options change it", NULL},
+    {INSPECT, COUNT, "labels", AT(labels), "N", "with --objective classify and tag: how many labels", NULL},
+    {INSPECT, COUNT, "source-length", AT(source_length), "N",
+     "tokens of the source, for FLOPs and shapes, or as many as the model takes", NULL},
+    {INSPECT, COUNT, "target-length", AT(target_length), "N", "and of the target", NULL},
+    {INSPECT, FLAG, "trace", AT(trace), NULL, "the shape that each step of a pass leaves, of a model in a file too", NULL},
+    {RUN | ATTENTION, HEADING, "Data", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what is learned. translate: the other line of each pair; causal: a text, token by token (a language model); "
      "classify: a label for a text (the target); tag: a label for each word (as many in the target); mask: hidden "
      "tokens of a text (as BERT); span: missing spans of a text (as T5)", NULL},
@@ -184,7 +198,7 @@ const struct row rows[] = {
     {REPORT, NUMBER, "lines", AT(lines), "N",
      "show the N worst lines of --data; scores count all", NULL},
 
-    {TRAIN, HEADING, "Tokens", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
      "what a token is: a word between blanks, a UTF-8 character, or a subword of raw text, learned here by "
      "libsentencepiece (sentencepiece alone is unigram). auto: words where nearly all of them are seen several "
@@ -195,13 +209,13 @@ const struct row rows[] = {
      "subwords of this SentencePiece model, for both sides", then_sentencepiece},
     {TRAIN, TEXT, "source-sentencepiece", AT(source_sentencepiece), "FILE", "for the source alone", NULL},
     {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE", "for the target", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
      "keep at most so many tokens a side, four special ones included, the most frequent first; of subwords: learn so "
      "many, SentencePiece's three special ones included. Without it 32000, and for subwords what the text can bear, "
      "8000 at most", then_vocab_size},
-    {TRAIN | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
      "the same for the source alone", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N",
      "leave out tokens seen less often than this; of words and characters", NULL},
     {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
@@ -216,68 +230,68 @@ const struct row rows[] = {
     {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
      "how random, 0 to 1: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a "
      "share X of its merges (Provilkov et al. 2020)", NULL},
-    {TRAIN | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
+    {TRAIN | INSPECT | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
      "one vocabulary for both sides; implied by --tying all and embeddings", NULL},
 
-    {TRAIN, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
-    {TRAIN, CHOICE, "recipe", AT(recipe), "auto|paper",
+    {TRAIN | INSPECT, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT, CHOICE, "recipe", AT(recipe), "auto|paper",
      "auto: what is marked 'from the data' or 'of --recipe auto' is chosen to give a good model; paper: Vaswani et "
      "al. 2017 as it stands, with its base model, 4,000 updates of warm-up, and batches of 4,096 tokens; what tokens "
      "are, and when to validate, follows from the data all the same", then_recipe},
-    {TRAIN | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
+    {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
      "layers of encoder + decoder, d-model / d-ff, heads: tiny 4+4, 128 / 256, 4; small 3+3, 256 / 512, 4; base 6+6, "
      "512 / 2048, 8; big 6+6, 1024 / 4096, 16", then_size},
-    {TRAIN, CHOICE, "conventions", AT(conventions), "pytorch|paper",
+    {TRAIN | INSPECT, CHOICE, "conventions", AT(conventions), "pytorch|paper",
      "sets what these two do differently, in the model and in training; without it the defaults are as listed",
      then_conventions},
     {TRAIN, SEED, "seed", AT(seed), "N",
      "of the initial weights, of dropout and of the order of the data", then_seed},
 
-    {TRAIN, HEADING, "Model", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, COUNT, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
-    {TRAIN | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
-    {TRAIN | FROM_DATA, COUNT, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
-    {TRAIN, COUNT, "max-length", AT(config.max_length), "N",
+    {TRAIN | INSPECT, HEADING, "Model", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
+    {TRAIN | INSPECT, COUNT, "max-length", AT(config.max_length), "N",
      "longest sequence in tokens, its begin or end mark included, 2 to 1048576; longer pairs are left out and "
      "reported", NULL},
-    {TRAIN, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
-    {TRAIN, CHOICE, "positions", AT(config.positions), POSITIONS,
+    {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
+    {TRAIN | INSPECT, CHOICE, "positions", AT(config.positions), POSITIONS,
      "sines and cosines: in turn, angle p / 10000^(2i/d) (paper, PyTorch tutorials); in two halves, angle p / "
      "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); in two halves with the paper's angle (Hugging Face "
      "Marian); or learned, or none", NULL},
-    {TRAIN, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
+    {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
+    {TRAIN | INSPECT | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
      "post-norm: norm(x + sublayer(x)), the paper; pre-norm: x + sublayer(norm(x))", NULL},
-    {TRAIN, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated",
+    {TRAIN | INSPECT, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated",
      "standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) / (deviation + epsilon), The "
      "Annotated Transformer", NULL},
-    {TRAIN, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
-    {TRAIN, CHOICE, "final-norm", AT(config.final_norm), NO_YES "|encoder|decoder",
+    {TRAIN | INSPECT, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
+    {TRAIN | INSPECT, CHOICE, "final-norm", AT(config.final_norm), NO_YES "|encoder|decoder",
      "one more norm after the last layer: of no stack, of both, of the encoder or of the decoder alone", NULL},
-    {TRAIN, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
+    {TRAIN | INSPECT, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all|embeddings",
+    {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all|embeddings",
      "matrices that are one: decoder: target embedding and output projection; all: these and the source embedding; "
      "embeddings: source and target embedding, with an output projection of its own (T5). all and embeddings need one "
      "vocabulary", NULL},
-    {TRAIN | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
+    {TRAIN | INSPECT | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
      "a bias in the output projection", NULL},
-    {TRAIN, CHOICE, "init", AT(config.init), "xavier-packed|xavier|linear",
+    {TRAIN | INSPECT, CHOICE, "init", AT(config.init), "xavier-packed|xavier|linear",
      "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
      "matrix (nn.Transformer) or as three (tensor2tensor); linear: these and their biases uniform +-1 / sqrt(in) "
      "(nn.Linear)", NULL},
-    {TRAIN, CHOICE, "embedding-init", AT(config.embedding_init), EMBEDDING_INITS,
+    {TRAIN | INSPECT, CHOICE, "embedding-init", AT(config.embedding_init), EMBEDDING_INITS,
      "first embeddings: normal with deviation 1 / sqrt(d-model) or 1, uniform +-sqrt(6 / (vocabulary + "
      "d-model)) or +-sqrt(3 / d-model)", NULL},
-    {TRAIN, SWITCH, "source-eos", AT(config.source_eos), NO_YES, "end every source with an end mark", NULL},
-    {TRAIN, SWITCH, "target-eos", AT(config.target_eos), NO_YES,
+    {TRAIN | INSPECT, SWITCH, "source-eos", AT(config.source_eos), NO_YES, "end every source with an end mark", NULL},
+    {TRAIN | INSPECT, SWITCH, "target-eos", AT(config.target_eos), NO_YES,
      "end every target with an end mark; without, models do not learn where to end", NULL},
-    {TRAIN, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
+    {TRAIN | INSPECT, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
      "what the decoder reads before its first token; zero: a vector of zeros", NULL},
 
-    {TRAIN, CHOICE, "pooling", AT(pooling), "mean|first",
+    {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
      "classify: from the mean of all rows of the encoder's output, or from the first", NULL},
 
     {TRAIN, HEADING, "What is hidden (mask, span)", 0, NULL, NULL, NULL},
@@ -342,7 +356,7 @@ const struct row rows[] = {
      "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
      "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "
      "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
-    {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
+    {TRAIN | INSPECT | FROM_DATA, REAL, "dropout", AT(dropout), "X",
      "all four dropouts at once, each 0 to below 1; the next four change one of them", then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
      "on the sum of embedding and position", NULL},
@@ -352,15 +366,15 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, REAL, "residual-dropout", AT(training.residual_dropout), "X",
      "on the output of every sublayer", NULL},
 
-    {TRAIN, HEADING, "Batches", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N",
+    {TRAIN | INSPECT, HEADING, "Batches", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N",
      "at most so many tokens a side in a batch; a pair that has more is a batch of its own", NULL},
-    {TRAIN, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
+    {TRAIN | INSPECT, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
     {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
      "count tokens as systems with padding do: the longest pair times the pairs", NULL},
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES, "pairs of similar length share a batch", NULL},
-    {TRAIN, SWITCH, "recompute", AT(training.recompute), NO_YES,
+    {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
      "keep only the outputs of layers and compute the rest again: less memory, a fifth more time, the same model",
      NULL},
 
@@ -421,8 +435,9 @@ const struct row rows[] = {
      "with --json: the log-probability of each token, and the end mark's behind them", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
      "with --json: for each answer the source token that each target token attends to most", NULL},
-    {TRANSLATE, FLAG, "attention", AT(attention), NULL,
-     "with --json: the whole matrix of it, the mean of the heads of the last decoder layer", NULL},
+    {TRANSLATE, MAYBE, "attention", AT(attention), "mean|all",
+     "with --json: the whole matrix of it. mean, or the option alone: the mean of the heads of the last decoder layer; "
+     "all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
      "what to go on with (or the text without this option); without it and --input: nothing, or, of an encoder-decoder model, the lines of standard "
@@ -467,16 +482,19 @@ const struct row rows[] = {
      "an object a line: all labels with their probabilities, the most probable first", NULL},
     {TAG, FLAG, "json", AT(json), NULL,
      "an object a line: the words, each with its label and that one's probability", NULL},
+    {CLASSIFY | TAG, MAYBE, "attention", AT(attention), "mean|all",
+     "with --json: tokens, and a row of attention of the encoder for each, the end mark's last. mean, or the option alone: "
+     "the mean of the heads of the last layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {CLASSIFY, LONG_COUNT, "n-best", AT(labels_told), "N", "with --json: the N most probable labels alone", NULL},
     {TRANSLATE, CHOICE, "unknown", AT(unknown), "count|report|copy|drop",
      "what is done about words that the model does not know. count: a line at the end where they are more than 5 % of "
      "the tokens; report: a line for every source line that has some; copy: each <unk> of an answer becomes the unknown "
      "word of the source that it attends to most; drop: answers lose their <unk>. --json lists the unknown words of a "
      "source in any case", NULL},
-    {TRANSLATE | REPORT, HEADING, "Search", 0, NULL, NULL, NULL},
+    {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
      "whose search: sets the options from --length-rule to --renormalise", then_rule},
-    {TRANSLATE | REPORT, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
+    {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
     {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty), 0 to 10", NULL},
@@ -506,21 +524,37 @@ const struct row rows[] = {
      "at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
 
-    {RUN, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N",
+    {ATTENTION, TEXT, "model", AT(model), "FILE", "the model file (or the file's name without this option)", NULL},
+    {ATTENTION, TEXT, "source", AT(source_text), "TEXT", "the text that is read; of a language model its only one", NULL},
+    {ATTENTION, TEXT, "target", AT(target_text), "TEXT",
+     "of an encoder-decoder model: what the decoder reads; without it the model's own best answer", NULL},
+    {ATTENTION, CHOICE, "kind", AT(map_kind), "auto|cross|encoder|decoder",
+     "cross: from the target to the source; encoder, decoder: inside one of them. auto: cross where there are both", NULL},
+    {ATTENTION, TEXT, "layer", AT(layer), "N|all", "counted from 0; without it the last layer", NULL},
+    {ATTENTION, TEXT, "head", AT(head), "N|all|mean",
+     "counted from 0; mean: the mean of the heads of a layer; without it all", NULL},
+    {ATTENTION, HEADING, "Form", 0, NULL, NULL, NULL},
+    {ATTENTION, TEXT, "output", AT(output), "FILE",
+     "an .svg, with the weights of the squares under the pointer, or, where gnuplot is installed, a .png or .pdf; without it "
+     "the maps are drawn with characters", NULL},
+    {ATTENTION, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
+    {ATTENTION, FLAG, "json", AT(json), NULL,
+     "one JSON object on standard output: tokens, and for each head its entropy, its strongest link, its matrix", NULL},
+    {RUN | INSPECT | ATTENTION, HEADING, "Running", 0, NULL, NULL, NULL},
+    {TRANSLATE | SCORE | CLASSIFY | TAG | INSPECT, COUNT, "batch", AT(batch), "N",
      "lines read before results are written", NULL},
     {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N", "sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG, FLAG, "interactive", AT(interactive), NULL,
      "answer each line at once; goes without saying when the input is a terminal", NULL},
-    {RUN, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
+    {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
-    {RUN, CHOICE, "precision", AT(device.precision), "float32|bf16",
+    {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
-    {RUN, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
+    {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "what multiplies matrices; built-in: trf itself; cblas: OpenBLAS, if they have more than a few rows; auto: built-in "
      "where trf was compiled for AVX2 or AVX-512, else cblas, if OpenBLAS is installed", NULL},
-    {RUN, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
+    {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
 
     {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},
     {EVAL, TEXT, "metrics", AT(metrics), "LIST",
@@ -619,6 +653,12 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
     switch (row->kind) {
     case HEADING: case TEXTS: break;
     case FLAG: memcpy(&number, field, sizeof number); snprintf(text, size, "%s", number ? "yes" : ""); break;
+    case MAYBE:
+        memcpy(&number, field, sizeof number);
+        if (!number) break;
+        while (--number > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
+        snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
+        break;
     case TEXT: memcpy(&path, field, sizeof path); snprintf(text, size, "%s", path ? path : ""); break;
     case SWITCH: case CHOICE:
         memcpy(&number, field, sizeof number);
@@ -804,6 +844,11 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     case TEXT: memcpy(field, &text, sizeof text); break;
     case TEXTS: return add_to_texts(row, field, text);
     case FLAG: memcpy(field, &number, sizeof number); break;
+    case MAYBE:
+        if (*text) number = choice_number(row->argument, text) + 1;
+        if (number < 1) { say("--%s takes %s, or nothing, got '%s'", row->name, row->argument, text); return USAGE; }
+        memcpy(field, &number, sizeof number);
+        break;
     case SWITCH: case CHOICE:
         number = choice_number(row->argument, text);
         if (row->kind == SWITCH && (!strcmp(text, "0") || !strcmp(text, "1"))) number = *text - '0';
@@ -934,7 +979,8 @@ static void print_help(const struct command *command)
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
-        width = printf("  --%s%s%s", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+        width = printf("  --%s%s%s%s", row->name, row->kind == MAYBE ? " [" : row->argument ? " " : "",
+                       row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
         if (width > COLUMN - 2) { putchar('\n'); width = 0; }
         default_text(row, defaults, sizeof defaults);
         snprintf(sentence, sizeof sentence, "%s%s", row->help, defaults);
@@ -998,7 +1044,8 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
     for (i = 0; i < n_rows; i++) {
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
         options[n].name = rows[i].name;
-        options[n].has_arg = rows[i].kind == FLAG ? no_argument : required_argument;
+        options[n].has_arg = rows[i].kind == FLAG ? no_argument : rows[i].kind == MAYBE ? optional_argument
+                                                                                        : required_argument;
         options[n++].val = FIRST + i;
     }
     options[n].name = "help";
@@ -1014,6 +1061,9 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
             return USAGE;
         }
         if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
+        if (rows[code - FIRST].kind == MAYBE && !optarg && optind < argc &&
+            choice_number(rows[code - FIRST].argument, argv[optind]) >= 0)
+            optarg = argv[optind++];
         if (rows[code - FIRST].kind == TEXTS) {
             if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;
         } else if (s->given[code - FIRST]) {

@@ -33,8 +33,9 @@ struct translating {
     size_t text_capacity;
     struct answer *answers;
     size_t n_answers, answers_capacity;
-    trf_real *weights;          /* of --attention */
-    size_t weights_capacity;
+    struct attention attention; /* of one answer to the source */
+    trf_real *mean;             /* of the heads of the last layer: (target tokens and the end, source rows) */
+    size_t mean_capacity;
     int32_t limit;              /* tokens of the longest source */
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
@@ -143,33 +144,17 @@ static void keep_answers(struct translating *t, int32_t sentence)
     t->hurried += trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
 }
 
-/* Mean over the heads of the last decoder layer: (target tokens and the end, source rows). */
-static int read_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a,
-                          int64_t *height, int64_t *width)
+static int look_at(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
 {
-    const trf_config *config = trf_model_config(t->model);
-    trf_batch batch;
-    trf_error err;
-    trf_tensor out;
-    int64_t size, i;
-    int32_t head;
-    memset(&batch, 0, sizeof batch);
-    batch.source.ids = source; batch.source.lengths = &n_source; batch.source.count = 1;
-    batch.target.ids = a->ids; batch.target.lengths = &a->n; batch.target.count = 1;
-    *height = trf_target_rows(t->model, &batch.target);
-    *width = trf_source_rows(t->model, &batch.source);
-    size = *height * *width;
-    t->weights = grow(t->weights, &t->weights_capacity, 2 * (size_t)size, sizeof *t->weights);
-    memset(t->weights, 0, (size_t)size * sizeof *t->weights);
-    out = trf_tensor_of(t->weights + size, 2, *height, *width, 0);
-    for (head = 0; head < config->n_heads; head++) {
-        if (trf_attention_weights(t->translator, &batch, TRF_DECODER_CROSS, config->decoder_layers - 1, head, &out,
-                                  &err)) {
-            say_error("attention", &err);
-            return FAILED;
-        }
-        for (i = 0; i < size; i++) t->weights[i] += t->weights[size + i] / (trf_real)config->n_heads;
-    }
+    struct attention *all = &t->attention;
+    trf_sequences from, to;
+    memset(&from, 0, sizeof from);
+    memset(&to, 0, sizeof to);
+    from.ids = source; from.lengths = &n_source; from.count = 1;
+    to.ids = a->ids; to.lengths = &a->n; to.count = 1;
+    if (read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all)) return FAILED;
+    t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1, sizeof *t->mean);
+    if (all->extent[0]) mean_of_heads(all, all->extent[0] - 1, t->mean);
     return DONE;
 }
 
@@ -177,19 +162,19 @@ static int read_attention(struct translating *t, const int32_t *source, int32_t 
 static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a,
                          const struct span **copies)
 {
-    int64_t height = 0, width = 0;
     int32_t i, j;
     size_t k;
     for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
     if (i == a->n || t->spans.n == 0) return DONE;
-    if (t->spans.n > 1 && read_attention(t, source, n_source, a, &height, &width)) return FAILED;
+    if (t->spans.n > 1 && look_at(t, source, n_source, a)) return FAILED;
     for (i = 0; i < a->n; i++) {
         double most = -1;
         for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
             const struct span *span = &t->spans.item[k];
             double sum = 0;
-            for (j = span->from; t->spans.n > 1 && j < span->end; j++) sum += (double)t->weights[i * width + j];
+            for (j = span->from; t->spans.n > 1 && j < span->end; j++)
+                sum += (double)t->mean[i * t->attention.extent[3] + j];
             if (sum > most) { most = sum; copies[i] = span; }
         }
     }
@@ -246,24 +231,20 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence, 
    last. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
 {
-    int64_t height, width, i, j;
+    int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
-    if (read_attention(t, source, n_source, a, &height, &width)) return FAILED;
+    if (look_at(t, source, n_source, a)) return FAILED;
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
-            const trf_real *row = t->weights + i * width;
+            const trf_real *row = t->mean + i * t->attention.extent[3];
             int64_t best = 0;
             for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
             fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
         }
         fputc(']', t->out);
     }
-    for (i = 0; i < height && t->s->attention; i++) {
-        fputs(i ? ",[" : ",\"attention\":[[", t->out);
-        for (j = 0; j < width; j++) fprintf(t->out, "%s%.4g", j ? "," : "", (double)t->weights[i * width + j]);
-        fputs(i + 1 < height ? "]" : "]]", t->out);
-    }
+    if (t->s->attention) print_json_attention(t->out, &t->attention, t->s->attention);
     return DONE;
 }
 
@@ -457,7 +438,8 @@ int command_translate(struct settings *s, int argc, char **argv)
     free_side(&t.prefixes);
     forget_answers(&t);
     free(t.answers);
-    free(t.weights);
+    free_attention(&t.attention);
+    free(t.mean);
     free(t.spans.item);
     for (i = 0; t.line && i < s->batch; i++) free(t.line[i].text);
     free(t.line);

@@ -17,7 +17,8 @@
 //   unknown.c    words that a model does not know, in sources and answers
 //   diagrams.c   trf plot schedule, positions, masks
 //   report*.c    the page of trf report; see report.h
-//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, average.c, plot.c    the other commands
+//   architecture.c  trf inspect without a file: weights, memory, operations and shapes of a configuration
+//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, attention.c, average.c, plot.c    the other commands
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H
@@ -105,6 +106,9 @@ enum objective {
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
 enum view { VIEW_ALL = 0, VIEW_HEAT, VIEW_CURVES, VIEW_SIMILARITY };    /* of positions (diagrams.c) */
+/* Of an option --attention: alone, it is the mean of the heads of the last layer. */
+enum { NO_ATTENTION = 0, ATTENTION_MEAN, ATTENTION_ALL };
+enum map_kind { MAP_AUTO = 0, MAP_CROSS, MAP_ENCODER, MAP_DECODER };
 enum on_unknown { UNKNOWN_COUNT = 0, UNKNOWN_REPORT, UNKNOWN_COPY, UNKNOWN_DROP };
 enum { RECIPE_AUTO = 0, RECIPE_PAPER };
 enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
@@ -157,6 +161,9 @@ struct settings {
     int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_told;                                        /* classifying */
     int32_t truncate, split;
+    int32_t shape, source_length, target_length, labels, trace;         /* inspecting without a file */
+    const char *source_text, *target_text, *layer, *head;               /* attention */
+    int32_t map_kind;                                                   /* enum map_kind */
 
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives, worst, by_length;
@@ -174,7 +181,7 @@ struct settings {
 };
 
 enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64, GENERATE = 128,
-       CLASSIFY = 256, TAG = 512, REPORT = 2048,
+       CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
        RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
        FROM_DATA = 1 << 16 };           /* where it is not given, its value follows from the data */
 
@@ -183,6 +190,7 @@ enum kind {
     TEXT,           /* const char * */
     TEXTS,          /* struct texts */
     FLAG,           /* int32_t; given: 1 */
+    MAYBE,          /* int32_t; given alone: 1; the argument, which may follow, lists the values 1, 2, ... */
     SWITCH,         /* int32_t; no or yes */
     CHOICE,         /* int32_t or an enum; the argument lists the values 0, 1, ... */
     NUMBER,         /* int32_t, not negative */
@@ -381,6 +389,26 @@ int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean 
 int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
 int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
 
+/* All attention of one kind over one pair, by one pass (attention.c). */
+struct attention {
+    trf_real *weights;              /* (layers, heads, queries, keys) */
+    size_t capacity;
+    int64_t extent[4];
+};
+
+int read_attention(trf_translator *translator, const trf_model *model, trf_attention_kind kind,
+                   const trf_sequences *source, const trf_sequences *target, struct attention *to);
+void free_attention(struct attention *of);
+const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head);
+void mean_of_heads(const struct attention *of, int64_t layer, trf_real *to);     /* (queries, keys) */
+/* ,"attention":... all: ATTENTION_MEAN or ATTENTION_ALL. */
+void print_json_attention(FILE *file, const struct attention *of, int all);
+
+int inspect_options(struct settings *s);            /* architecture.c: no file, but options of a model */
+int print_weight_counts(const trf_config *config, int32_t parameters, int json);    /* parameters 0: not known */
+int print_amounts(struct settings *s);              /* memory, operations, and the trace of s->config */
+void print_model(const struct settings *s);         /* inspect.c */
+
 // -----------------------------------------------------------------------------------------------
 // The commands
 // -----------------------------------------------------------------------------------------------
@@ -392,6 +420,7 @@ int command_classify(struct settings *s, int argc, char **argv);      /* trf tag
 int command_score(struct settings *s, int argc, char **argv);
 int command_eval(struct settings *s, int argc, char **argv);
 int command_inspect(struct settings *s, int argc, char **argv);
+int command_attention(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
 int command_report(struct settings *s, int argc, char **argv);
