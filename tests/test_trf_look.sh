@@ -12,7 +12,7 @@ small="$narrow --warmup 20 --seed 5"
 layers="--encoder-layers 2 --decoder-layers 2"
 quietly() { eval "\"$trf\" train $* $brief" >/dev/null 2>err || { echo "training failed: $*"; sed 's/^/    /' err; }; }
 
-# --- models of every kind -----------------------------------------------------------------------------------------------
+# --- models of every kind -------------------------------------------------------------------------
 quietly --tsv train.tsv $small $layers --updates 40 --model translator
 awk 'BEGIN { for (i = 0; i < 60; i++) print "good film\tpos\nbad film\tneg\na good good song\tpos\na bad bad song\tneg" }' >moods.tsv
 quietly --objective classify --tsv moods.tsv $small --encoder-layers 2 --updates 4 --model classifier
@@ -23,7 +23,7 @@ quietly --objective causal --text moods.text $small --decoder-layers 2 --tokens 
 quietly --objective mask --text moods.text $small --encoder-layers 2 --tokens words --updates 4 --model masker
 for model in translator classifier tagger speaker masker; do check "$model is there" test -s $model; done
 
-# --- entropies and links against a plain recomputation -------------------------------------------------------------------
+# --- entropies and links against a plain recomputation --------------------------------------------
 # recount CAUSAL MAPS: of the JSON on standard input; 1: row i sees the first i columns.
 recount()
 {
@@ -67,20 +67,25 @@ recount()
             exit failed
         }'
 }
-recounted() { name=$1 causal=$2 maps=$3; shift 3; "$trf" attention "$@" --json >seen 2>err; check "$name" recount "$causal" "$maps" <seen; }
+recounted() { name=$1 causal=$2 maps=$3; shift 3; \
+    "$trf" attention "$@" --json >seen 2>err; check "$name" recount "$causal" "$maps" <seen; }
 recounted "cross, every head" 0 4 translator --source '3 1 4' --target 'four one three' --layer all
 recounted "the last layer without --layer" 0 2 translator --source '3 1 4' --target 'four one three'
-check "which is number 1" eval 'grep -q "\"maps\":\[{\"layer\":1,\"head\":0," seen && ! grep -q "{\"layer\":0" seen'
-check "rows are what is written" grep -q '"rows":\["four","one","three","</s>"\],"columns":\["3","1","4","</s>"\]' seen
+check "which is number 1" \
+    eval 'grep -q "\"maps\":\[{\"layer\":1,\"head\":0," seen && ! grep -q "{\"layer\":0" seen'
+check "rows are what is written" \
+    grep -q '"rows":\["four","one","three","</s>"\],"columns":\["3","1","4","</s>"\]' seen
 recounted "one head" 0 1 translator --source '3 1 4' --layer 0 --head 1
 recounted "the mean" 0 1 translator --source '3 1 4' --head mean
 recounted "own answer" 0 2 translator --source '3 1 4 1 5'
 echo '3 1 4 1 5' | "$trf" translate --model translator >answer 2>/dev/null
 check "which is that of trf translate" grep -q "\"answer\":\"$(cat answer)\"" seen
 recounted "encoder" 0 4 translator --source '3 1 4' --kind encoder --layer all
-check "reads the source" grep -q '"rows":\["3","1","4","</s>"\],"columns":\["3","1","4","</s>"\]' seen
+check "reads the source" \
+    grep -q '"rows":\["3","1","4","</s>"\],"columns":\["3","1","4","</s>"\]' seen
 recounted "decoder" 1 4 translator --source '3 1 4' --target 'four one three' --kind decoder --layer all
-check "begins with what it reads first" grep -q '"rows":\["<s>","four","one","three"\],"columns":\["<s>","four","one","three"\]' seen
+check "begins with what it reads first" \
+    grep -q '"rows":\["<s>","four","one","three"\],"columns":\["<s>","four","one","three"\]' seen
 recounted "a language model" 1 4 speaker --source 'a good film' --layer all
 check "reads its text to the end" grep -q '"rows":\["<s>","a","good","film"\]' seen
 recounted "a classifier" 0 4 classifier --source 'a good film' --layer all
@@ -90,9 +95,10 @@ recounted "one token" 0 2 translator --source 3 --target two
 recounted "an empty target" 0 2 translator --source '3 1' --target ''
 check "is an end mark" grep -q '"rows":\["</s>"\]' seen
 recounted "a decoder of one row" 1 2 translator --source '3 1' --target '' --kind decoder
-check "which has no largest entropy and no link" grep -q '"entropy":0,"share_of_largest":null,"strongest":null' seen
+check "which has no largest entropy and no link" \
+    grep -q '"entropy":0,"share_of_largest":null,"strongest":null' seen
 
-# --- the same numbers from trf translate, classify and tag --------------------------------------------------------------
+# --- the same numbers from trf translate, classify and tag ----------------------------------------
 # means: the mean of the heads of the last of the layers, of each matrix 4 deep on standard input, a number a line.
 numbers() { sed 's/.*"attention":\(\[.*\]\)[^]]*/\1/' | tr -d '[]' | tr , '\n'; }
 near() { paste "$1" "$2" | awk '{ if (NF != 2 || !(($1 - $2) ^ 2 < 1e-6)) exit 1 } END { exit NR == 0 }'; }
@@ -101,7 +107,8 @@ echo '3 1 4' >three
 "$trf" translate --model translator three --json --attention mean --output same.mean 2>/dev/null
 "$trf" translate --model translator three --json --attention all --output all 2>/dev/null
 check "mean is the option alone" same mean same.mean
-check "all: two layers" eval '[ "$(grep -o "\]\]\],\[\[\[" all | wc -l)" -eq 1 ] && grep -q "\"attention\":\[\[\[\[" all'
+check "all: two layers" \
+    eval '[ "$(grep -o "\]\]\],\[\[\[" all | wc -l)" -eq 1 ] && grep -q "\"attention\":\[\[\[\[" all'
 target=$("$trf" translate --model translator three 2>/dev/null)
 "$trf" attention translator --source '3 1 4' --target "$target" --layer all --json 2>/dev/null | tr '{' '\n' |
     sed -n 's/.*"attention":\(\[\[.*\]\]\)}.*/\1/p' | tr -d '[]' | tr , '\n' >heads.numbers
@@ -110,12 +117,18 @@ check "all of trf translate is that of trf attention" near all.numbers heads.num
 sed 's/}\]}$//' mean | numbers >mean.numbers
 awk '{ x[NR] = $1 } END { n = NR / 4; for (i = 1; i <= n; i++) print (x[2 * n + i] + x[3 * n + i]) / 2 }' all.numbers >mean.wanted
 check "the mean is that of the last layer's heads" near mean.numbers mean.wanted
-expect 0 "alignments beside all" '"alignment":\[.*"attention":\[\[\[\[' "$trf" translate --model translator three --json --alignments --attention all
-expect 0 "the value in one word" '"attention":\[\[\[\[' "$trf" translate --model translator three --json --attention=all
-expect 0 "a file behind the option alone" '"attention":\[\[0' "$trf" translate --model translator --json --attention three
-expect 2 "neither" "takes mean|all, or nothing, got 'some'" "$trf" translate --model translator three --json --attention=some
-expect 2 "attention without --json" "for --json" "$trf" translate --model translator three --attention all
-expect 2 "attention of a language model" "about source tokens" "$trf" translate --model speaker three --json --attention all
+expect 0 "alignments beside all" '"alignment":\[.*"attention":\[\[\[\[' \
+    "$trf" translate --model translator three --json --alignments --attention all
+expect 0 "the value in one word" '"attention":\[\[\[\[' \
+    "$trf" translate --model translator three --json --attention=all
+expect 0 "a file behind the option alone" '"attention":\[\[0' \
+    "$trf" translate --model translator --json --attention three
+expect 2 "neither" "takes mean|all, or nothing, got 'some'" \
+    "$trf" translate --model translator three --json --attention=some
+expect 2 "attention without --json" "for --json" \
+    "$trf" translate --model translator three --attention all
+expect 2 "attention of a language model" "about source tokens" \
+    "$trf" translate --model speaker three --json --attention all
 
 echo 'a good film' >film
 "$trf" attention classifier --source 'a good film' --layer all --json 2>/dev/null | tr '{' '\n' |
@@ -123,38 +136,53 @@ echo 'a good film' >film
 printf 'bad song\n\na good film\n' >films
 "$trf" classify --model classifier films --json --attention all >all 2>/dev/null
 check "an object a line" lines_are 3 all
-check "an empty line has none" eval 'sed -n 2p all | grep -q "\"labels\":\[\],\"tokens\":\[\],\"attention\":\[\]}"'
-check "its tokens" eval 'sed -n 3p all | grep -q "\"tokens\":\[\"a\",\"good\",\"film\"\],\"attention\":\[\[\[\["'
+check "an empty line has none" \
+    eval 'sed -n 2p all | grep -q "\"labels\":\[\],\"tokens\":\[\],\"attention\":\[\]}"'
+check "its tokens" \
+    eval 'sed -n 3p all | grep -q "\"tokens\":\[\"a\",\"good\",\"film\"\],\"attention\":\[\[\[\["'
 sed -n '3{s/}$//;p;}' all | numbers >all.numbers
 check "classify is trf attention" near all.numbers heads.numbers
 "$trf" classify --model classifier films --json >plain 2>/dev/null
 check "labels stay the same" eval 'sed "s/,\"tokens\":.*/}/" all | cmp -s - plain'
 expect 0 "the mean" '"attention":\[\[0' "$trf" classify --model classifier film --json --attention
-expect 0 "of words" '"words":.*"tokens":\["a","good","film"\],"attention":\[\[\[\[' "$trf" tag --model tagger film --json --attention all
-expect 2 "labels without --json" "--attention is for --json" "$trf" classify --model classifier film --attention
-expect 2 "parts of a line" "--split labels a line in parts" "$trf" tag --model tagger film --json --attention --split
+expect 0 "of words" '"words":.*"tokens":\["a","good","film"\],"attention":\[\[\[\[' \
+    "$trf" tag --model tagger film --json --attention all
+expect 2 "labels without --json" "--attention is for --json" \
+    "$trf" classify --model classifier film --attention
+expect 2 "parts of a line" "--split labels a line in parts" \
+    "$trf" tag --model tagger film --json --attention --split
 
-# --- text and pictures ----------------------------------------------------------------------------------------------------
+# --- text and pictures ----------------------------------------------------------------------------
 expect 0 "maps in the terminal" "^layer 1, head 1$" "$trf" attention translator --source '3 1 4'
 check "with a table" grep -q "^layer  head  entropy  of the largest  strongest link$" out
 check "tokens are counted" grep -q "^columns: the source, 4 tokens: 3 1 4 </s>$" out
-expect 0 "SVG" "^    1     0  " "$trf" attention translator --source '3 1 4' --target 'four one' --output heads.svg
+expect 0 "SVG" "^    1     0  " \
+    "$trf" attention translator --source '3 1 4' --target 'four one' --output heads.svg
 check "the table alone" eval '! grep -q "^layer 1, head" out'
 check "begins as SVG" grep -q '^<svg ' heads.svg
-check "a value on each square" test "$(grep -c '<title>target .*, source .*: [0-9]' heads.svg)" -eq 24
-check "both heads" eval 'grep -q ">layer 1, head 0<" heads.svg && grep -q ">layer 1, head 1<" heads.svg'
+check "a value on each square" \
+    test "$(grep -c '<title>target .*, source .*: [0-9]' heads.svg)" -eq 24
+check "both heads" \
+    eval 'grep -q ">layer 1, head 0<" heads.svg && grep -q ">layer 1, head 1<" heads.svg'
 cp heads.svg before.svg
-expect 1 "a picture that is there" "exists: --overwrite replaces it" "$real" attention translator --source '3 1 4' --output heads.svg
+expect 1 "a picture that is there" "exists: --overwrite replaces it" \
+    "$real" attention translator --source '3 1 4' --output heads.svg
 check "stays" same heads.svg before.svg
-expect 1 "the model as output" "is the file that --model reads" sh -c "cp translator t.svg; '$trf' attention t.svg --source '3 1 4' --output t.svg"
+expect 1 "the model as output" "is the file that --model reads" \
+    sh -c "cp translator t.svg; '$trf' attention t.svg --source '3 1 4' --output t.svg"
 check "stays a model" same translator t.svg
-expect 1 "no such folder" "cannot write 'no/such/a.svg'" "$trf" attention translator --source '3 1 4' --output no/such/a.svg
-expect 2 "no picture" "takes an .svg, .png or .pdf, got 'a.txt'" "$trf" attention translator --source '3 1 4' --output a.txt
-expect 2 "standard output is none" "takes an .svg, .png or .pdf, got '-'" "$trf" attention translator --source '3 1 4' --output -
+expect 1 "no such folder" "cannot write 'no/such/a.svg'" \
+    "$trf" attention translator --source '3 1 4' --output no/such/a.svg
+expect 2 "no picture" "takes an .svg, .png or .pdf, got 'a.txt'" \
+    "$trf" attention translator --source '3 1 4' --output a.txt
+expect 2 "standard output is none" "takes an .svg, .png or .pdf, got '-'" \
+    "$trf" attention translator --source '3 1 4' --output -
 mkdir -p nothing
-expect 1 "without gnuplot" "gnuplot, which draws .png, is not installed" env PATH="$here/nothing" "$real" attention translator --source '3 1 4' --output no.png
+expect 1 "without gnuplot" "gnuplot, which draws .png, is not installed" env PATH="$here/nothing" \
+    "$real" attention translator --source '3 1 4' --output no.png
 check "no file is left" test ! -e no.png
-expect 0 "SVG needs none" "" env PATH="$here/nothing" "$real" attention translator --source '3 1 4' --output yes.svg
+expect 0 "SVG needs none" "" env PATH="$here/nothing" \
+    "$real" attention translator --source '3 1 4' --output yes.svg
 if command -v gnuplot >/dev/null; then
     expect 0 "PNG" "" "$trf" attention translator --source '3 1 4' --layer all --output heads.png
     check "is one" eval '[ "$(head -c 4 heads.png | tail -c 3)" = PNG ]'
@@ -164,7 +192,7 @@ if command -v gnuplot >/dev/null; then
 fi
 if [ -w /dev/full ]; then expect 1 "a full disk" "cannot write standard output" sh -c "'$trf' attention translator --source '3 1 4' --json >/dev/full"; fi
 
-# --- hostile tokens ---------------------------------------------------------------------------------------------------------
+# --- hostile tokens -------------------------------------------------------------------------------
 printf 'a "<script>alert(1)</script>\tone\n&amp; \047x\047 \\\\ ]]>\ttwo\n\001\033[31m \302\233m e\314\201\tthree\n\360\237\231\202 $(id) `id` %%s\tfour\n' >hostile.lines
 for i in 1 2 3 4 5 6 7 8 9 10; do cat hostile.lines; done >hostile.tsv
 quietly --tsv hostile.tsv $small --encoder-layers 1 --decoder-layers 1 --tokens words --updates 4 --model hostile
@@ -173,8 +201,10 @@ n=0
 while IFS= read -r line; do
     n=$((n + 1))
     expect 0 "hostile line $n" "" "$trf" attention hostile --source "$line" --output hostile$n.svg
-    check "no tag of its own" eval '! grep -q "<script\|&amp;amp;amp" hostile$n.svg && grep -q "</svg>" hostile$n.svg'
-    check "nothing that drives a terminal" eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out hostile$n.svg'
+    check "no tag of its own" \
+        eval '! grep -q "<script\|&amp;amp;amp" hostile$n.svg && grep -q "</svg>" hostile$n.svg'
+    check "nothing that drives a terminal" \
+        eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out hostile$n.svg'
     expect 0 "in the terminal" "" "$trf" attention hostile --source "$line"
     check "and nothing there ($n)" eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out'
     "$trf" attention hostile --source "$line" --json >hostile.json 2>/dev/null
@@ -188,19 +218,25 @@ xml.dom.minidom.parse("hostile%s.svg" % sys.argv[1])' $n
 done <hostile.sources
 expect 1 "broken UTF-8" "^trf attention: --source: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" attention translator --source "$(printf 'nin\351')"
-expect 1 "in the target" "^trf attention: --target: expected UTF-8" "$trf" attention translator --source 3 --target "$(printf '\377')"
+expect 1 "in the target" "^trf attention: --target: expected UTF-8" \
+    "$trf" attention translator --source 3 --target "$(printf '\377')"
 long=$(awk 'BEGIN { for (i = 0; i < 500; i++) printf "%d ", i * 7 % 10 }')
-expect 0 "500 tokens" "" "$trf" attention translator --source "$long" --kind encoder --output long.svg
+expect 0 "500 tokens" "" \
+    "$trf" attention translator --source "$long" --kind encoder --output long.svg
 check "are an image" grep -q '<image ' long.svg
 check "of moderate size" test "$(wc -c <long.svg)" -lt 8000000
-expect 0 "500 tokens in the terminal" "501 tokens" "$trf" attention translator --source "$long" --kind encoder --head 0
-expect 1 "600 tokens" "--source: 600 tokens, at most 511" "$trf" attention translator --source "$long $(echo "$long" | cut -c 1-200)"
-expect 0 "unknown words" "1 of 2 tokens of --source is unknown to the model" "$trf" attention translator --source '3 eleven' --target one
+expect 0 "500 tokens in the terminal" "501 tokens" \
+    "$trf" attention translator --source "$long" --kind encoder --head 0
+expect 1 "600 tokens" "--source: 600 tokens, at most 511" \
+    "$trf" attention translator --source "$long $(echo "$long" | cut -c 1-200)"
+expect 0 "unknown words" "1 of 2 tokens of --source is unknown to the model" \
+    "$trf" attention translator --source '3 eleven' --target one
 
-# --- what is refused --------------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 expect 2 "no model" "give a model" "$trf" attention --source 3
 expect 2 "no source" "give --source TEXT" "$trf" attention translator
-expect 2 "a text without quotation marks" "quotation marks" "$trf" attention translator --source 3 1 4
+expect 2 "a text without quotation marks" "quotation marks" \
+    "$trf" attention translator --source 3 1 4
 expect 2 "two models" "one model" "$trf" attention translator --model translator --source 3
 expect 0 "a model by its option" "" "$trf" attention --model translator --source 3
 expect 1 "an empty source" "--source has no token" "$trf" attention translator --source ''
@@ -208,19 +244,25 @@ expect 1 "blanks alone" "--source has no token" "$trf" attention speaker --sourc
 expect 1 "no such file" "no such model\|nowhere" "$trf" attention nowhere --source 3
 expect 1 "no model file" "safetensors" "$trf" attention train.tsv --source 3
 for wrong in 2 -1 1x '' mean 99999999999999999999; do
-    expect 2 "--layer '$wrong'" "--layer takes a number from 0 to 1 or all, got '$wrong'" "$trf" attention translator --source 3 --layer "$wrong"
+    expect 2 "--layer '$wrong'" "--layer takes a number from 0 to 1 or all, got '$wrong'" \
+        "$trf" attention translator --source 3 --layer "$wrong"
 done
 for wrong in 2 -1 1x '' All 99999999999999999999; do
-    expect 2 "--head '$wrong'" "--head takes a number from 0 to 1, all or mean, got '$wrong'" "$trf" attention translator --source 3 --head "$wrong"
+    expect 2 "--head '$wrong'" "--head takes a number from 0 to 1, all or mean, got '$wrong'" \
+        "$trf" attention translator --source 3 --head "$wrong"
 done
 expect 2 "cross of a language model" "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker --source a --kind cross
-expect 2 "encoder of a language model" "--kind encoder needs an encoder" "$trf" attention speaker --source a --kind encoder
+expect 2 "encoder of a language model" "--kind encoder needs an encoder" \
+    "$trf" attention speaker --source a --kind encoder
 expect 2 "decoder of a classifier" "--kind decoder needs a decoder; 'classifier' has only an encoder" "$trf" attention classifier --source a --kind decoder
-expect 2 "a target of a language model" "reads one text, which is --source" "$trf" attention speaker --source a --target b
-expect 2 "a target of the encoder" "the encoder does not read it" "$trf" attention translator --source 3 --target one --kind encoder
-expect 2 "another kind" "--kind takes auto|cross|encoder|decoder" "$trf" attention translator --source 3 --kind self
+expect 2 "a target of a language model" "reads one text, which is --source" \
+    "$trf" attention speaker --source a --target b
+expect 2 "a target of the encoder" "the encoder does not read it" \
+    "$trf" attention translator --source 3 --target one --kind encoder
+expect 2 "another kind" "--kind takes auto|cross|encoder|decoder" \
+    "$trf" attention translator --source 3 --kind self
 
-# --- inspect without a file ---------------------------------------------------------------------------------------------------
+# --- inspect without a file -----------------------------------------------------------------------
 weights() { "$trf" inspect "$@" --json | sed 's/.*"weights":\([0-9]*\),"parts".*/\1/'; }
 check "the paper's base model" test "$(weights --shape paper-base)" -eq 63082496
 check "the same by options" test "$(weights --recipe paper --vocab-size 37000)" -eq 63082496
@@ -229,12 +271,14 @@ for shape in gpt2 gpt2-medium gpt2-large gpt2-xl; do
     expect 0 "$shape" "the count here is the published one" "$trf" inspect --shape $shape
 done
 for shape in bert-base bert-large t5-small t5-base t5-large opus-mt; do
-    expect 0 "$shape" "with these differences the count here is the published one" "$trf" inspect --shape $shape
+    expect 0 "$shape" "with these differences the count here is the published one" \
+        "$trf" inspect --shape $shape
 done
 for shape in paper-base paper-big; do expect 0 "$shape" "is not explained: the paper rounds" "$trf" inspect --shape $shape; done
 expect 0 "a changed shape" "comes from other options" "$trf" inspect --shape gpt2 --vocab-size 50000
 check "other options win" grep -q "^weights: 124242432$" out
-expect 2 "another objective" "--shape gpt2 says what the model learns" "$trf" inspect --shape gpt2 --objective mask
+expect 2 "another objective" "--shape gpt2 says what the model learns" \
+    "$trf" inspect --shape gpt2 --objective mask
 # A file and the options that made it have the same weights, part by part.
 for model in translator classifier tagger speaker masker; do
     case $model in
@@ -251,38 +295,53 @@ for model in translator classifier tagger speaker masker; do
     "$trf" inspect $narrow $kind >options 2>err || cat err
     sed -n 's/ in [0-9]* parameters//; /^weights/,/^shapes/p' file | sed '/^memory/q' >file.parts
     sed -n '/^weights/,/^shapes/p' options | sed '/^memory/q' >options.parts
-    check "$model: options say what the file says" eval '[ -s file.parts ] && same file.parts options.parts'
+    check "$model: options say what the file says" \
+        eval '[ -s file.parts ] && same file.parts options.parts'
 done
 total=$("$trf" inspect --size base --json | sed 's/,"bytes".*//; s/.*"parts":{\([^}]*\)}.*/\1/' | tr ',' '\n' | sed 's/.*://' | awk '{ n += $1 } END { printf "%d", n }')
 check "parts sum to the whole" test "$total" = "$(weights --size base)"
 flops=$("$trf" inspect --size base --json --source-length 9 --target-length 7 | sed 's/.*"flops":{\(.*\)}}.*/\1/')
-check "FLOPs sum to the whole" eval 'echo "$flops" | sed "s/.*\"total\":\([0-9.e+]*\),\"parts\":{/\1,/; s/\"[^\"]*\"://g" | tr "," "\n" |
+check "FLOPs sum to the whole" \
+    eval 'echo "$flops" | sed "s/.*\"total\":\([0-9.e+]*\),\"parts\":{/\1,/; s/\"[^\"]*\"://g" | tr "," "\n" |
     awk "NR == 1 { all = \$1; next } { n += \$1 } END { exit !(NR > 5 && (n - all) ^ 2 < 1e-6 * all) }"'
 # By hand: 10 source and 8 target rows of d 512, d_ff 2048, 6 layers.
-check "feed-forward of the encoder" eval 'echo "$flops" | grep -q "\"encoder feed-forward\":251658240[,}]"'
+check "feed-forward of the encoder" \
+    eval 'echo "$flops" | grep -q "\"encoder feed-forward\":251658240[,}]"'
 check "causal attention" eval 'echo "$flops" | grep -q "\"decoder attention\":442368[,}]"'
-expect 0 "it costs no memory" "^weights: [0-9]\{11,\}$" sh -c "ulimit -v 300000; '$trf' inspect --d-model 65536 --n-heads 1024 --d-ff 1048576 --encoder-layers 256 --decoder-layers 256 --vocab-size 1000000"
-expect 0 "trace" "q k^T / sqrt(64), softmax, causal  (8, 8, 8)" "$trf" inspect --size base --trace --source-length 9 --target-length 7
+expect 0 "it costs no memory" "^weights: [0-9]\{11,\}$" \
+    sh -c "ulimit -v 300000; '$trf' inspect --d-model 65536 --n-heads 1024 --d-ff 1048576 --encoder-layers 256 --decoder-layers 256 --vocab-size 1000000"
+expect 0 "trace" "q k^T / sqrt(64), softmax, causal  (8, 8, 8)" \
+    "$trf" inspect --size base --trace --source-length 9 --target-length 7
 check "of both sides" grep -q "q k^T / sqrt(64), softmax          (8, 8, 10)" out
 check "ends with probabilities" grep -q "softmax: probabilities .*(8, 32000)" out
-expect 0 "of a file" "self_attn.in_proj_weight (48, 16)" "$trf" inspect translator --trace --source-length 3
-expect 0 "as JSON" '"trace":\[{"stack":"encoder","layers":1,"step":"ids","shape":\[10\]}' "$trf" inspect --size base --trace --source-length 9 --json
+expect 0 "of a file" "self_attn.in_proj_weight (48, 16)" \
+    "$trf" inspect translator --trace --source-length 3
+expect 0 "as JSON" '"trace":\[{"stack":"encoder","layers":1,"step":"ids","shape":\[10\]}' \
+    "$trf" inspect --size base --trace --source-length 9 --json
 if command -v python3 >/dev/null; then
     for arguments in "translator --trace" "classifier --trace" "masker --trace" "--shape bert-base --trace" "--shape t5-small" "--objective tag --labels 7"; do
-        check "inspect $arguments is JSON" sh -c "'$trf' inspect $arguments --json | python3 -c 'import json, sys; json.load(sys.stdin)'"
+        check "inspect $arguments is JSON" \
+            sh -c "'$trf' inspect $arguments --json | python3 -c 'import json, sys; json.load(sys.stdin)'"
     done
 fi
-expect 2 "a file and options" "'translator' says what its model is: --d-model is for no file" "$trf" inspect translator --d-model 8
+expect 2 "a file and options" "'translator' says what its model is: --d-model is for no file" \
+    "$trf" inspect translator --d-model 8
 expect 2 "neither" "give one file, or options" "$trf" inspect
 expect 2 "trace alone" "give one file, or options" "$trf" inspect --trace
 expect 2 "heads that do not divide" "n-heads must divide" "$trf" inspect --d-model 10 --n-heads 3
-expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" "$trf" inspect --encoder-layers 300
-expect 2 "two vocabularies and one matrix" "equal vocabularies" "$trf" inspect --tying all --source-vocab-size 100 --target-vocab-size 200
+expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" \
+    "$trf" inspect --encoder-layers 300
+expect 2 "two vocabularies and one matrix" "equal vocabularies" \
+    "$trf" inspect --tying all --source-vocab-size 100 --target-vocab-size 200
 expect 2 "a vocabulary too small" "vocab" "$trf" inspect --vocab-size 3
-expect 2 "longer than the model" "--source-length takes 1 to 511 tokens of this model, got 512" "$trf" inspect --size tiny --source-length 512
-expect 2 "a source of a language model" "--source-length: this model has no source" "$trf" inspect --shape gpt2 --source-length 5
-expect 2 "labels of a translator" "--labels is for --objective classify and tag" "$trf" inspect --size tiny --labels 3
-expect 2 "pooling of a tagger" "--pooling is for --objective classify" "$trf" inspect --objective tag --pooling first
+expect 2 "longer than the model" "--source-length takes 1 to 511 tokens of this model, got 512" \
+    "$trf" inspect --size tiny --source-length 512
+expect 2 "a source of a language model" "--source-length: this model has no source" \
+    "$trf" inspect --shape gpt2 --source-length 5
+expect 2 "labels of a translator" "--labels is for --objective classify and tag" \
+    "$trf" inspect --size tiny --labels 3
+expect 2 "pooling of a tagger" "--pooling is for --objective classify" \
+    "$trf" inspect --objective tag --pooling first
 expect 2 "an unknown shape" "--shape takes none|paper-base" "$trf" inspect --shape gpt5
 
 finish

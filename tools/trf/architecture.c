@@ -1,6 +1,8 @@
-// trf inspect without a file: what a model would be. Weights by part, memory, operations, shapes; no weight is made.
+// trf inspect without a file: what a model would be. Weights by part, memory, operations, shapes;
+// no weight is made.
 //
-// Options are those of trf train. What training would take from the data has a fixed value here: see settle_model.
+// Options are those of trf train. What training would take from the data has a fixed value here:
+// see settle_model.
 
 #include "train.h"
 
@@ -14,15 +16,18 @@ enum { BERT = 1, GPT2, T5, MARIAN };
 
 static const struct shape {
     const char *name;
-    int family;                                 /* 0: the paper's own */
+    int family; /* 0: the paper's own */
     int32_t layers, d_model, n_heads, d_ff, vocab, max_length;
     int64_t published;
-    const char *source;                         /* of that number */
+    const char *source; /* of that number */
 } shapes[] = {
     {"none", 0, 0, 0, 0, 0, 0, 0, 0, NULL},
-    {"paper-base", 0, 6, 512, 8, 2048, 37000, 512, 65000000, "Vaswani et al. 2017, table 3, in millions"},
-    {"paper-big", 0, 6, 1024, 16, 4096, 37000, 512, 213000000, "Vaswani et al. 2017, table 3, in millions"},
-    {"gpt2", GPT2, 12, 768, 12, 3072, 50257, 1024, 124439808, "gpt2; Radford et al. 2019 write 117 million"},
+    {"paper-base", 0, 6, 512, 8, 2048, 37000, 512, 65000000,
+     "Vaswani et al. 2017, table 3, in millions"},
+    {"paper-big", 0, 6, 1024, 16, 4096, 37000, 512, 213000000,
+     "Vaswani et al. 2017, table 3, in millions"},
+    {"gpt2", GPT2, 12, 768, 12, 3072, 50257, 1024, 124439808,
+     "gpt2; Radford et al. 2019 write 117 million"},
     {"gpt2-medium", GPT2, 24, 1024, 16, 4096, 50257, 1024, 354823168,
      "gpt2-medium; Radford et al. 2019 write 345 million"},
     {"gpt2-large", GPT2, 36, 1280, 20, 5120, 50257, 1024, 774030080,
@@ -33,13 +38,15 @@ static const struct shape {
      "bert-base-uncased; Devlin et al. 2019 write 110 million"},
     {"bert-large", BERT, 24, 1024, 16, 4096, 30522, 512, 335141888,
      "bert-large-uncased; Devlin et al. 2019 write 340 million"},
-    {"t5-small", T5, 6, 512, 8, 2048, 32128, 512, 60506624, "t5-small; Raffel et al. 2020 write 60 million"},
-    {"t5-base", T5, 12, 768, 12, 3072, 32128, 512, 222903552, "t5-base; Raffel et al. 2020 write 220 million"},
-    {"t5-large", T5, 24, 1024, 16, 4096, 32128, 512, 737668096, "t5-large; Raffel et al. 2020 write 770 million"},
-    {"opus-mt", MARIAN, 6, 512, 8, 2048, 58101, 512, 74410496, "opus-mt-en-de, as Hugging Face counts it"},
+    {"t5-small", T5, 6, 512, 8, 2048, 32128, 512, 60506624,
+     "t5-small; Raffel et al. 2020 write 60 million"},
+    {"t5-base", T5, 12, 768, 12, 3072, 32128, 512, 222903552,
+     "t5-base; Raffel et al. 2020 write 220 million"},
+    {"t5-large", T5, 24, 1024, 16, 4096, 32128, 512, 737668096,
+     "t5-large; Raffel et al. 2020 write 770 million"},
+    {"opus-mt", MARIAN, 6, 512, 8, 2048, 58101, 512, 74410496,
+     "opus-mt-en-de, as Hugging Face counts it"},
 };
-
-enum { N_SHAPES = (int)(sizeof shapes / sizeof *shapes) };
 
 /* What a family has in common. */
 static void set_family(struct settings *s, int family)
@@ -50,7 +57,9 @@ static void set_family(struct settings *s, int family)
     if (family == 0) return;
     c->scale_embeddings = family == MARIAN;
     c->activation = family == T5 ? TRF_RELU : family == MARIAN ? TRF_SILU : TRF_GELU;
-    c->positions = family == T5 ? TRF_POSITIONS_NONE : family == MARIAN ? TRF_POSITIONS_HALVES : TRF_POSITIONS_LEARNED;
+    c->positions = family == T5       ? TRF_POSITIONS_NONE
+                   : family == MARIAN ? TRF_POSITIONS_HALVES
+                                      : TRF_POSITIONS_LEARNED;
     c->norm_place = family == GPT2 || family == T5 ? TRF_PRE_NORM : TRF_POST_NORM;
     c->final_norm = c->norm_place == TRF_PRE_NORM;
     c->norm_epsilon = family == BERT ? 1e-12 : family == T5 ? 1e-6 : 1e-5;
@@ -72,12 +81,17 @@ static void set_shape(struct settings *s)
     c->encoder_layers = shape->family == GPT2 ? 0 : shape->layers;
     c->decoder_layers = shape->family == BERT ? 0 : shape->layers;
     c->max_length = shape->max_length;
-    c->tying = shape->family == GPT2 ? TRF_TIED_DECODER : shape->family == BERT ? TRF_UNTIED : TRF_TIED_ALL;
+    c->tying = shape->family == GPT2   ? TRF_TIED_DECODER
+               : shape->family == BERT ? TRF_UNTIED
+                                       : TRF_TIED_ALL;
     s->source_vocab_size = s->target_vocab_size = shape->vocab;
 }
 
-/* A difference between the published weights and ours: how many more they are, or fewer, and why. */
-struct difference { int64_t weights; const char *why; };
+/* Why the published weights are more than ours, or fewer, and how many. */
+struct difference {
+    int64_t weights;
+    const char *why;
+};
 
 enum { MOST_DIFFERENCES = 8 };
 
@@ -88,28 +102,41 @@ static int differences_of(const struct shape *shape, struct difference *to)
 #define DIFFER(number, sentence) (to[n].weights = (number), to[n++].why = (sentence))
     switch (shape->family) {
     case BERT:
-        DIFFER(2 * d, "segments: BERT adds one of two embeddings to each token; there are none here");
-        DIFFER(2 * d, "BERT norms the sum of embeddings; no norm stands there here");
-        DIFFER(d * d + d, "pooler: BERT has a layer with tanh over its first row; there is none here");
-        DIFFER(-(int64_t)shape->vocab, "the bias of the head that predicts hidden tokens is not in BERT's count");
-        DIFFER(0, "that head has one more layer and a norm in BERT, not in its count; the head here is the projection alone");
+        DIFFER(2 * d,
+               "segments: BERT adds one of two embeddings to each token; there are none here");
+        DIFFER(2 * d, "BERT has a layer norm over the sum of its embeddings; there is none here");
+        DIFFER(d * d + d,
+               "pooler: BERT has a layer with tanh over its first row; there is none here");
+        DIFFER(-(int64_t)shape->vocab,
+               "the bias of the head that predicts hidden tokens is not in BERT's count");
+        DIFFER(0, "that head has one more layer and a norm in BERT, not in its count; the head "
+                  "here is the projection alone");
         break;
     case GPT2:
         DIFFER(0, "GPT-2's GELU is the approximation by tanh; the one here is exact");
-        DIFFER(0, "GPT-2's tokens are a BPE of bytes; tokens here are words, characters or SentencePiece's subwords");
-        DIFFER(0, "GPT-2 starts with weights of deviation 0.02; the rules of --init and --embedding-init differ");
+        DIFFER(0, "GPT-2's tokens are a BPE of bytes; tokens here are words, characters or "
+                  "SentencePiece's subwords");
+        DIFFER(0, "GPT-2 starts with weights of deviation 0.02; the rules of --init and "
+                  "--embedding-init differ");
         break;
     case T5:
-        DIFFER(64 * (int64_t)shape->n_heads, "relative positions: T5 adds one of 32 biases of each head to its scores, in "
+        DIFFER(64 * (int64_t)shape->n_heads,
+               "relative positions: T5 adds one of 32 biases of each head to its scores, in "
                "both stacks; there are none here");
-        DIFFER(-(5 * layers + 2) * d, "RMSNorm: T5's norms have no bias and take no mean away; those here do");
-        DIFFER(-(12 * layers * d + 2 * layers * (f + d)), "T5's matrices have no biases; attention and feed-forward have "
+        DIFFER(-(5 * layers + 2) * d,
+               "RMSNorm: T5's norms have no bias and take no mean away; those here do");
+        DIFFER(-(12 * layers * d + 2 * layers * (f + d)),
+               "T5's matrices have no biases; attention and feed-forward have "
                "some here");
+        DIFFER(0, "T5 does not divide scores by sqrt(d_head); attention here does");
+        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; it is not done here");
         break;
     case MARIAN:
-        DIFFER(2 * 512 * d, "two tables of sines are counted as weights there; they are computed here");
+        DIFFER(2 * 512 * d,
+               "two tables of sines are counted as weights there; they are computed here");
         DIFFER(-(int64_t)shape->vocab, "the bias of the output projection is not in that count");
         break;
+    default: DIFFER(0, "all of it can be built here");
     }
 #undef DIFFER
     return n;
@@ -118,15 +145,16 @@ static int differences_of(const struct shape *shape, struct difference *to)
 // -----------------------------------------------------------------------------------------------
 // >>settle         what training would take from the data
 //
-// Without --size: base. Without a size of vocabularies: 32,000. --recipe auto: pre-norm, no bias of the output
-// projection, embeddings tied as far as the vocabularies let them.
+// Without --size: base. Without a size of vocabularies: 32,000. --recipe auto: pre-norm, no bias of
+// the output projection, embeddings tied as far as the vocabularies let them.
 // -----------------------------------------------------------------------------------------------
 
 enum { VOCABULARY = 32000 };
 
 static int is_open(const struct settings *s, const char *name)
 {
-    return s->recipe == RECIPE_AUTO && !s->shape && !was_given(s, "conventions") && !was_given(s, name);
+    return s->recipe == RECIPE_AUTO && !s->shape && !was_given(s, "conventions") &&
+           !was_given(s, name);
 }
 
 static void settle_vocabularies(struct settings *s)
@@ -157,7 +185,8 @@ static int settle_lengths(struct settings *s)
             return USAGE;
         }
         if (most[side] && was_given(s, name) && (*length[side] < 1 || *length[side] > most[side])) {
-            say("--%s takes 1 to %d tokens of this model, got %d", name, (int)most[side], (int)*length[side]);
+            say("--%s takes 1 to %d tokens of this model, got %d", name, (int)most[side],
+                (int)*length[side]);
             return USAGE;
         }
         if (*length[side] > most[side]) *length[side] = most[side];
@@ -168,10 +197,12 @@ static int settle_lengths(struct settings *s)
 static int check_fits(const struct settings *s)
 {
     if (s->shape && was_given(s, "objective")) {
-        say("--shape %s says what the model learns: --objective is for other ones", given_text(s, "shape"));
+        say("--shape %s says what the model learns: --objective is for other ones",
+            given_text(s, "shape"));
         return USAGE;
     }
-    if (was_given(s, "labels") && s->objective != OBJECTIVE_CLASSIFY && s->objective != OBJECTIVE_TAG) {
+    if (was_given(s, "labels") && s->objective != OBJECTIVE_CLASSIFY &&
+        s->objective != OBJECTIVE_TAG) {
         say("--labels is for --objective classify and tag");
         return USAGE;
     }
@@ -189,7 +220,7 @@ static int settle_model(struct settings *s)
     if (check_fits(s)) return USAGE;
     if (s->shape) {
         set_shape(s);
-        if (apply_given(s)) return USAGE;           /* what the command line says wins over it */
+        if (apply_given(s)) return USAGE; /* what the command line says wins over it */
     }
     one = s->joint_vocabulary || s->objective == OBJECTIVE_SPAN;
     if (s->size == SIZE_AUTO && !s->shape) {
@@ -218,7 +249,10 @@ static const char *bytes_text(double bytes, char text[32])
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     int unit = 0;
-    while (bytes >= 999.5 && unit < 4) { bytes /= 1000; unit++; }
+    while (bytes >= 999.5 && unit < 4) {
+        bytes /= 1000;
+        unit++;
+    }
     snprintf(text, 32, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
     return text;
 }
@@ -228,7 +262,10 @@ static const char *flops_text(double flops, char text[32])
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
     int unit = 0;
-    while (flops >= 999.5 && unit < 5) { flops /= 1000; unit++; }
+    while (flops >= 999.5 && unit < 5) {
+        flops /= 1000;
+        unit++;
+    }
     snprintf(text, 32, unit ? "%.3g %s" : "%.0f%s", flops, units[unit]);
     return text;
 }
@@ -241,22 +278,31 @@ int print_weight_counts(const trf_config *config, int32_t parameters, int json)
     int first = 1;
     if (trf_count_weights(config, &n, &err)) return refused("model", &err);
     {
-        const struct { const char *name; int64_t weights; } part[] = {
-            {"source embedding", n.source_embedding}, {"target embedding", n.target_embedding},
-            {"learned positions", n.positions}, {"encoder self-attention", n.encoder_attention},
-            {"encoder feed-forward", n.encoder_feed_forward}, {"encoder norms", n.encoder_norms},
-            {"decoder self-attention", n.decoder_attention}, {"decoder cross-attention", n.cross_attention},
-            {"decoder feed-forward", n.decoder_feed_forward}, {"decoder norms", n.decoder_norms},
-            {config->head ? "head" : "output projection", n.generator}
-        };
+        const struct {
+            const char *name;
+            int64_t weights;
+        } part[] = {{"source embedding", n.source_embedding},
+                    {"target embedding", n.target_embedding},
+                    {"learned positions", n.positions},
+                    {"encoder self-attention", n.encoder_attention},
+                    {"encoder feed-forward", n.encoder_feed_forward},
+                    {"encoder norms", n.encoder_norms},
+                    {"decoder self-attention", n.decoder_attention},
+                    {"decoder cross-attention", n.cross_attention},
+                    {"decoder feed-forward", n.decoder_feed_forward},
+                    {"decoder norms", n.decoder_norms},
+                    {config->head ? "head" : "output projection", n.generator}};
         if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)n.total);
-        else if (parameters) printf("weights: %lld in %d parameters\n", (long long)n.total, (int)parameters);
+        else if (parameters)
+            printf("weights: %lld in %d parameters\n", (long long)n.total, (int)parameters);
         else printf("weights: %lld\n", (long long)n.total);
         for (i = 0; i < sizeof part / sizeof *part; i++) {
             if (!part[i].weights) continue;
-            if (json) printf("%s\"%s\":%lld", first ? "" : ",", part[i].name, (long long)part[i].weights);
-            else printf("  %-24s %13lld  %5.1f %%\n", part[i].name, (long long)part[i].weights,
-                        100.0 * (double)part[i].weights / (double)n.total);
+            if (json)
+                printf("%s\"%s\":%lld", first ? "" : ",", part[i].name, (long long)part[i].weights);
+            else
+                printf("  %-24s %13lld  %5.1f %%\n", part[i].name, (long long)part[i].weights,
+                       100.0 * (double)part[i].weights / (double)n.total);
             first = 0;
         }
     }
@@ -264,7 +310,8 @@ int print_weight_counts(const trf_config *config, int32_t parameters, int json)
     return DONE;
 }
 
-static void print_bytes(const char *name, const char *key, const char *what, double bytes, int json, int *first)
+static void print_bytes(const char *name, const char *key, const char *what, double bytes, int json,
+                        int *first)
 {
     char text[32];
     if (json) printf("%s\"%s\":%.0f", *first ? "" : ",", key, bytes);
@@ -277,7 +324,8 @@ static int print_memory(struct settings *s, int64_t weights, int json)
 {
     trf_config *c = &s->config;
     trf_train_options *o = &s->training;
-    int32_t longest = (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
+    int32_t longest =
+        (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
     int32_t tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
     int32_t beginning = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
     double model = (double)trf_model_memory(c), training, translating;
@@ -290,25 +338,34 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     translating = (double)trf_translator_memory(c, &s->search, s->batch, beginning);
     printf(json ? ",\"bytes\":{" : "memory and files:\n");
     print_bytes("model", "model", "the weights, in rows of whole registers", model, json, &first);
-    snprintf(what, sizeof what, "the model, gradients, moments, batches of at most %d tokens a side", (int)tokens);
+    snprintf(what, sizeof what,
+             "the model, gradients, moments, batches of at most %d tokens a side", (int)tokens);
     if (training > 0) print_bytes("training", "training", what, model + training, json, &first);
-    snprintf(what, sizeof what, "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
-             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)beginning, plural(beginning));
-    if (translating > 0) print_bytes("translating", "translating", what, model + translating, json, &first);
-    print_bytes("model file", "file", "weights of 32 bits; vocabularies come on top", 4.0 * (double)weights, json, &first);
-    print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16", 2.0 * (double)weights, json, &first);
-    print_bytes("checkpoint", "checkpoint", "weights and two moments", 12.0 * (double)weights, json, &first);
+    snprintf(what, sizeof what,
+             "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
+             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)beginning,
+             plural(beginning));
+    if (translating > 0)
+        print_bytes("translating", "translating", what, model + translating, json, &first);
+    print_bytes("model file", "file", "weights of 32 bits; vocabularies come on top",
+                4.0 * (double)weights, json, &first);
+    print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16",
+                2.0 * (double)weights, json, &first);
+    print_bytes("checkpoint", "checkpoint", "weights and two moments", 12.0 * (double)weights, json,
+                &first);
     if (json) putchar('}');
     return DONE;
 }
 
-static void print_flops_part(const char *name, double flops, int64_t tokens, const char *side, int json, int *first)
+static void print_flops_part(const char *name, double flops, int64_t tokens, const char *side,
+                             int json, int *first)
 {
     char all[32], each[32];
     if (flops <= 0) return;
     if (json) printf("%s\"%s\":%.17g", *first ? "" : ",", name, flops);
     else if (tokens > 1)
-        printf("  %-24s %10s  %10s a %s row\n", name, flops_text(flops, all), flops_text(flops / (double)tokens, each), side);
+        printf("  %-24s %10s  %10s a %s row\n", name, flops_text(flops, all),
+               flops_text(flops / (double)tokens, each), side);
     else printf("  %-24s %10s\n", name, flops_text(flops, all));
     *first = 0;
 }
@@ -325,25 +382,32 @@ static int print_flops(const struct settings *s, int json)
     int first = 1;
     if (trf_count_flops(c, source, target, &n, &err)) return refused("operations", &err);
     if (json)
-        printf(",\"flops\":{\"source_rows\":%lld,\"target_rows\":%lld,\"total\":%.17g,\"parts\":{", (long long)source,
-               (long long)target, n.total);
+        printf(",\"flops\":{\"source_rows\":%lld,\"target_rows\":%lld,\"total\":%.17g,\"parts\":{",
+               (long long)source, (long long)target, n.total);
     else {
         printf("FLOPs of one forward pass over ");
         if (source) printf("%lld source row%s", (long long)source, plural(source));
-        if (target) printf("%s%lld target row%s", source ? " and " : "", (long long)target, plural(target));
+        if (target)
+            printf("%s%lld target row%s", source ? " and " : "", (long long)target, plural(target));
         printf(": %s (of matrix products; a multiplication and an addition are two;\n"
-               "a training step takes three times as many)\n", flops_text(n.total, text));
+               "a training step takes three times as many)\n",
+               flops_text(n.total, text));
     }
     print_flops_part("encoder projections", n.encoder_projections, source, "source", json, &first);
     print_flops_part("encoder attention", n.encoder_attention, source, "source", json, &first);
-    print_flops_part("encoder feed-forward", n.encoder_feed_forward, source, "source", json, &first);
+    print_flops_part("encoder feed-forward", n.encoder_feed_forward, source, "source", json,
+                     &first);
     print_flops_part("decoder projections", n.decoder_projections, target, "target", json, &first);
     print_flops_part("decoder attention", n.decoder_attention, target, "target", json, &first);
     print_flops_part("cross projections", n.cross_projections, target, "target", json, &first);
     print_flops_part("cross attention", n.cross_attention, target, "target", json, &first);
-    print_flops_part("decoder feed-forward", n.decoder_feed_forward, target, "target", json, &first);
+    print_flops_part("decoder feed-forward", n.decoder_feed_forward, target, "target", json,
+                     &first);
     print_flops_part(c->head ? "head" : "output projection", n.generator,
-                     target ? target : c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST ? 1 : source, side, json, &first);
+                     target                                                  ? target
+                     : c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST ? 1
+                                                                             : source,
+                     side, json, &first);
     if (json) printf("}}");
     return DONE;
 }
@@ -355,13 +419,14 @@ static int print_flops(const struct settings *s, int json)
 struct trace {
     const trf_config *config;
     int json, first;
-    const char *stack;          /* "encoder" and so on, in the objects of JSON */
-    int32_t layers;             /* how often a step happens */
-    int decoder;                /* 1: what follows belongs to the decoder */
+    const char *stack; /* "encoder" and so on, in the objects of JSON */
+    int32_t layers;    /* how often a step happens */
+    int decoder;       /* 1: what follows belongs to the decoder */
 };
 
 /* One step. Extents that are 0 are not there; weights "": it reads none. */
-static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_t c, const char *weights)
+static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_t c,
+                 const char *weights)
 {
     const int64_t extent[3] = {a, b, c};
     char shape[96];
@@ -369,16 +434,16 @@ static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_
     int i;
     for (i = 0; i < 3; i++)
         if (extent[i])
-            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld", used ? t->json ? "," : ", " : "",
-                                     (long long)extent[i]);
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld",
+                                     used ? t->json ? "," : ", " : "", (long long)extent[i]);
     if (!t->json) {
         printf("  %s%-*s (%s)", t->layers > 1 ? "  " : "", t->layers > 1 ? 34 : 36, what, shape);
         if (*weights) printf("%*s%s", used < 18 ? (int)(18 - used) : 1, "", weights);
         putchar('\n');
         return;
     }
-    printf("%s{\"stack\":\"%s\",\"layers\":%d,\"step\":\"%s\",\"shape\":[%s]", t->first ? "" : ",", t->stack, (int)t->layers,
-           what, shape);
+    printf("%s{\"stack\":\"%s\",\"layers\":%d,\"step\":\"%s\",\"shape\":[%s]", t->first ? "" : ",",
+           t->stack, (int)t->layers, what, shape);
     if (*weights) printf(",\"weights\":\"%s\"", weights);
     putchar('}');
     t->first = 0;
@@ -397,7 +462,8 @@ static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
         step(t, "keys and values of the encoder", 2, m, d, "the same matrix");
     } else step(t, "self-attention: queries, keys, values", 3, n, d, weights);
     step(t, "queries cut into heads", heads, n, each, "");
-    snprintf(scores, sizeof scores, "q k^T / sqrt(%lld), softmax%s", each, t->decoder && !cross ? ", causal" : "");
+    snprintf(scores, sizeof scores, "q k^T / sqrt(%lld), softmax%s", each,
+             t->decoder && !cross ? ", causal" : "");
     step(t, scores, heads, n, m, "");
     step(t, "times values", heads, n, each, "");
     snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld) and bias", name, d, d);
@@ -410,8 +476,9 @@ static void trace_norm(struct trace *t, int64_t n, int number, int before)
     const trf_config *c = t->config;
     char weights[64];
     snprintf(weights, sizeof weights, "norm%d (%d) and bias", number, (int)c->d_model);
-    if (before) { if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights); }
-    else if (c->norm_place == TRF_PRE_NORM) step(t, "plus what came in", n, c->d_model, 0, "");
+    if (before) {
+        if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights);
+    } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus what came in", n, c->d_model, 0, "");
     else step(t, "norm of the sum with what came in", n, c->d_model, 0, weights);
 }
 
@@ -430,10 +497,12 @@ static void trace_layer(struct trace *t, int64_t n, int64_t memory)
         trace_norm(t, n, number++, 0);
     }
     trace_norm(t, n, number, 1);
-    snprintf(weights, sizeof weights, "linear1.weight (%d, %d) and bias", (int)c->d_ff, (int)c->d_model);
+    snprintf(weights, sizeof weights, "linear1.weight (%d, %d) and bias", (int)c->d_ff,
+             (int)c->d_model);
     snprintf(inner, sizeof inner, "feed-forward, inside, %s", activations[c->activation]);
     step(t, inner, n, c->d_ff, 0, weights);
-    snprintf(weights, sizeof weights, "linear2.weight (%d, %d) and bias", (int)c->d_model, (int)c->d_ff);
+    snprintf(weights, sizeof weights, "linear2.weight (%d, %d) and bias", (int)c->d_model,
+             (int)c->d_ff);
     step(t, "feed-forward, out", n, c->d_model, 0, weights);
     trace_norm(t, n, number, 0);
 }
@@ -441,18 +510,22 @@ static void trace_layer(struct trace *t, int64_t n, int64_t memory)
 static void trace_embedding(struct trace *t, int64_t n)
 {
     const trf_config *c = t->config;
-    static const char *const positions[] = {"sines and cosines", "sines, then cosines", "sines, then cosines", "", ""};
-    const char *matrix = t->decoder && c->tying != TRF_TIED_ALL && c->tying != TRF_TIED_EMBEDDINGS ? "tgt" : "src";
+    static const char *const positions[] = {"sines and cosines", "sines, then cosines",
+                                            "sines, then cosines", "", ""};
+    const char *matrix =
+        t->decoder && c->tying != TRF_TIED_ALL && c->tying != TRF_TIED_EMBEDDINGS ? "tgt" : "src";
     char weights[192], scaled[32] = "";
     int32_t vocab = t->decoder ? c->target_vocab : c->source_vocab;
     if (c->scale_embeddings) snprintf(scaled, sizeof scaled, ", times sqrt(%d)", (int)c->d_model);
-    snprintf(weights, sizeof weights, "%s_embed.weight (%d, %d)%s", matrix, (int)vocab, (int)c->d_model, scaled);
+    snprintf(weights, sizeof weights, "%s_embed.weight (%d, %d)%s", matrix, (int)vocab,
+             (int)c->d_model, scaled);
     step(t, "ids", n, 0, 0, "");
     step(t, "embedding", n, c->d_model, 0, weights);
     if (c->positions == TRF_POSITIONS_NONE) return;
     if (c->positions == TRF_POSITIONS_LEARNED)
-        snprintf(weights, sizeof weights, "%s_positions.weight (%d, %d)", t->decoder ? "tgt" : "src",
-                 (int)(c->max_length + c->position_offset), (int)c->d_model);
+        snprintf(weights, sizeof weights, "%s_positions.weight (%d, %d)",
+                 t->decoder ? "tgt" : "src", (int)(c->max_length + c->position_offset),
+                 (int)c->d_model);
     else snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
     step(t, "plus positions", n, c->d_model, 0, weights);
 }
@@ -473,7 +546,9 @@ static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
         printf("  layers 0 to %d (%s.layers.0. and so on), each:\n", (int)layers - 1, name);
     trace_layer(t, n, memory);
     t->layers = 1;
-    if (c->final_norm != TRF_FINAL_NORM_BOTH && c->final_norm != (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER)) return;
+    if (c->final_norm != TRF_FINAL_NORM_BOTH &&
+        c->final_norm != (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER))
+        return;
     snprintf(weights, sizeof weights, "%s.norm.weight (%d) and bias", name, (int)c->d_model);
     step(t, "final norm", n, c->d_model, 0, weights);
 }
@@ -481,10 +556,15 @@ static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
 static void trace_end(struct trace *t, int64_t n)
 {
     const trf_config *c = t->config;
-    static const char *const matrices[] = {"generator.weight", "tgt_embed.weight", "src_embed.weight", "generator.weight"};
+    static const char *const matrices[] = {"generator.weight", "tgt_embed.weight",
+                                           "src_embed.weight", "generator.weight"};
     int labels = c->head && c->head != TRF_HEAD_MASKED;
-    int32_t logits = c->kind != TRF_ENCODER_ONLY ? c->target_vocab : labels ? c->n_labels : c->source_vocab;
-    const char *matrix = c->kind != TRF_ENCODER_ONLY ? matrices[c->tying] : labels ? "head.weight" : "src_embed.weight";
+    int32_t logits = c->kind != TRF_ENCODER_ONLY ? c->target_vocab
+                     : labels                    ? c->n_labels
+                                                 : c->source_vocab;
+    const char *matrix = c->kind != TRF_ENCODER_ONLY ? matrices[c->tying]
+                         : labels                    ? "head.weight"
+                                                     : "src_embed.weight";
     char weights[96];
     t->stack = "end";
     if (c->kind == TRF_ENCODER_ONLY && !c->head) return;
@@ -526,23 +606,27 @@ static void print_published(const struct settings *s, int64_t ours)
     int n = differences_of(shape, differ), i;
     int64_t left = shape->published - ours;
     if (s->json) {
-        printf(",\"shape\":\"%s\",\"published\":{\"weights\":%lld,\"source\":\"%s\",\"differences\":[", shape->name,
-               (long long)shape->published, shape->source);
+        printf(
+            ",\"shape\":\"%s\",\"published\":{\"weights\":%lld,\"source\":\"%s\",\"differences\":[",
+            shape->name, (long long)shape->published, shape->source);
         for (i = 0; i < n; i++)
-            printf("%s{\"weights\":%lld,\"why\":\"%s\"}", i ? "," : "", (long long)differ[i].weights, differ[i].why);
+            printf("%s{\"weights\":%lld,\"why\":\"%s\"}", i ? "," : "",
+                   (long long)differ[i].weights, differ[i].why);
         printf("]}");
         return;
     }
     printf("published: %lld (%s)\n", (long long)shape->published, shape->source);
     for (i = 0; i < n; left -= differ[i++].weights) {
-        if (differ[i].weights) printf("  %+13lld  %s\n", (long long)differ[i].weights, differ[i].why);
+        if (differ[i].weights)
+            printf("  %+13lld  %s\n", (long long)differ[i].weights, differ[i].why);
         else printf("  %13s  %s\n", "", differ[i].why);
     }
     if (left == 0 && ours == shape->published) puts("  the count here is the published one");
     else if (left == 0) puts("  with these differences the count here is the published one");
     else
         printf("  %+13lld  %s\n", (long long)left,
-               shape->family ? "comes from other options" : "is not explained: the paper rounds, and lists no parts");
+               shape->family ? "comes from other options"
+                             : "is not explained: the paper rounds, and lists no parts");
 }
 
 /* What a file and a configuration alone have in common; the trace if it is asked for. */

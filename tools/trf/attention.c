@@ -1,12 +1,12 @@
 // trf attention: maps of who looks at whom, as a picture, as text, as JSON.
 //
-// One forward pass hands out all heads of all layers (trf_look_inside). trf translate, trf classify and trf tag take
-// theirs from here too.
+// One forward pass hands out all heads of all layers (trf_look_inside). trf translate, trf classify
+// and trf tag take theirs from here too.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "tools/picture.h"      /* first: its names and those of trf.h do not meet */
+#include "tools/picture.h" /* first: its names and those of trf.h do not meet */
 
 #include "trf.h"
 
@@ -32,8 +32,13 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
     if (numbers == 0) return DONE;
     to->weights = grow(to->weights, &to->capacity, (size_t)numbers, sizeof *to->weights);
     all = trf_tensor_of(to->weights, 1, numbers, 0, 0);
-    *(kind == TRF_ENCODER_SELF ? &views.encoder_self : kind == TRF_DECODER_SELF ? &views.decoder_self : &views.cross) = &all;
-    if (trf_look_inside(translator, &batch, &views, &err)) { say_error("attention", &err); return FAILED; }
+    *(kind == TRF_ENCODER_SELF   ? &views.encoder_self
+      : kind == TRF_DECODER_SELF ? &views.decoder_self
+                                 : &views.cross) = &all;
+    if (trf_look_inside(translator, &batch, &views, &err)) {
+        say_error("attention", &err);
+        return FAILED;
+    }
     shape = trf_attention_of(model, &batch, kind, &all, 0);
     for (k = 0; k < 4; k++) to->extent[k] = shape.shape[k];
     return DONE;
@@ -51,7 +56,8 @@ void mean_of_heads(const struct attention *of, int64_t layer, trf_real *to)
     int64_t numbers = of->extent[2] * of->extent[3], head, i;
     for (i = 0; i < numbers; i++) to[i] = 0;
     for (head = 0; head < of->extent[1]; head++)
-        for (i = 0; i < numbers; i++) to[i] += head_of(of, layer, head)[i] / (trf_real)of->extent[1];
+        for (i = 0; i < numbers; i++)
+            to[i] += head_of(of, layer, head)[i] / (trf_real)of->extent[1];
 }
 
 void print_json_matrix(FILE *file, const trf_real *x, int64_t height, int64_t width)
@@ -63,14 +69,16 @@ void print_json_matrix(FILE *file, const trf_real *x, int64_t height, int64_t wi
         for (j = 0; j < width; j++) {
             double weight = (double)x[i * width + j];
             if (j) fputc(',', file);
-            if (isfinite(weight)) fprintf(file, "%.4g", weight); else fputs("null", file);
+            if (isfinite(weight)) fprintf(file, "%.4g", weight);
+            else fputs("null", file);
         }
         fputc(']', file);
     }
     fputc(']', file);
 }
 
-/* Of ATTENTION_ALL a list of layers, each a list of heads, each a matrix; else the mean of the heads of the last layer. */
+/* Of ATTENTION_ALL a list of layers, each a list of heads, each a matrix; else the mean of the
+   heads of the last layer. */
 void print_json_attention(FILE *file, const struct attention *of, int all)
 {
     const int64_t *extent = of->extent;
@@ -99,14 +107,15 @@ void print_json_attention(FILE *file, const struct attention *of, int all)
 // >>maps           the heads that are shown, and what is said of each
 // -----------------------------------------------------------------------------------------------
 
-enum { MEAN = -1, ALL = -2 };           /* instead of the number of a head or a layer */
+enum { MEAN = -1, ALL = -2 }; /* instead of the number of a head or a layer */
 
 struct map {
-    int32_t layer, head;                /* head MEAN: the mean of all */
-    float *values;                      /* (rows, columns) */
+    int32_t layer, head; /* head MEAN: the mean of all */
+    float *values;       /* (rows, columns) */
     char title[64];
-    double entropy, share;              /* mean of the rows in nats, and of the largest possible; NAN: there is none */
-    int64_t row, column;                /* the strongest link; -1: there is none */
+    double entropy;      /* mean of the rows, in nats */
+    double share;        /* of the largest possible; NAN: that is 0 */
+    int64_t row, column; /* the strongest link; -1: there is none */
 };
 
 struct looking {
@@ -119,15 +128,16 @@ struct looking {
     struct attention attention;
     const char **row_names, **column_names;
     int64_t rows, columns;
-    int32_t layer, head, layers, heads; /* what is shown, which may be ALL or MEAN, and what there is */
+    int32_t layer, head;   /* what is shown, which may be ALL or MEAN */
+    int32_t layers, heads; /* what there is */
     struct map *maps;
     int32_t n_maps;
-    double high;                        /* the largest weight */
-    char *answer;                       /* text of the model's own answer, or NULL */
+    double high;  /* the largest weight */
+    char *answer; /* text of the model's own answer, or NULL */
     size_t answer_capacity;
 };
 
-static const char *const kind_names[] = {"encoder", "decoder", "cross"};      /* by trf_attention_kind */
+static const char *const kind_names[] = {"encoder", "decoder", "cross"}; /* by trf_attention_kind */
 
 /* How many keys a query can look at. */
 static int64_t seen_by(const struct looking *l, int64_t row)
@@ -164,11 +174,13 @@ static void add_map(struct looking *l, int32_t layer, int32_t head)
     int64_t numbers = l->rows * l->columns, i;
     trf_real *mean = NULL;
     const trf_real *from;
-    if (head == MEAN) mean_of_heads(&l->attention, layer, mean = zeroed((size_t)numbers, sizeof *mean));
+    if (head == MEAN)
+        mean_of_heads(&l->attention, layer, mean = zeroed((size_t)numbers, sizeof *mean));
     from = mean ? mean : head_of(&l->attention, layer, head);
     m->layer = layer;
     m->head = head;
-    if (head == MEAN) snprintf(m->title, sizeof m->title, "layer %d, mean of the heads", (int)layer);
+    if (head == MEAN)
+        snprintf(m->title, sizeof m->title, "layer %d, mean of the heads", (int)layer);
     else snprintf(m->title, sizeof m->title, "layer %d, head %d", (int)layer, (int)head);
     m->values = zeroed((size_t)numbers, sizeof *m->values);
     for (i = 0; i < numbers; i++) {
@@ -195,11 +207,15 @@ static void add_maps(struct looking *l)
 // >>forms          text, JSON, pictures
 // -----------------------------------------------------------------------------------------------
 
-static void print_text_line(const char *name, const char *const *tokens, int64_t n, const char *note)
+static void print_text_line(const char *name, const char *const *tokens, int64_t n,
+                            const char *note)
 {
     int64_t i;
     printf("%s, %lld token%s%s:", name, (long long)n, plural(n), note);
-    for (i = 0; i < n; i++) { putchar(' '); print_clean(stdout, tokens[i], 1000); }
+    for (i = 0; i < n; i++) {
+        putchar(' ');
+        print_clean(stdout, tokens[i], 1000);
+    }
     putchar('\n');
 }
 
@@ -214,18 +230,23 @@ static void print_table(const struct looking *l)
         snprintf(entropy, sizeof entropy, isnan(m->entropy) ? "-" : "%.3f", m->entropy);
         snprintf(share, sizeof share, isnan(m->share) ? "-" : "%.1f %%", 100 * m->share);
         printf("%5d  %4s  %7s  %14s  ", (int)m->layer, head, entropy, share);
-        if (m->row < 0) { puts("-"); continue; }
+        if (m->row < 0) {
+            puts("-");
+            continue;
+        }
         print_clean(stdout, l->row_names[m->row], 80);
         printf(" -> ");
         print_clean(stdout, l->column_names[m->column], 80);
-        printf("  %.3f  (row %lld, column %lld)\n", (double)m->values[m->row * l->columns + m->column],
-               (long long)m->row, (long long)m->column);
+        printf("  %.3f  (row %lld, column %lld)\n",
+               (double)m->values[m->row * l->columns + m->column], (long long)m->row,
+               (long long)m->column);
     }
 }
 
 static struct heat_map heat_of(const struct looking *l, const struct map *m)
 {
-    static const char *const labels[][2] = {{"query", "key"}, {"query", "key"}, {"target", "source"}};
+    static const char *const labels[][2] = {
+        {"query", "key"}, {"query", "key"}, {"target", "source"}};
     struct heat_map heat;
     memset(&heat, 0, sizeof heat);
     heat.title = m->title;
@@ -256,20 +277,26 @@ static void print_json(const struct looking *l)
     int32_t i;
     printf("{\"model\":");
     print_json_text(stdout, l->s->model, strlen(l->s->model));
-    printf(",\"kind\":\"%s\",\"layers\":%d,\"heads\":%d", kind_names[l->kind], (int)l->layers, (int)l->heads);
-    if (l->answer) { printf(",\"answer\":"); print_json_text(stdout, l->answer, strlen(l->answer)); }
+    printf(",\"kind\":\"%s\",\"layers\":%d,\"heads\":%d", kind_names[l->kind], (int)l->layers,
+           (int)l->heads);
+    if (l->answer) {
+        printf(",\"answer\":");
+        print_json_text(stdout, l->answer, strlen(l->answer));
+    }
     print_json_names("rows", l->row_names, l->rows);
     print_json_names("columns", l->column_names, l->columns);
     printf(",\"maps\":[");
     for (i = 0; i < l->n_maps; i++) {
         const struct map *m = &l->maps[i];
         printf("%s{\"layer\":%d,\"head\":", i ? "," : "", (int)m->layer);
-        if (m->head == MEAN) printf("\"mean\""); else printf("%d", (int)m->head);
+        if (m->head == MEAN) printf("\"mean\"");
+        else printf("%d", (int)m->head);
         print_json_field(stdout, "entropy", m->entropy);
         print_json_field(stdout, "share_of_largest", m->share);
         if (m->row < 0) printf(",\"strongest\":null");
         else
-            printf(",\"strongest\":{\"row\":%lld,\"column\":%lld,\"weight\":%.9g}", (long long)m->row, (long long)m->column,
+            printf(",\"strongest\":{\"row\":%lld,\"column\":%lld,\"weight\":%.9g}",
+                   (long long)m->row, (long long)m->column,
                    (double)m->values[m->row * l->columns + m->column]);
         printf(",\"attention\":[");
         for (k = 0; k < l->rows; k++) {
@@ -291,13 +318,15 @@ static int maps_across(const struct looking *l)
     int heads = l->head == ALL ? l->heads : 1, several = l->layer == ALL && l->layers > 1;
     int most = several ? 8 : 5, across;
     if (heads == 1) return several ? l->layers < 4 ? l->layers : 4 : 1;
-    for (across = heads < most ? heads : most; across > 1; across--) if (heads % across == 0) return across;
+    for (across = heads < most ? heads : most; across > 1; across--)
+        if (heads % across == 0) return across;
     return heads < most ? heads : most;
 }
 
 static char *picture_title(const struct looking *l)
 {
-    static const char *const whose[] = {"Self-attention of the encoder", "Self-attention of the decoder",
+    static const char *const whose[] = {"Self-attention of the encoder",
+                                        "Self-attention of the decoder",
                                         "Attention of the target to the source"};
     return format_text("%s", whose[l->kind]);
 }
@@ -309,7 +338,8 @@ static int write_svg(const struct looking *l, FILE *out)
     int32_t i;
     int failed;
     for (i = 0; i < l->n_maps; i++) heat[i] = heat_of(l, &l->maps[i]);
-    failed = picture_heat_maps(out, title, heat, (int)l->n_maps, maps_across(l), 0, l->high > 0 ? l->high : 1);
+    failed = picture_heat_maps(out, title, heat, (int)l->n_maps, maps_across(l), 0,
+                               l->high > 0 ? l->high : 1);
     if (failed && !ferror(out)) say("out of memory for the picture");
     free(heat);
     free(title);
@@ -321,7 +351,8 @@ enum { MOST_LETTERS = 24, PIXELS = 320 };
 /* Every which token has a label, where a row or a column of the map is that wide. */
 static int64_t label_step(double cell) { return cell >= 12 ? 1 : (int64_t)ceil(12 / cell); }
 
-static void write_tics(FILE *script, const char *axis, const char *const *names, int64_t n, double cell)
+static void write_tics(FILE *script, const char *axis, const char *const *names, int64_t n,
+                       double cell)
 {
     int64_t i;
     fprintf(script, "set %s (", axis);
@@ -352,7 +383,10 @@ static int label_pixels(const char *const *names, int64_t n)
 }
 
 /* Where the maps of a picture lie, in pixels. */
-struct layout { double cell; int across, left, top, panel_width, panel_height, width, height; };
+struct layout {
+    double cell;
+    int across, left, top, panel_width, panel_height, width, height;
+};
 
 enum { HEADLINE = 40, TITLE = 28, GAP = 24, SCALE = 90 };
 
@@ -360,7 +394,8 @@ static struct layout lay_out(const struct looking *l)
 {
     struct layout at;
     int64_t larger = l->rows > l->columns ? l->rows : l->columns;
-    at.cell = larger <= 100 ? fmin(26, fmax(14, (double)PIXELS / (double)larger)) : fmax(1, 800 / (double)larger);
+    at.cell = larger <= 100 ? fmin(26, fmax(14, (double)PIXELS / (double)larger))
+                            : fmax(1, 800 / (double)larger);
     at.across = maps_across(l);
     at.left = label_pixels(l->row_names, l->rows);
     at.top = TITLE + label_pixels(l->column_names, l->columns);
@@ -377,25 +412,28 @@ static struct layout lay_out(const struct looking *l)
 static void write_map(const struct looking *l, FILE *script, const struct layout *at, int32_t i)
 {
     const struct map *m = &l->maps[i];
-    double x = i % at->across * at->panel_width + at->left, y = HEADLINE + i / at->across * at->panel_height + at->top;
+    double x = i % at->across * at->panel_width + at->left,
+           y = HEADLINE + i / at->across * at->panel_height + at->top;
     int64_t k, j;
     fprintf(script, "$m << end\n");
     for (k = 0; k < l->rows; k++) {
-        for (j = 0; j < l->columns; j++) fprintf(script, "%.6g ", (double)m->values[k * l->columns + j]);
+        for (j = 0; j < l->columns; j++)
+            fprintf(script, "%.6g ", (double)m->values[k * l->columns + j]);
         fputc('\n', script);
     }
     fprintf(script, "end\nset lmargin at screen %.6f\nset rmargin at screen %.6f\n", x / at->width,
             (x + at->cell * (double)l->columns) / at->width);
     fprintf(script, "set tmargin at screen %.6f\nset bmargin at screen %.6f\n", 1 - y / at->height,
             1 - (y + at->cell * (double)l->rows) / at->height);
-    fprintf(script, "set label 1 '%s' at screen %.6f,%.6f left\n", m->title, (x - at->left + 12) / at->width,
-            1 - (y - at->top + 10) / at->height);
+    fprintf(script, "set label 1 '%s' at screen %.6f,%.6f left\n", m->title,
+            (x - at->left + 12) / at->width, 1 - (y - at->top + 10) / at->height);
     if (i == 0)
         fprintf(script, "set colorbox user origin screen %.6f,%.6f size screen %.6f,%.6f\n",
-                1 - (double)(SCALE - 10) / at->width, 1 - (HEADLINE + 150.0) / at->height, 14.0 / at->width,
-                130.0 / at->height);
+                1 - (double)(SCALE - 10) / at->width, 1 - (HEADLINE + 150.0) / at->height,
+                14.0 / at->width, 130.0 / at->height);
     else fputs("unset colorbox\n", script);
-    fprintf(script, "plot $m matrix with image%s\nunset label 2\n", at->cell >= 14 ? " pixels" : "");
+    fprintf(script, "plot $m matrix with image%s\nunset label 2\n",
+            at->cell >= 14 ? " pixels" : "");
 }
 
 /* For gnuplot: every map an image, tokens as its tics. */
@@ -406,17 +444,24 @@ static void write_script(const struct looking *l, FILE *script, const char *kind
     int32_t i;
     fputs("set encoding utf8\n", script);
     if (!strcmp(kind, "pdf"))
-        fprintf(script, "set terminal pdfcairo size %gin,%gin font 'sans,9' noenhanced background rgb 'white'\n",
+        fprintf(script,
+                "set terminal pdfcairo size %gin,%gin font 'sans,9' noenhanced background rgb "
+                "'white'\n",
                 at.width / 100.0, at.height / 100.0);
     else
-        fprintf(script, "set terminal pngcairo size %d,%d font 'sans,10' noenhanced background rgb 'white'\n", at.width,
-                at.height);
-    fprintf(script, "set multiplot\nunset key\nset link x2\nset label 2 '%s' at screen %.6f,%.6f left\n", title,
-            12.0 / at.width, 1 - 18.0 / at.height);
-    fputs("set palette defined (0 '#ffffff', 1 '#9ecae1', 2 '#2171b5', 3 '#081d58')\nset border lc rgb '#888899'\n"
-          "set tics out nomirror textcolor rgb '#222222'\nset x2tics rotate by 90\nunset xtics\n", script);
-    fprintf(script, "set cbrange [0:%.9g]\nset xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n", l->high > 0 ? l->high : 1,
-            (double)l->columns - 0.5, (double)l->rows - 0.5);
+        fprintf(
+            script,
+            "set terminal pngcairo size %d,%d font 'sans,10' noenhanced background rgb 'white'\n",
+            at.width, at.height);
+    fprintf(script,
+            "set multiplot\nunset key\nset link x2\nset label 2 '%s' at screen %.6f,%.6f left\n",
+            title, 12.0 / at.width, 1 - 18.0 / at.height);
+    fputs("set palette defined (0 '#ffffff', 1 '#9ecae1', 2 '#2171b5', 3 '#081d58')\nset border lc "
+          "rgb '#888899'\n"
+          "set tics out nomirror textcolor rgb '#222222'\nset x2tics rotate by 90\nunset xtics\n",
+          script);
+    fprintf(script, "set cbrange [0:%.9g]\nset xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n",
+            l->high > 0 ? l->high : 1, (double)l->columns - 0.5, (double)l->rows - 0.5);
     write_tics(script, "x2tics", l->column_names, l->columns, at.cell);
     write_tics(script, "ytics", l->row_names, l->rows, at.cell);
     for (i = 0; i < l->n_maps; i++) write_map(l, script, &at, i);
@@ -434,10 +479,12 @@ static int write_by_gnuplot(const struct looking *l, FILE *out, const char *kind
         say("cannot write a temporary file for gnuplot: %s", strerror(errno));
     else if ((ended = picture__gnuplot(script, picture, complaints)) != 0) {
         picture__failed(ended, complaints, message, sizeof message);
-        if (ended == 127) say("gnuplot, which draws .%s, is not installed; trf itself writes an .svg", kind);
+        if (ended == 127)
+            say("gnuplot, which draws .%s, is not installed; trf itself writes an .svg", kind);
         else say("%s", message);
     } else {
-        if (picture__copy(picture, out) && !ferror(out)) say("cannot read gnuplot's picture: %s", strerror(errno));
+        if (picture__copy(picture, out) && !ferror(out))
+            say("cannot read gnuplot's picture: %s", strerror(errno));
         else status = DONE;
     }
     if (script) fclose(script);
@@ -453,13 +500,15 @@ static int write_by_gnuplot(const struct looking *l, FILE *out, const char *kind
 static int settle_kind(struct looking *l)
 {
     static const char *const needs[] = {"an encoder", "a decoder", "an encoder and a decoder"};
-    static const trf_attention_kind kinds[] = {TRF_DECODER_CROSS, TRF_DECODER_CROSS, TRF_ENCODER_SELF, TRF_DECODER_SELF};
+    static const trf_attention_kind kinds[] = {TRF_DECODER_CROSS, TRF_DECODER_CROSS,
+                                               TRF_ENCODER_SELF, TRF_DECODER_SELF};
     const struct settings *s = l->s;
     const trf_config *c = trf_model_config(l->model);
     l->kind = kinds[s->map_kind];
     if (s->map_kind == MAP_AUTO)
-        l->kind = c->kind == TRF_ENCODER_ONLY ? TRF_ENCODER_SELF
-                : c->kind == TRF_DECODER_ONLY ? TRF_DECODER_SELF : TRF_DECODER_CROSS;
+        l->kind = c->kind == TRF_ENCODER_ONLY   ? TRF_ENCODER_SELF
+                  : c->kind == TRF_DECODER_ONLY ? TRF_DECODER_SELF
+                                                : TRF_DECODER_CROSS;
     if ((l->kind != TRF_DECODER_SELF && c->kind == TRF_DECODER_ONLY) ||
         (l->kind != TRF_ENCODER_SELF && c->kind == TRF_ENCODER_ONLY)) {
         say("--kind %s needs %s; '%s' has only %s", kind_names[l->kind], needs[l->kind], s->model,
@@ -480,7 +529,8 @@ static int settle_kind(struct looking *l)
 }
 
 /* A number from 0, "all", or of a head "mean". */
-static int settle_number(const char *option, const char *text, int32_t n, int32_t without, int means, int32_t *number)
+static int settle_number(const char *option, const char *text, int32_t n, int32_t without,
+                         int means, int32_t *number)
 {
     char *end;
     long value;
@@ -492,17 +542,22 @@ static int settle_number(const char *option, const char *text, int32_t n, int32_
     value = strtol(text, &end, 10);
     *number = (int32_t)value;
     if (end != text && !*end && !errno && value >= 0 && value < n) return DONE;
-    say("--%s takes a number from 0 to %d%s, got '%s'", option, (int)n - 1, means ? ", all or mean" : " or all", text);
+    say("--%s takes a number from 0 to %d%s, got '%s'", option, (int)n - 1,
+        means ? ", all or mean" : " or all", text);
     return USAGE;
 }
 
 /* Appends the text as a sequence of at most `limit` tokens. */
-static int take_text(struct side *side, const char *option, const trf_vocab *vocab, const char *text, int32_t limit)
+static int take_text(struct side *side, const char *option, const trf_vocab *vocab,
+                     const char *text, int32_t limit)
 {
     struct unknown unknown;
     char why[300], name[16];
     int32_t n;
-    if (add_text(side, vocab, text, limit, &n, why)) { say("--%s: %s", option, why); return FAILED; }
+    if (add_text(side, vocab, text, limit, &n, why)) {
+        say("--%s: %s", option, why);
+        return FAILED;
+    }
     memset(&unknown, 0, sizeof unknown);
     note_unknown(&unknown, vocab, text, 0);
     snprintf(name, sizeof name, "--%s", option);
@@ -516,11 +571,19 @@ static int take_answer(struct looking *l)
     trf_sequences source = sequences_of(&l->source);
     const trf_hypothesis *answer;
     trf_error err;
-    if (trf_translate_batch(l->translator, &source, &err)) { say_error("the answer to --source", &err); return FAILED; }
+    if (trf_translate_batch(l->translator, &source, &err)) {
+        say_error("the answer to --source", &err);
+        return FAILED;
+    }
     answer = trf_hypothesis_at(l->translator, 0, 0);
-    if (!answer) { say("there is no answer to --source: give --target"); return FAILED; }
+    if (!answer) {
+        say("there is no answer to --source: give --target");
+        return FAILED;
+    }
     add_ids(&l->target, answer->ids, answer->n);
-    return text_of(l->target_vocab, answer->ids, answer->n, &l->answer, &l->answer_capacity) ? DONE : FAILED;
+    return text_of(l->target_vocab, answer->ids, answer->n, &l->answer, &l->answer_capacity)
+               ? DONE
+               : FAILED;
 }
 
 static int take_texts(struct looking *l)
@@ -529,13 +592,17 @@ static int take_texts(struct looking *l)
     const trf_config *c = trf_model_config(l->model);
     int status;
     if (c->kind == TRF_DECODER_ONLY) {
-        status = take_text(&l->target, "source", l->target_vocab, s->source_text, c->max_length - 1);
+        status =
+            take_text(&l->target, "source", l->target_vocab, s->source_text, c->max_length - 1);
         if (status || l->target.used) return status;
     } else {
         status = take_text(&l->source, "source", l->source_vocab, s->source_text, source_limit(c));
         if (status) return status;
     }
-    if (l->source.used == 0) { say("--source has no token: there is nothing to look at"); return FAILED; }
+    if (l->source.used == 0) {
+        say("--source has no token: there is nothing to look at");
+        return FAILED;
+    }
     if (l->kind == TRF_ENCODER_SELF) return DONE;
     if (!s->target_text) return take_answer(l);
     return take_text(&l->target, "target", l->target_vocab, s->target_text, c->max_length - 1);
@@ -544,25 +611,30 @@ static int take_texts(struct looking *l)
 static const char *name_of_token(const trf_vocab *vocab, int32_t id)
 {
     const char *token = trf_vocab_token(vocab, id);
-    return *token ? token : "\xE2\x90\x80";     /* U+2400, the picture of a NUL */
+    return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
 }
 
-/* Names of the tokens of a side; start: the decoder's input, which begins with what it reads first; else the end mark's
-   name is the last where n has room for it. */
-static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c, int64_t n, int start)
+/* Names of the tokens of a side; start: the decoder's input, which begins with what it reads first;
+   else the end mark's name is the last where n has room for it. */
+static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c,
+                             int64_t n, int start)
 {
     const int32_t first[] = {c->bos, c->eos, c->pad, c->pad};
     const char **names = zeroed((size_t)n + 1, sizeof *names);
     int64_t i, at;
     for (i = 0; i < n; i++) {
         at = i - start;
-        if (at < 0) names[i] = c->decoder_start == TRF_START_ZERO ? "zero" : name_of_token(vocab, first[c->decoder_start]);
+        if (at < 0)
+            names[i] = c->decoder_start == TRF_START_ZERO
+                           ? "zero"
+                           : name_of_token(vocab, first[c->decoder_start]);
         else names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
     }
     return names;
 }
 
-/* A decoder reads its last token only if another one follows: where the library adds no end mark, we do. */
+/* A decoder reads its last token only if another one follows: where the library adds no end mark,
+   we do. */
 static int look(struct looking *l)
 {
     const trf_config *c = trf_model_config(l->model);
@@ -570,16 +642,19 @@ static int look(struct looking *l)
     int decoder = l->kind == TRF_DECODER_SELF;
     if (l->kind != TRF_ENCODER_SELF && !c->target_eos) {
         size_t used = l->target.used;
-        l->target.ids = grow(l->target.ids, &l->target.ids_capacity, used + 1, sizeof *l->target.ids);
+        l->target.ids =
+            grow(l->target.ids, &l->target.ids_capacity, used + 1, sizeof *l->target.ids);
         l->target.ids[used] = c->eos;
         l->target.lengths[0]++;
     }
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
-    if (read_attention(l->translator, l->model, l->kind, &source, &target, &l->attention)) return FAILED;
+    if (read_attention(l->translator, l->model, l->kind, &source, &target, &l->attention))
+        return FAILED;
     l->rows = l->attention.extent[2];
     l->columns = l->attention.extent[3];
-    if (l->kind == TRF_ENCODER_SELF) l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, 0);
+    if (l->kind == TRF_ENCODER_SELF)
+        l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, 0);
     else l->row_names = names_of(&l->target, l->target_vocab, c, l->rows, decoder);
     if (decoder) l->column_names = names_of(&l->target, l->target_vocab, c, l->columns, 1);
     else l->column_names = names_of(&l->source, l->source_vocab, c, l->columns, 0);
@@ -589,10 +664,13 @@ static int look(struct looking *l)
 
 static void print_maps(const struct looking *l)
 {
-    static const char *const names[] = {"read by the encoder", "read by the decoder", "rows: the target"};
+    static const char *const names[] = {"read by the encoder", "read by the decoder",
+                                        "rows: the target"};
     int32_t i;
-    print_text_line(names[l->kind], l->row_names, l->rows, l->answer ? " (the model's own answer)" : "");
-    if (l->kind == TRF_DECODER_CROSS) print_text_line("columns: the source", l->column_names, l->columns, "");
+    print_text_line(names[l->kind], l->row_names, l->rows,
+                    l->answer ? " (the model's own answer)" : "");
+    if (l->kind == TRF_DECODER_CROSS)
+        print_text_line("columns: the source", l->column_names, l->columns, "");
     for (i = 0; i < l->n_maps && !l->s->output; i++) {
         struct heat_map heat = heat_of(l, &l->maps[i]);
         putchar('\n');
@@ -609,11 +687,20 @@ static int write_maps(const struct looking *l)
     FILE *out;
     if (kind) {
         FILE *drawn = tmpfile();
-        if (!drawn) { say("cannot make a temporary file: %s", strerror(errno)); return FAILED; }
+        if (!drawn) {
+            say("cannot make a temporary file: %s", strerror(errno));
+            return FAILED;
+        }
         status = strcmp(kind, "svg") ? write_by_gnuplot(l, drawn, kind) : write_svg(l, drawn);
-        if (!status && ferror(drawn)) { say("cannot write a temporary file: %s", strerror(errno)); status = FAILED; }
+        if (!status && ferror(drawn)) {
+            say("cannot write a temporary file: %s", strerror(errno));
+            status = FAILED;
+        }
         if (!status && (out = open_output(l->s))) {
-            if (picture__copy(drawn, out) && !ferror(out)) { say("cannot read a temporary file"); status = FAILED; }
+            if (picture__copy(drawn, out) && !ferror(out)) {
+                say("cannot read a temporary file");
+                status = FAILED;
+            }
             if (close_output(out, l->s->output)) status = FAILED;
         } else status = FAILED;
         fclose(drawn);
@@ -641,15 +728,24 @@ static void free_looking(struct looking *l)
 static int check_command(struct settings *s, int argc, char **argv)
 {
     if (argc > 1 || (argc && s->model)) {
-        say("one model, got '%s' and '%s': a text of several words needs quotation marks", argc > 1 ? argv[0] : s->model,
-            argv[argc - 1]);
+        say("one model, got '%s' and '%s': a text of several words needs quotation marks",
+            argc > 1 ? argv[0] : s->model, argv[argc - 1]);
         return USAGE;
     }
     if (argc) s->model = argv[0];
-    if (!s->model || !*s->model) { say("give a model that trf train has written, as in: trf attention FILE --source TEXT"); return USAGE; }
-    if (!s->source_text) { say("give --source TEXT, the text that the model reads"); return USAGE; }
+    if (!s->model || !*s->model) {
+        say("give a model that trf train has written, as in: trf attention FILE --source TEXT");
+        return USAGE;
+    }
+    if (!s->source_text) {
+        say("give --source TEXT, the text that the model reads");
+        return USAGE;
+    }
     if (!s->output) return DONE;
-    if (!picture_kind(s->output)) { say("--output takes an .svg, .png or .pdf, got '%s'", s->output); return USAGE; }
+    if (!picture_kind(s->output)) {
+        say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
+        return USAGE;
+    }
     return check_output_name(s) || check_writable(s->output) ? FAILED : DONE;
 }
 
@@ -666,7 +762,8 @@ int command_attention(struct settings *s, int argc, char **argv)
     if (!status) status = settle_number("layer", s->layer, l.layers, l.layers - 1, 0, &l.layer);
     if (!status) status = settle_number("head", s->head, l.heads, ALL, 1, &l.head);
     if (!status) s->search.ban_unk = never_writes_unk(l.model);
-    if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err)) status = refused("search", &err);
+    if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err))
+        status = refused("search", &err);
     if (!status) status = take_texts(&l);
     if (!status) status = look(&l);
     if (!status) status = write_maps(&l);
