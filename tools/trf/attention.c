@@ -483,7 +483,7 @@ static int write_by_gnuplot(const struct looking *l, FILE *out, const char *kind
             say("gnuplot, which draws .%s, is not installed; trf itself writes an .svg", kind);
         else say("%s", message);
     } else {
-        if (picture__copy(picture, out) && !ferror(out))
+        if (picture_copy(picture, out) && !ferror(out))
             say("cannot read gnuplot's picture: %s", strerror(errno));
         else status = DONE;
     }
@@ -697,7 +697,7 @@ static int write_maps(const struct looking *l)
             status = FAILED;
         }
         if (!status && (out = open_output(l->s))) {
-            if (picture__copy(drawn, out) && !ferror(out)) {
+            if (picture_copy(drawn, out) && !ferror(out)) {
                 say("cannot read a temporary file");
                 status = FAILED;
             }
