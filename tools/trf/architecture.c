@@ -61,7 +61,7 @@ static void set_family(struct settings *s, int family)
                    : family == MARIAN ? TRF_POSITIONS_HALVES
                                       : TRF_POSITIONS_LEARNED;
     c->norm_place = family == GPT2 || family == T5 ? TRF_PRE_NORM : TRF_POST_NORM;
-    c->final_norm = c->norm_place == TRF_PRE_NORM;
+    c->final_norm = c->norm_place == TRF_PRE_NORM ? TRF_FINAL_NORM_BOTH : TRF_FINAL_NORM_NONE;
     c->norm_epsilon = family == BERT ? 1e-12 : family == T5 ? 1e-6 : 1e-5;
     c->generator_bias = family == MARIAN;
     c->decoder_start = family == T5 || family == MARIAN ? TRF_START_PAD : TRF_START_BOS;
@@ -161,7 +161,8 @@ static void settle_vocabularies(struct settings *s)
 {
     trf_config *c = &s->config;
     int32_t source = s->source_vocab_size, target = s->target_vocab_size;
-    int one = s->joint_vocabulary || c->tying == TRF_TIED_ALL || s->objective == OBJECTIVE_SPAN;
+    int one = s->joint_vocabulary || c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS ||
+              s->objective == OBJECTIVE_SPAN;
     if (!source) source = one && target ? target : VOCABULARY;
     if (!target) target = one ? source : VOCABULARY;
     c->source_vocab = c->kind == TRF_DECODER_ONLY ? 0 : source;
