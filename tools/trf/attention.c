@@ -357,15 +357,9 @@ static void write_tics(FILE *script, const char *axis, const char *const *names,
     int64_t i;
     fprintf(script, "set %s (", axis);
     for (i = 0; i < n; i += label_step(cell)) {
-        const char *at = names[i];
-        char *name;
-        int letters;
-        for (letters = 0; *at && letters < MOST_LETTERS; letters++) picture__next(&at);
-        name = format_text("%.*s%s", (int)(at - names[i]), names[i], *at ? "\xE2\x80\xA6" : "");
         if (i) fputs(", ", script);
-        picture__string(script, name);
+        picture__string(script, names[i], MOST_LETTERS);
         fprintf(script, " %lld", (long long)i);
-        free(name);
     }
     fputs(")\n", script);
 }
