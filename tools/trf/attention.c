@@ -51,7 +51,7 @@ const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head)
     return of->weights + (layer * of->extent[1] + head) * of->extent[2] * of->extent[3];
 }
 
-void mean_of_heads(const struct attention *of, int64_t layer, trf_real *to)
+void mean_attention(const struct attention *of, int64_t layer, trf_real *to)
 {
     int64_t numbers = of->extent[2] * of->extent[3], head, i;
     for (i = 0; i < numbers; i++) to[i] = 0;
@@ -86,7 +86,7 @@ void print_json_attention(FILE *file, const struct attention *of, int all)
     fputs(",\"attention\":", file);
     if (all != ATTENTION_ALL) {
         trf_real *mean = zeroed((size_t)(extent[2] * extent[3]) + 1, sizeof *mean);
-        if (extent[0]) mean_of_heads(of, extent[0] - 1, mean);
+        if (extent[0]) mean_attention(of, extent[0] - 1, mean);
         print_json_matrix(file, mean, extent[2], extent[3]);
         free(mean);
         return;
@@ -175,7 +175,7 @@ static void add_map(struct looking *l, int32_t layer, int32_t head)
     trf_real *mean = NULL;
     const trf_real *from;
     if (head == MEAN)
-        mean_of_heads(&l->attention, layer, mean = zeroed((size_t)numbers, sizeof *mean));
+        mean_attention(&l->attention, layer, mean = zeroed((size_t)numbers, sizeof *mean));
     from = mean ? mean : head_of(&l->attention, layer, head);
     m->layer = layer;
     m->head = head;

@@ -154,7 +154,7 @@ static int look_at(struct translating *t, const int32_t *source, int32_t n_sourc
     to.ids = a->ids; to.lengths = &a->n; to.count = 1;
     if (read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all)) return FAILED;
     t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1, sizeof *t->mean);
-    if (all->extent[0]) mean_of_heads(all, all->extent[0] - 1, t->mean);
+    if (all->extent[0]) mean_attention(all, all->extent[0] - 1, t->mean);
     return DONE;
 }
 

@@ -400,7 +400,7 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
                    const trf_sequences *source, const trf_sequences *target, struct attention *to);
 void free_attention(struct attention *of);
 const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head);
-void mean_of_heads(const struct attention *of, int64_t layer, trf_real *to);     /* (queries, keys) */
+void mean_attention(const struct attention *of, int64_t layer, trf_real *to);     /* (queries, keys) */
 /* ,"attention":... all: ATTENTION_MEAN or ATTENTION_ALL. */
 void print_json_attention(FILE *file, const struct attention *of, int all);
 
