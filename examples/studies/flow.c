@@ -1,0 +1,196 @@
+/* flow.c - which shapes flow through encoder and decoder, and are the parts the whole?
+
+   Tutorials print the shape after each layer, and give their models encode() and decode() beside
+   the whole pass. They say that every layer keeps the shape of its input, and that decoding needs
+   the encoder's output ("memory") alone, not its input.
+
+   Two sentences of 10 and 7 tokens go through a model of the paper's kind: once as a whole
+   (trf_logits), once in parts (trf_encode, trf_decode, trf_project), and once with every state and
+   every attention map written down (trf_look_inside). */
+#include "study.h"
+
+enum { D = 64, HEADS = 4, LAYERS = 2, VOCAB = 50, SOURCE = 10 + 7, TARGET = 8 + 6, SENTENCES = 2 };
+
+struct net { trf_model *model; trf_translator *translator; trf_batch batch; int64_t rows[2]; };
+
+static struct net net_of(struct study *s)
+{
+    static int32_t source[SOURCE], target[TARGET], lengths[2][SENTENCES] = {{10, 7}, {8, 6}};
+    struct net n;
+    trf_config c = trf_config_tiny();
+    uint64_t random = 1;
+    int i;
+    memset(&n, 0, sizeof n);
+    for (i = 0; i < SOURCE; i++) source[i] = 4 + study_below(&random, VOCAB - 4);
+    for (i = 0; i < TARGET; i++) target[i] = 4 + study_below(&random, VOCAB - 4);
+    c.d_model = D;
+    c.n_heads = HEADS;
+    c.d_ff = 4 * D;
+    c.encoder_layers = c.decoder_layers = LAYERS;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.norm_place = TRF_POST_NORM;
+    c.final_norm = 0;
+    c.device.threads = s->threads;
+    STUDY_TRY(trf_model_create(&n.model, &c, &err));
+    STUDY_TRY(trf_translator_create(&n.translator, n.model, NULL, &err));
+    n.batch.source.ids = source;
+    n.batch.target.ids = target;
+    n.batch.source.lengths = lengths[0];
+    n.batch.target.lengths = lengths[1];
+    n.batch.source.count = n.batch.target.count = SENTENCES;
+    n.rows[0] = trf_source_rows(n.model, &n.batch.source);      /* with an EOS each */
+    n.rows[1] = trf_target_rows(n.model, &n.batch.target);
+    return n;
+}
+
+/* Encoder, decoder and projection by themselves, over the encoder's memory and over noise. */
+static void in_parts(struct study *s, struct net *n)
+{
+    const int32_t memory_lengths[SENTENCES] = {10 + 1, 7 + 1};
+    trf_tensor memory = study_tensor(s, n->rows[0], D), noise = study_tensor(s, n->rows[0], D);
+    trf_tensor states = study_tensor(s, n->rows[1], D), other = study_tensor(s, n->rows[1], D);
+    trf_tensor whole = study_tensor(s, n->rows[1], VOCAB);
+    trf_tensor parts = study_tensor(s, n->rows[1], VOCAB);
+    double apart, moved;
+    uint64_t random = 2;
+    STUDY_TRY(trf_logits(n->translator, &n->batch, &whole, &err));
+    STUDY_TRY(trf_encode(n->translator, &n->batch.source, &memory, &err));
+    STUDY_TRY(trf_decode(n->translator, &memory, memory_lengths, &n->batch.target, &states, &err));
+    STUDY_TRY(trf_project(n->translator, &states, &parts, &err));
+    apart = study_apart(&whole, &parts);
+    study_must(s, apart < 1e-5, "encode, decode and project are the whole: %g away", apart);
+    study_fill_normal(&noise, &random, 1);
+    STUDY_TRY(trf_decode(n->translator, &noise, memory_lengths, &n->batch.target, &other, &err));
+    moved = study_apart(&states, &other);
+    study_must(s, moved > 0.1, "the decoder reads the memory: noise moves its states by %g", moved);
+    study_claim(s, "encode() and decode() apart are the whole pass",
+                apart < 1e-5 ? STUDY_YES : STUDY_NO, "logits differ by %.0e", apart);
+    study_claim(s, "the decoder depends on the source through the memory alone", STUDY_YES,
+                "trf_decode reads no source; noise in place of the memory moves its states by %.1f",
+                moved);
+}
+
+static double norm_of(const trf_real *row)
+{
+    double sum = 0;
+    int j;
+    for (j = 0; j < D; j++) sum += (double)row[j] * (double)row[j];
+    return sqrt(sum);
+}
+
+/* Every state, layer by layer: shapes, and the mean norm of a row. */
+static void layers(struct study *s, struct net *n, const trf_tensor *states, const char *side,
+                   int k, float *norms)
+{
+    int layer, row;
+    for (layer = 0; layer <= LAYERS; layer++) {
+        double mean = 0;
+        for (row = 0; row < n->rows[k]; row++) {
+            double norm = norm_of(states->data + (layer * n->rows[k] + row) * D);
+            norms[layer * n->rows[k] + row] = (float)norm;
+            mean += norm / (double)n->rows[k];
+        }
+        study_row(s, layer ? "%s, after layer %d | (%d, %d) | %.2f"
+                           : "%s, embedding and position (%d) | (%d, %d) | %.2f", side, layer,
+                  (int)n->rows[k], D, mean);
+    }
+}
+
+static void shape_row(struct study *s, const char *name, const trf_tensor *x)
+{
+    study_row(s, "%s, sentence 1: layers, heads, queries, keys | (%d, %d, %d, %d) | -", name,
+              (int)x->shape[0], (int)x->shape[1], (int)x->shape[2], (int)x->shape[3]);
+}
+
+/* The cross-attention of the first sentence, map by map: a whole pass for each. Returns the largest
+   difference from those of one pass. */
+static double map_by_map(struct study *s, struct net *n, const trf_tensor *all)
+{
+    trf_tensor one = study_tensor(s, all->shape[2], all->shape[3]);
+    trf_batch first = n->batch;
+    double worst = 0, sums = 0;
+    int layer, head;
+    int64_t i, j;
+    first.source.count = first.target.count = 1;
+    for (layer = 0; layer < LAYERS; layer++) {
+        for (head = 0; head < HEADS; head++) {
+            const trf_real *map = all->data + (layer * HEADS + head) * trf_tensor_count(&one);
+            STUDY_TRY(trf_attention_weights(n->translator, &first, TRF_DECODER_CROSS, layer, head,
+                                            &one, &err));
+            for (i = 0; i < one.shape[0]; i++) {
+                double sum = 0;
+                for (j = 0; j < one.shape[1]; j++, map++) {
+                    double single = (double)one.data[i * one.shape[1] + j];
+                    worst = fmax(worst, fabs((double)*map - single));
+                    sum += (double)*map;
+                }
+                sums = fmax(sums, fabs(sum - 1));
+            }
+        }
+    }
+    study_must(s, worst < 1e-5, "maps of one pass are those of many: %g away", worst);
+    study_must(s, sums < 1e-5, "a query's weights sum to 1: %g away", sums);
+    return worst;
+}
+
+/* One pass that writes down everything, against calls that each write one thing. */
+static void inside(struct study *s, struct net *n)
+{
+    static const char *const names[] = {"encoder", "decoder"};
+    static float norms[2][(LAYERS + 1) * (SOURCE + SENTENCES)];
+    trf_tensor states[2], self, cross, logits = study_tensor(s, n->rows[1], VOCAB);
+    trf_tensor whole = study_tensor(s, n->rows[1], VOCAB), memory = study_tensor(s, n->rows[0], D);
+    trf_tensor last, maps_of_first;
+    trf_views views;
+    struct heat_map maps[2];
+    double worst;
+    int k;
+    memset(&views, 0, sizeof views);
+    for (k = 0; k < 2; k++) {
+        states[k] = study_tensor(s, (LAYERS + 1) * n->rows[k], D);
+        states[k] = trf_tensor_of(states[k].data, 3, LAYERS + 1, n->rows[k], D);
+    }
+    self = study_tensor(s, trf_attention_numbers(n->model, &n->batch, TRF_DECODER_SELF), 0);
+    cross = study_tensor(s, trf_attention_numbers(n->model, &n->batch, TRF_DECODER_CROSS), 0);
+    views.encoder_states = &states[0];
+    views.decoder_states = &states[1];
+    views.decoder_self = &self;
+    views.cross = &cross;
+    views.logits = &logits;
+    STUDY_TRY(trf_look_inside(n->translator, &n->batch, &views, &err));
+    study_columns(s, "tensor | shape | mean norm of a row");
+    for (k = 0; k < 2; k++) {
+        layers(s, n, &states[k], names[k], k, norms[k]);
+        maps[k] = study_map(names[k], norms[k], LAYERS + 1, (int)n->rows[k]);
+        maps[k].row_label = "layer";
+        maps[k].column_label = "token";
+    }
+    last = trf_attention_of(n->model, &n->batch, TRF_DECODER_SELF, &self, 0);
+    shape_row(s, "decoder's own attention", &last);
+    maps_of_first = trf_attention_of(n->model, &n->batch, TRF_DECODER_CROSS, &cross, 0);
+    shape_row(s, "cross-attention", &maps_of_first);
+    study_row(s, "logits | (%d, %d) | -", (int)n->rows[1], VOCAB);
+    study_heat_maps(s, "", "norm of each state", maps, 2, 1, 0, 0);
+    STUDY_TRY(trf_logits(n->translator, &n->batch, &whole, &err));
+    STUDY_TRY(trf_encode(n->translator, &n->batch.source, &memory, &err));
+    last = trf_tensor_of(states[0].data + LAYERS * n->rows[0] * D, 2, n->rows[0], D, 1);
+    study_must(s, study_apart(&last, &memory) < 1e-5, "the last state is the encoder's output");
+    study_must(s, study_apart(&logits, &whole) < 1e-5, "the logits are trf_logits'");
+    worst = map_by_map(s, n, &maps_of_first);
+    study_claim(s, "every layer keeps the shape of its input", STUDY_YES,
+                "(rows, %d) after each of %d", D, 2 * LAYERS);
+    study_claim(s, "one pass gives every attention map and every state", STUDY_YES,
+                "its %d maps of cross-attention differ by %.0e from those of %d passes",
+                LAYERS * HEADS, worst, LAYERS * HEADS);
+}
+
+int main(int argc, char **argv)
+{
+    struct study s = study_begin(argc, argv, "flow", "shapes and parts of one pass");
+    struct net n = net_of(&s);
+    inside(&s, &n);
+    in_parts(&s, &n);
+    trf_translator_destroy(n.translator);
+    trf_model_destroy(n.model);
+    return study_end(&s);
+}
