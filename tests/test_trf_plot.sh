@@ -150,6 +150,8 @@ check "one position of one dimension" test "$(positions --d-model 1 --max-length
 expect 2 "no positions" "--max-length takes a whole number from 1" "$trf" plot positions --max-length 0
 expect 2 "too many" "more than 4000000 numbers" "$trf" plot positions --max-length 100000
 expect 2 "two widths" "one number for positions" "$trf" plot positions --d-model 8,16
+expect 2 "too far" "--position-offset takes a whole number from 0 to 1048576, got 1048577" "$trf" plot positions --position-offset 1048577
+check "as far as that" test "$(positions --d-model 2 --max-length 2 --position-offset 1048576 | cut -d, -f1 | tr '\n' ' ')" = "position 1048576 1048577 "
 expect 2 "a rule without a table" "interleaved|halves-n1|halves, got 'learned'" "$trf" plot positions --positions learned
 expect 2 "a dimension that is not there" "from 0 to 63" "$trf" plot positions --dimensions 64
 expect 2 "a heat map as PNG" "drawn as .svg or in the terminal" "$trf" plot positions --output x.png

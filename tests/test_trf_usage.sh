@@ -267,13 +267,15 @@ expect 2 "another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" compl
 expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
 cp out trf.1
 missing=
-for command in train translate generate classify tag score eval inspect attention average plot; do
+commands=$("$trf" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
+check "commands: $commands" test "$(echo "$commands" | wc -l)" -ge 10
+for command in $commands; do
     for option in $("$trf" $command --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
         grep -q "^.fB.-.-$(echo "$option" | sed 's/-/.-/g').fR" trf.1 || missing="$missing $command:$option"
     done
 done
 check "has every option ($missing)" test -z "$missing"
-check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq "$(for command in train translate generate classify tag score eval inspect attention average plot; do
+check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq "$(for command in $commands; do
     "$trf" $command --help | grep '^  --'; done | wc -l)"
 if command -v man >/dev/null && man --version 2>/dev/null | grep -q 'man-db\|^man 2'; then
     man -l --warnings -E UTF-8 trf.1 2>roff >/dev/null
@@ -287,11 +289,11 @@ if command -v bash >/dev/null; then
     cat >completing.bash <<'EOF'
 . ./complete.bash
 t() { COMP_WORDS=(trf "$@"); COMP_CWORD=$#; _trf; (IFS=,; echo "${COMPREPLY[*]}"); }
-t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'
+t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'; t plot sched; t plot --vi; t plot run.json sched
 EOF
     : >'a bell'
     bash completing.bash >got
-    printf 'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\n' >wanted
+    printf 'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\nschedule\n--view\n\n' >wanted
     check "and completes" same got wanted
 fi
 if command -v zsh >/dev/null; then check "zsh reads its own" zsh -n _trf; fi

@@ -391,34 +391,27 @@ int plot_masks(struct settings *s)
 // >>positions      the table that is added to embeddings
 // -----------------------------------------------------------------------------------------------
 
-enum { MOST_NUMBERS = 4000000 };
+enum { MOST_NUMBERS = 4000000, MOST_FIRST = 1 << 20 };
 
 struct positions {
     float *table, *cosines; /* (n, d) and (n, n) */
     long n, d;
-    int64_t first;
+    int32_t first;
     struct list dimensions;
 };
 
-/* Position p, dimension j of d: definitions in transformer.h, trf_positions. */
-static double position_value(trf_positions rule, double p, long j, long d)
+static int fill_table(struct positions *p, trf_positions rule)
 {
-    long half = d / 2, pair = rule == TRF_POSITIONS_INTERLEAVED ? j / 2 : half ? j % half : 0;
-    double exponent = rule == TRF_POSITIONS_HALVES_N1
-                          ? (double)pair / (half > 1 ? (double)(half - 1) : 1)
-                          : 2.0 * (double)pair / (double)d;
-    double angle = p / pow(10000, exponent);
-    if (rule != TRF_POSITIONS_INTERLEAVED && j >= 2 * half) return 0; /* behind two halves */
-    return (rule == TRF_POSITIONS_INTERLEAVED ? j % 2 : j >= half) ? cos(angle) : sin(angle);
-}
-
-static void fill_table(struct positions *p, trf_positions rule)
-{
-    long i, j;
+    trf_real *numbers = zeroed((size_t)(p->n * p->d), sizeof *numbers);
+    trf_tensor out = trf_tensor_of(numbers, 2, p->n, p->d, 0);
+    trf_error err;
+    long i;
+    int status = DONE;
+    if (trf_position_table(rule, p->first, &out, &err)) status = refused("cannot make the table", &err);
     p->table = zeroed((size_t)(p->n * p->d), sizeof *p->table);
-    for (i = 0; i < p->n; i++)
-        for (j = 0; j < p->d; j++)
-            p->table[i * p->d + j] = (float)position_value(rule, (double)(p->first + i), j, p->d);
+    for (i = 0; i < p->n * p->d && !status; i++) p->table[i] = (float)numbers[i];
+    free(numbers);
+    return status;
 }
 
 static void fill_cosines(struct positions *p)
@@ -470,6 +463,10 @@ static int read_positions(const struct settings *s, struct positions *p)
     if ((double)p->n * (double)p->d > MOST_NUMBERS || (double)p->n * (double)p->n > MOST_NUMBERS) {
         say("--max-length %ld and --d-model %ld: more than %d numbers are no picture", p->n, p->d,
             MOST_NUMBERS);
+        return USAGE;
+    }
+    if (p->first > MOST_FIRST) {
+        say("--position-offset takes a whole number from 0 to %d, got %d", MOST_FIRST, p->first);
         return USAGE;
     }
     if (s->plot_view != VIEW_CURVES && check_svg(s)) return USAGE;
@@ -590,7 +587,10 @@ int plot_positions(struct settings *s)
     char **names;
     int status = read_positions(s, &p), view = s->plot_view;
     if (status) return status;
-    fill_table(&p, s->config.positions);
+    if ((status = fill_table(&p, s->config.positions))) {
+        free(p.table);
+        return status;
+    }
     fill_cosines(&p);
     names = position_names(&p);
     make_position_maps(&p, names, maps);

@@ -158,10 +158,12 @@ static void print_bash(void)
             if ((rows[k].commands & commands[i].bit) && rows[k].kind != HEADING) printf("--%s ", rows[k].name);
         puts("--help' ;;");
     }
-    puts("        *) files=1 ;;\n        esac\n    fi\n"
-         "    if [ -z \"$files\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); return; fi\n"
+    puts("        plot,*) files=1; [ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
+         "        *) files=1 ;;\n        esac\n    fi\n"
+         "    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n"
+         "    if [ -z \"$files\" ]; then return; fi\n"
          "    local IFS=$'\\n'\n"
-         "    COMPREPLY=($(compgen -f -- \"$current\"))\n"
+         "    COMPREPLY+=($(compgen -f -- \"$current\"))\n"
          "}\n"
          "complete -o filenames -F _trf trf");
 }
@@ -195,6 +197,7 @@ static void print_zsh_command(const struct command *command)
         } else if (row->kind != FLAG) fputs(":value: ", stdout);
         puts("' \\");
     }
+    if (command->bit & PLOT) puts("            '1:log or picture:{compadd schedule positions masks; _files}' \\");
     puts("            '--help[all options]' \\\n            '*:file:_files' ;;");
 }
 

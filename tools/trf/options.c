@@ -586,7 +586,8 @@ const struct row rows[] = {
     {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
-     "an .svg, .png or .pdf (a heat map: an .svg); without it the picture is drawn with characters on standard output",
+     "the picture: an .svg, .png or .pdf (heat maps: an .svg); without it, it is drawn with characters on standard "
+     "output",
      NULL},
     {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, FLAG, "csv", AT(csv), NULL, "write the numbers instead of a picture, as comma-separated values", NULL},
@@ -610,7 +611,7 @@ const struct row rows[] = {
     {PLOT, COUNT, "max-length", AT(plot_rows), "N", "positions", NULL},
     {PLOT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
     {PLOT, CHOICE, "view", AT(plot_view), "all|heat|curves|similarity",
-     "heat: all numbers as a heat map; curves: some dimensions over the positions; similarity: the cosine between every "
+     "what is drawn. heat: all numbers as a heat map; curves: some dimensions over the positions; similarity: the cosine between every "
      "two positions; all: these three in one .svg", NULL},
     {PLOT, TEXT, "dimensions", AT(plot_dimensions), "LIST",
      "which dimensions are curves, from 0; without it, sines of five frequencies", NULL},
@@ -619,9 +620,9 @@ const struct row rows[] = {
     {PLOT, COUNT, "length", AT(plot_length), "N", "tokens, 1 to 1000", NULL},
     {PLOT, TEXT, "words", AT(plot_words), "TEXT", "the tokens themselves, with blanks between them", NULL},
     {PLOT, TEXT, "prefix", AT(plot_prefix), "N",
-     "of prefix: so many tokens at the beginning see one another; without it, half of them", NULL},
+     "tokens at the beginning that see one another, of prefix; without it, half of the tokens", NULL},
     {PLOT, TEXT, "padded", AT(plot_padded), "N",
-     "of padding: so many tokens at the end fill the batch; without it, a quarter of them", NULL},
+     "tokens at the end that fill a batch, of padding; without it, a quarter of the tokens", NULL},
 };
 
 const int n_rows = (int)(sizeof rows / sizeof *rows);
