@@ -4,12 +4,12 @@
    the whole pass. They say that every layer keeps the shape of its input, and that decoding needs
    the encoder's output ("memory") alone, not its input.
 
-   Two sentences of 10 and 7 tokens go through a model of the paper's kind: once as a whole
+   Two sentences of 10 and 7 tokens go through a pre-norm model of 4 + 4 layers: once as a whole
    (trf_logits), once in parts (trf_encode, trf_decode, trf_project), and once with every state and
    every attention map written down (trf_look_inside). */
 #include "study.h"
 
-enum { D = 64, HEADS = 4, LAYERS = 2, VOCAB = 50, SOURCE = 10 + 7, TARGET = 8 + 6, SENTENCES = 2 };
+enum { D = 64, HEADS = 4, LAYERS = 4, VOCAB = 50, SOURCE = 10 + 7, TARGET = 8 + 6, SENTENCES = 2 };
 
 struct net { trf_model *model; trf_translator *translator; trf_batch batch; int64_t rows[2]; };
 
@@ -28,8 +28,6 @@ static struct net net_of(struct study *s)
     c.d_ff = 4 * D;
     c.encoder_layers = c.decoder_layers = LAYERS;
     c.source_vocab = c.target_vocab = VOCAB;
-    c.norm_place = TRF_POST_NORM;
-    c.final_norm = 0;
     c.device.threads = s->threads;
     STUDY_TRY(trf_model_create(&n.model, &c, &err));
     STUDY_TRY(trf_translator_create(&n.translator, n.model, NULL, &err));
@@ -90,9 +88,8 @@ static void layers(struct study *s, struct net *n, const trf_tensor *states, con
             norms[layer * n->rows[k] + row] = (float)norm;
             mean += norm / (double)n->rows[k];
         }
-        study_row(s, layer ? "%s, after layer %d | (%d, %d) | %.2f"
-                           : "%s, embedding and position (%d) | (%d, %d) | %.2f", side, layer,
-                  (int)n->rows[k], D, mean);
+        study_row(s, "%s, after %s %d%s | (%d, %d) | %.2f", side, layer ? "layer" : "embedding, state",
+                  layer, layer == LAYERS ? " and the final norm" : "", (int)n->rows[k], D, mean);
     }
 }
 

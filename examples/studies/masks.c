@@ -29,7 +29,11 @@ static void probabilities(struct study *s, trf_context *context)
         shape.mask = m ? TRF_CAUSAL : TRF_FULL;
         p[m] = study_tensor(s, HEADS * N * N, 0);
         STUDY_TRY(trf_attention_probabilities(context, &p[m], &q, &k, &shape, &err));
-        for (i = 0; i < N * N; i++) connections[m] += seen[m][i] = p[m].data[i] > 0;
+        for (i = 0; i < N * N; i++) {
+            int visible = p[m].data[i] > 0;
+            seen[m][i] = (float)visible;
+            connections[m] += visible;
+        }
     }
     for (h = 0; h < HEADS; h++) {
         for (i = 0; i < N; i++) {
