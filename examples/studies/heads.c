@@ -15,6 +15,8 @@
 enum { KINDS = 3, SHOWN = 4, MEASURES = 7 };
 
 static const char *const kinds[KINDS] = {"encoder", "decoder", "cross"};
+static const char *const titles[KINDS] = {"encoder, self-attention", "decoder, self-attention",
+                                          "cross-attention"};
 enum { ENTROPY, DISTANCE, PREVIOUS, SAME, NEXT, FIRST, ANTI };
 
 /* Adds what one head does for one sequence, each query counting 1 / queries. */
@@ -95,7 +97,7 @@ static void look(struct study *s, const trf_model *model)
     enum { LOW = REVERSAL_SHORT, HIGH = REVERSAL_LONG };
     static const double bound = 0.3;
     struct pairs p = pairs_reversal(s, 5000, 40, LOW, HIGH, NULL);
-    struct pairs longest = pairs_reversal(s, 5001, 1, HIGH, HIGH, NULL);
+    struct pairs longest = pairs_reversal(s, 5002, 1, HIGH, HIGH, NULL);
     trf_batch one = pairs_batch(&longest, 0, 1);
     double distance[KINDS];
     char title[80];
@@ -107,7 +109,7 @@ static void look(struct study *s, const trf_model *model)
         far += distance[kind] > bound;
     }
     for (kind = 0; kind < KINDS; kind++) {
-        snprintf(title, sizeof title, "%s attention of a model that reverses", kinds[kind]);
+        snprintf(title, sizeof title, "%s of a model that reverses", titles[kind]);
         reversal_draw(s, kinds[kind], title, model, &one, (trf_attention_kind)kind);
     }
     study_claim(s, "different heads specialise in different patterns (004, 6 and 7)",

@@ -102,6 +102,8 @@ STUDY struct pairs pairs_reversal(struct study *s, uint64_t seed, int32_t count,
 // Training
 // -----------------------------------------------------------------------------------------------
 
+enum { PAIRS_EPOCHS = 32 };             /* the most that a lesson has */
+
 struct lesson {
     trf_config config;
     trf_train_options training;
@@ -117,6 +119,7 @@ struct outcome {
     double exact;                       /* percent of held-out pairs, by greedy search */
     double seconds;                     /* of all processors, for the updates alone */
     double reached;                     /* first epoch with lesson.reach; none: epochs + 1 */
+    double by_epoch[PAIRS_EPOCHS];      /* accuracy after each */
 };
 
 /* One field of n outcomes, in values. */
@@ -264,6 +267,7 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
         } while (trf_corpus_epoch(corpus) < i);
         outcome->seconds += pairs_seconds() - begin;
         STUDY_TRY(trf_evaluate_all(trainer, &held_out, NULL, &report, &err));
+        outcome->by_epoch[i - 1] = 100 * report.accuracy;
         if (report.accuracy >= lesson.reach && outcome->reached > i) outcome->reached = i;
     }
     outcome->loss = report.nll;

@@ -10,10 +10,11 @@
    tokens that are right, answers that are exact; and of each layer and head the share of its
    weight on the anti-diagonal, over 50 held-out sequences of 8 symbols.
    reversal.svg: cross-attention of every layer and head with the paper's embeddings;
-   reversal-tutorial.svg: with the tutorial's. */
+   reversal-tutorial.svg: with the tutorial's; reversal-epochs.svg: tokens right by epoch. */
 #include "look.h"
 
 enum { SETTINGS = 4, HEADS = 4, MOST = 2 * HEADS, TUTORIAL = 0, PAPER = 3 };
+enum { EPOCHS = 30, QUICK_EPOCHS = 10 };
 
 static const struct setting {
     const char *embeddings, *others;
@@ -31,12 +32,81 @@ struct shares { double head[STUDY_SEEDS][MOST], last[STUDY_SEEDS]; };
 
 static void draw(struct study *s, const char *part, const char *title, const trf_model *model)
 {
-    struct pairs p = pairs_reversal(s, 5001, 1, REVERSAL_LONG, REVERSAL_LONG, NULL);
+    struct pairs p = pairs_reversal(s, 5002, 1, REVERSAL_LONG, REVERSAL_LONG, NULL);
     trf_batch one = pairs_batch(&p, 0, 1);
     reversal_draw(s, part, title, model, &one, TRF_DECODER_CROSS);
 }
 
-static void measure(struct study *s, int which, int seed, struct outcome *o, struct shares *shares)
+/* Held-out tokens right after each epoch, in the mean over the seeds. */
+static void draw_epochs(struct study *s, const struct outcome *o, int seeds)
+{
+    static char names[SETTINGS][64];
+    double x[PAIRS_EPOCHS], y[SETTINGS][PAIRS_EPOCHS];
+    struct curve curves[SETTINGS];
+    struct panel panel;
+    int epochs = s->quick ? QUICK_EPOCHS : EPOCHS, which, i, seed, n = 0;
+    memset(curves, 0, sizeof curves);
+    memset(&panel, 0, sizeof panel);
+    for (which = 0; which < SETTINGS; which++) {
+        if (s->quick && which != TUTORIAL && which != PAPER) continue;
+        for (i = 0; i < epochs; i++) {
+            x[i] = i + 1;
+            y[n][i] = 0;
+            for (seed = 0; seed < seeds; seed++)
+                y[n][i] += o[which * seeds + seed].by_epoch[i] / seeds;
+        }
+        snprintf(names[n], sizeof names[n], "%s, %s", settings[which].embeddings,
+                 settings[which].others);
+        curves[n].name = names[n];
+        curves[n].x = x;
+        curves[n].y = y[n];
+        curves[n].n = epochs;
+        n++;
+    }
+    panel.title = "held-out tokens right, by embeddings and other weights";
+    panel.x_label = "epoch";
+    panel.y_label = "percent";
+    panel.curves = curves;
+    panel.n = n;
+    panel.from_zero = 1;
+    study_curves(s, "epochs", &panel, 1, 1);
+}
+
+static void write_names(const int32_t *ids, int32_t n, char *text, size_t size)
+{
+    size_t at = 0;
+    int32_t i;
+    text[0] = '\0';
+    for (i = 0; i < n && at + 8 < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s ", reversal_name(ids[i]));
+}
+
+/* Some answers of a model: those that the reader of a table looks at first. */
+static void examples(struct study *s, const char *name, const trf_model *model)
+{
+    struct pairs p = pairs_reversal(s, 4001, 4, REVERSAL_LONG, REVERSAL_LONG, NULL);
+    trf_search greedy = trf_search_defaults();
+    trf_translator *translator = NULL;
+    int32_t i;
+    greedy.beam = 1;
+    STUDY_TRY(trf_translator_create(&translator, model, &greedy, &err));
+    for (i = 0; i < p.count; i++) {
+        const int32_t *source = p.source + p.from_source[i], *target = p.target + p.from_target[i];
+        int32_t answer[REVERSAL_ROOM], n = 0;
+        char read[128], written[128];
+        STUDY_TRY(trf_translate(translator, source, p.n_source[i], answer, REVERSAL_ROOM, &n,
+                                &err));
+        write_names(source, p.n_source[i], read, sizeof read);
+        write_names(answer, n, written, sizeof written);
+        study_row(s, "%s | %s | %s | %s", name, read, written, n == p.n_target[i]
+                  && !memcmp(answer, target, (size_t)n * sizeof *answer) ? "yes" : "no");
+    }
+    trf_translator_destroy(translator);
+}
+
+/* The model belongs to the caller. */
+static trf_model *measure(struct study *s, int which, int seed, struct outcome *o,
+                          struct shares *shares)
 {
     const struct setting *setting = &settings[which];
     int layers = s->quick ? 1 : 2, head;
@@ -45,16 +115,14 @@ static void measure(struct study *s, int which, int seed, struct outcome *o, str
     trf_batch batch = pairs_batch(&p, 0, p.count);
     double *share = shares->head[seed];
     trf_model *model;
-    if (s->quick) pairs_hurry(&lesson, 3e-3, 10, 64, 5000);
+    if (s->quick) pairs_hurry(&lesson, 3e-3, QUICK_EPOCHS, 64, 5000);
     lesson.config.embedding_init = setting->embedding_init;
     lesson.config.init = setting->init;
     model = reversal_learn(s, lesson, 5000, (uint64_t)seed + 1, o);
     reversal_shares(s, model, &batch, share);
     for (head = 0; head < HEADS; head++)
         shares->last[seed] += share[(layers - 1) * HEADS + head] / HEADS;
-    if (!seed && which == TUTORIAL) draw(s, "tutorial", "embeddings of the tutorial", model);
-    if (!seed && which == PAPER) draw(s, "", "cross-attention of a model that reverses", model);
-    trf_model_destroy(model);
+    return model;
 }
 
 /* The share of each layer and head with the paper's embeddings, in the mean over the seeds. */
@@ -77,18 +145,31 @@ int main(int argc, char **argv)
     size_t trainings = (size_t)(SETTINGS * seeds);
     struct outcome *o = (struct outcome *)study_memory(&s, trainings * sizeof *o);
     struct outcome *paper = o + PAPER * seeds, *tutorial = o + TUTORIAL * seeds;
+    trf_model *shown[2] = {NULL, NULL};
     struct shares *shares = (struct shares *)study_memory(&s, SETTINGS * sizeof *shares);
     study_columns(&s, "deviation of embeddings | other weights | loss, held out | "
                       "tokens right, % | exact, % | weight on the anti-diagonal, last layer");
     for (i = 0; i < SETTINGS; i++) {
         struct outcome *at = o + i * seeds;
         if (s.quick && i != TUTORIAL && i != PAPER) continue;
-        for (seed = 0; seed < seeds; seed++) measure(&s, i, seed, at + seed, &shares[i]);
+        for (seed = 0; seed < seeds; seed++) {
+            trf_model *model = measure(&s, i, seed, at + seed, &shares[i]);
+            if (!seed && (i == TUTORIAL || i == PAPER)) shown[i == PAPER] = model;
+            else trf_model_destroy(model);
+        }
         study_row(&s, "%s | %s | %s | %s | %s | %s", settings[i].embeddings, settings[i].others,
                   SPREAD(at, seeds, loss, 3), SPREAD(at, seeds, accuracy, 1),
                   SPREAD(at, seeds, exact, 1), study_spread(shares[i].last, seeds, 2));
     }
     heads(&s, &shares[PAPER], seeds);
+    draw(&s, "tutorial", "cross-attention, embeddings of the tutorial", shown[0]);
+    draw(&s, "", "cross-attention, embeddings of the paper", shown[1]);
+    draw_epochs(&s, o, seeds);
+    study_table(&s, "examples", "embeddings | read | written | right");
+    examples(&s, "tutorial", shown[0]);
+    examples(&s, "paper", shown[1]);
+    trf_model_destroy(shown[0]);
+    trf_model_destroy(shown[1]);
     study_must(&s, study_mean(shares[PAPER].last, seeds) >= 0.6,
                "with the paper's embeddings 0.6 of the weight is on the anti-diagonal, not %.3f",
                study_mean(shares[PAPER].last, seeds));
