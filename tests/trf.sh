@@ -42,7 +42,7 @@ expect()
 # What a suite that gives a name to several things calls instead: trf, with --overwrite unless there is --resume.
 cat >anew <<EOF
 case " \$* " in *" --resume "*) exec "$trf" "\$@" ;; esac
-case \$1 in train|translate|generate|classify|tag|score|attention|average|plot) command=\$1; shift; exec "$trf" \$command --overwrite "\$@" ;; esac
+case \$1 in train|translate|generate|classify|tag|score|attention|average|plot|report) command=\$1; shift; exec "$trf" \$command --overwrite "\$@" ;; esac
 exec "$trf" "\$@"
 EOF
 sed -i '1i#!/bin/sh' anew

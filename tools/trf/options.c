@@ -182,9 +182,12 @@ const struct row rows[] = {
      "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
      "results; without it, or '-': standard output", NULL},
+    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and its answers to --data", NULL},
     {REPORT, TEXT, "data", AT(data), "FILE",
-     "lines that --model answers: source, one tab, reference; a text and its label, or labels of its words, where these "
-     "are what the model gives; of a language model texts alone", NULL},
+     "what --model answers, a line each: a source, one tab and a reference; for a model that gives labels a text, one tab "
+     "and its label, or the labels of its words; for a language model a text", NULL},
+    {REPORT, NUMBER, "lines", AT(lines), "N",
+     "show the N worst lines of --data; scores count all", NULL},
     {REPORT, TEXT, "output", AT(output), "FILE", "the page; '-' is standard output", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, FLAG, "overwrite", AT(overwrite), NULL,
      "--output may replace a file that exists", NULL},
@@ -193,10 +196,6 @@ const struct row rows[] = {
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
      "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the "
      "average of --ema", NULL},
-
-    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and answers to --data", NULL},
-    {REPORT, NUMBER, "lines", AT(lines), "N",
-     "show the N worst lines of --data; scores count all", NULL},
 
     {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,

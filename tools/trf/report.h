@@ -30,9 +30,13 @@ void put_html_text(FILE *to, const char *text);                         /* up to
 void put_html_start(FILE *to, const char *text, size_t bytes, size_t most);
 /* A token beside a picture: cut, what cannot be seen is U+FFFD. Returns its width in letters; NULL: only that. */
 int put_token(FILE *to, const char *text, size_t bytes);
-/* Two texts, each in an element of its own: what only one of them has is marked, in words or in characters.
-   by_place: word i belongs to word i, as labels of words do. */
-void put_differences(FILE *to, const char *reference, const char *answer, int by_place);
+/* Two texts, each in an element of its own: what only one of them has is marked. */
+enum compare {
+    COMPARE_TEXT,       /* in words, or in characters where there are no words */
+    COMPARE_PLACES,     /* word i belongs to word i, as labels of words do */
+    COMPARE_WHOLE       /* both are equal, or not */
+};
+void put_differences(FILE *to, const char *reference, const char *answer, enum compare how);
 /* A whole number with thin spaces between thousands; a number with so many digits; "-" where it is not finite. */
 void put_whole(FILE *to, double x);
 void put_number(FILE *to, double x, int digits);

@@ -247,8 +247,9 @@ static void put_lengths(FILE *to, const struct data *d)
     double value;
     int k;
     fprintf(to, "<h3>By length</h3>\n<div class=wide tabindex=0 role=region aria-label='Scores by length'><table><thead><tr>"
-            "<th scope=col>%s of the %s<th scope=col class=n>lines%s</thead>\n<tbody>\n", unit_of_length(d),
-            d->task == TASK_CLASSIFY ? "text" : d->task == TASK_TEXT ? "text and its end" : "reference", columns[d->task]);
+            "<th scope=col>%s %s<th scope=col class=n>lines%s</thead>\n<tbody>\n", unit_of_length(d),
+            d->task == TASK_CLASSIFY ? "of the text" : d->task == TASK_TEXT ? "with the end mark" : "of the reference",
+            columns[d->task]);
     for (k = 0; k < CLASSES; k++) {
         const struct length_sums *sums = &d->by_length[k];
         long long from = k ? 1LL << (k - 1) : 0, end = k ? (1LL << k) - 1 : 0;
@@ -276,15 +277,17 @@ void put_scores(FILE *to, const struct data *d)
     put_html_text(to, name_of(d->s->data));
     fputs("</b>.", to);
     if (broken) {
-        fputs(" Nothing counts ", to);
+        fputs(" ", to);
         put_whole(to, (double)broken);
-        fprintf(to, " other line%s: the reason is with %s.", plural(broken), broken == 1 ? "it" : "each");
+        fprintf(to, broken == 1 ? " more is not counted, for the reason that stands with it."
+                                : " more are not counted, for the reason that stands with each.");
     }
     if (d->unusable > broken) {
         fputs(" ", to);
         put_whole(to, (double)(d->unusable - broken));
-        fprintf(to, " of them %s too long for the model, and %s.", d->unusable - broken == 1 ? "is" : "are",
-                d->task == TASK_TRANSLATE ? "count as empty answers" : "count as wrong");
+        fprintf(to, d->unusable - broken == 1 ? " of them is too long for the model and counts as %s."
+                                              : " of them are too long for the model and count as %s.",
+                d->task == TASK_TRANSLATE ? "an empty answer" : "wrong");
     }
     fputs("</p>\n", to);
     if (counted == 0) { fputs("</section>\n", to); return; }
@@ -334,12 +337,18 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
         put_html_text(to, l->fault);
         fputs("</dd>\n", to);
     }
-    fprintf(to, "<dt>%s<dd dir=auto>", l->broken ? "line" : d->task == TASK_TRANSLATE ? "source" : "text");
+    fprintf(to, "<dt>%s<dd dir=auto>", l->broken && !*l->reference ? "line" : d->task == TASK_TRANSLATE ? "source" : "text");
     put_html(to, l->source, l->bytes);
     if (!l->bytes) fputs("<i>empty</i>", to);
     fputs("</dd>\n", to);
+    if (l->broken && *l->reference) {
+        fputs("<dt>reference<dd dir=auto>", to);
+        put_html_text(to, l->reference);
+        fputs("</dd>\n", to);
+    }
     if (!l->broken && d->task != TASK_TEXT)
-        put_differences(to, l->reference, l->answer, d->task == TASK_TAG);
+        put_differences(to, l->reference, l->answer, d->task == TASK_TAG ? COMPARE_PLACES
+                        : d->task == TASK_CLASSIFY ? COMPARE_WHOLE : COMPARE_TEXT);
     fputs("</dl></li>\n", to);
 }
 

@@ -324,7 +324,9 @@ double best_point(const struct points *p, int low, double *update)
 const char *series_title(const struct run *runs, int n, enum series series)
 {
     static const char *const titles[N_SERIES] = {"training loss", "validation loss", "score", "validation accuracy",
-        "training accuracy", "learning rate", "tokens a second", "gradient norm"};
+        "training accuracy", "learning rate", "tokens/s", "gradient norm"};
+    static const char *const names[][2] = {{"bleu", "BLEU"}, {"chrf", "chrF"}, {"exact", "exact answers"}, {"wer", "WER"},
+                                           {"cer", "CER"}, {"f1", "F1"}, {"accuracy", "accuracy, %"}};
     const char *metric = "";
     int i;
     for (i = 0; i < n; i++) {
@@ -332,7 +334,9 @@ const char *series_title(const struct run *runs, int n, enum series series)
         if (*metric && strcmp(metric, runs[i].metric)) return titles[series];
         metric = runs[i].metric;
     }
-    return series == SERIES_SCORE && *metric ? metric : titles[series];
+    for (i = 0; i < (int)(sizeof names / sizeof *names) && series == SERIES_SCORE; i++)
+        if (!strcmp(metric, names[i][0])) return names[i][1];
+    return titles[series];
 }
 
 /* The names of all options, those of the first run first. */
@@ -393,6 +397,16 @@ static void put_option(FILE *to, const char *value)
     free(shown);
 }
 
+static void put_score(FILE *to, const struct run *run, int named)
+{
+    if (!*run->metric || !strcmp(run->metric, "accuracy")) { fputs("<td class=n>–", to); return; }
+    put_best(to, &run->series[SERIES_SCORE], is_error(run->metric), 2);
+    if (named) return;
+    fputs(" <small>", to);
+    put_html_text(to, run->metric);
+    fputs("</small>", to);
+}
+
 static void put_row(FILE *to, const struct run *run, const struct fields *all, const struct run *runs, int n)
 {
     char spent[32];
@@ -410,12 +424,7 @@ static void put_row(FILE *to, const struct run *run, const struct fields *all, c
     put_best(to, &run->series[SERIES_LOSS], 1, 4);
     put_best(to, &run->series[SERIES_VALID_LOSS], 1, 4);
     put_best(to, &run->series[SERIES_VALID_ACCURACY], 0, 4);
-    if (*run->metric && strcmp(run->metric, "accuracy")) {
-        put_best(to, &run->series[SERIES_SCORE], is_error(run->metric), 2);
-        fputs(" <small>", to);
-        put_html_text(to, run->metric);
-        fputs("</small>", to);
-    } else fputs("<td class=n>–", to);
+    put_score(to, run, strcmp(series_title(runs, n, SERIES_SCORE), "score"));
     fputs("<td class=n>", to);
     put_whole(to, run->update);
     fputs("<td class=n>", to);
@@ -448,8 +457,8 @@ static void put_equal_options(FILE *to, const struct fields *all, const struct r
 
 void put_runs(FILE *to, const struct run *runs, int n)
 {
-    static const char *const heads[] = {"weights", "best training loss", "best validation loss", "best accuracy",
-                                        "best score", "updates done", "time", "tokens/s"};
+    const char *const heads[] = {"weights", "best training loss", "best validation loss", "best accuracy",
+                                 series_title(runs, n, SERIES_SCORE), "updates done", "time", "tokens/s"};
     struct fields all;
     size_t k;
     memset(&all, 0, sizeof all);
@@ -461,7 +470,7 @@ void put_runs(FILE *to, const struct run *runs, int n)
         fputs("<th scope=col>", to);
         put_html_text(to, all.item[k].name);
     }
-    for (k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(to, "<th scope=col class=n>%s", heads[k]);
+    for (k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(to, "<th scope=col class=n>%s%s", k == 4 ? "best " : "", heads[k]);
     fputs("<th scope=col>end</thead>\n<tbody>\n", to);
     for (k = 0; k < (size_t)n; k++) put_row(to, &runs[k], &all, runs, n);
     fputs("</tbody></table></div>\n<p class=note>Losses are means over target tokens, in nats; the training loss has "

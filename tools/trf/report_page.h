@@ -30,7 +30,8 @@ static const char *const page_style[] = {
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}thead .n{white-space:normal}",
     "td:last-child{min-width:9rem;max-width:40rem}td.n:last-child{min-width:0}",
     /* the name of a run stays in sight, and what stands behind a number goes below it */
-    "#runs tbody th{position:sticky;left:0;background:var(--back)}#runs td small{display:block}",
+    "#runs tbody th{position:sticky;left:0;background:var(--back)}#runs td small{display:block}"
+    "#runs table{font-size:.85rem}",
     ".bar{display:block;height:.8rem;margin-top:.3rem;background:var(--mark);min-width:1px}",
     ".heat{background:color-mix(in srgb,var(--heat) calc(var(--w)*45%),transparent);padding-left:.7rem}",
     "details{margin:.8rem 0}summary{cursor:pointer;color:var(--mark)}",

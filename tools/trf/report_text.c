@@ -140,8 +140,10 @@ static void add_unit(struct unit_list *list, const char *text, size_t bytes, siz
     list->item[list->n++].same = same;
 }
 
+enum units { CHARACTERS, WORDS, WHOLE };
+
 /* The first SHOWN_CHARACTERS of a text as units. */
-static void cut_units(struct unit_list *list, const char *text, int words)
+static void cut_units(struct unit_list *list, const char *text, enum units of)
 {
     size_t bytes = strlen(text), at = 0, n, shown = 0;
     int blank = 0, glued = 0;
@@ -150,10 +152,11 @@ static void cut_units(struct unit_list *list, const char *text, int words)
         struct unit *last = list->n ? &list->item[list->n - 1] : NULL;
         n = character_at(text + at, bytes - at, &c);
         if (shown >= SHOWN_CHARACTERS) { list->left++; continue; }
-        if (!last || (words ? blank && !is_blank(text[at]) : !joins(c) && !glued)) add_unit(list, text + at, 0, 0);
+        if (!last || (of == WORDS && blank && !is_blank(text[at])) || (of == CHARACTERS && !joins(c) && !glued))
+            add_unit(list, text + at, 0, 0);
         last = &list->item[list->n - 1];
         last->bytes += n;
-        if (!words || !is_blank(text[at])) last->same = last->bytes;
+        if (of != WORDS || !is_blank(text[at])) last->same = last->bytes;
         blank = is_blank(text[at]);
         glued = c == 0x200D;
     }
@@ -217,19 +220,21 @@ static int has_words(const char *text)
     return words > 1 && bytes <= 20 * words;
 }
 
-void put_differences(FILE *to, const char *reference, const char *answer, int by_place)
+void put_differences(FILE *to, const char *reference, const char *answer, enum compare how)
 {
     const char *const text[2] = {reference, answer}, *const name[2] = {"reference", "answer"},
                *const tag[2] = {"del", "ins"};
     struct unit_list list[2];
     char *kept[2];
-    int words = by_place || has_words(reference) || has_words(answer), i;
+    enum units of = how == COMPARE_WHOLE ? WHOLE
+                  : how == COMPARE_PLACES || has_words(reference) || has_words(answer) ? WORDS : CHARACTERS;
+    int i;
     memset(list, 0, sizeof list);
     for (i = 0; i < 2; i++) {
-        cut_units(&list[i], text[i], words);
+        cut_units(&list[i], text[i], of);
         kept[i] = zeroed(list[i].n, 1);
     }
-    (by_place ? find_same_place : find_common)(&list[0], &list[1], kept);
+    (how == COMPARE_TEXT ? find_common : find_same_place)(&list[0], &list[1], kept);
     for (i = 0; i < 2; i++) {
         fprintf(to, "<dt>%s<dd dir=auto>", name[i]);
         put_units(to, &list[i], kept[i], tag[i]);
