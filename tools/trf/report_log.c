@@ -224,7 +224,7 @@ static void take_validation(struct run *run, const struct fields *f)
     const char *metric = value_of(f, "metric");
     add_point(&run->series[SERIES_VALID_LOSS], update, number_of(f, "loss"));
     add_point(&run->series[SERIES_VALID_ACCURACY], update, number_of(f, "accuracy"));
-    if (!metric || !strcmp(metric, "loss")) return;
+    if (!metric || !strcmp(metric, "loss") || !strcmp(metric, "accuracy")) return;     /* they are there already */
     if (strcmp(metric, run->metric)) run->series[SERIES_SCORE].n = 0;      /* judged otherwise from here on */
     snprintf(run->metric, sizeof run->metric, "%s", metric);
     add_point(&run->series[SERIES_SCORE], update, number_of(f, "score"));
@@ -326,7 +326,7 @@ const char *series_title(const struct run *runs, int n, enum series series)
     static const char *const titles[N_SERIES] = {"training loss", "validation loss", "score", "validation accuracy",
         "training accuracy", "learning rate", "tokens/s", "gradient norm"};
     static const char *const names[][2] = {{"bleu", "BLEU"}, {"chrf", "chrF"}, {"exact", "exact answers"}, {"wer", "WER"},
-                                           {"cer", "CER"}, {"f1", "F1"}, {"accuracy", "accuracy, %"}};
+                                           {"cer", "CER"}, {"f1", "F1"}};
     const char *metric = "";
     int i;
     for (i = 0; i < n; i++) {
@@ -399,7 +399,7 @@ static void put_option(FILE *to, const char *value)
 
 static void put_score(FILE *to, const struct run *run, int named)
 {
-    if (!*run->metric || !strcmp(run->metric, "accuracy")) { fputs("<td class=n>–", to); return; }
+    if (!*run->metric) { fputs("<td class=n>–", to); return; }
     put_best(to, &run->series[SERIES_SCORE], is_error(run->metric), 2);
     if (named) return;
     fputs(" <small>", to);
