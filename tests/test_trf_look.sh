@@ -327,7 +327,15 @@ fi
 expect 2 "a file and options" "'translator' says what its model is: --d-model is for no file" \
     "$trf" inspect translator --d-model 8
 expect 2 "neither" "give one file, or options" "$trf" inspect
-expect 2 "trace alone" "give one file, or options" "$trf" inspect --trace
+expect 0 "trace alone is that of the base model" "(33, 2048)" "$trf" inspect --trace
+expect 2 "too wide a beam" "--beam must be between 1 and 1024, got 5000" "$trf" inspect --size tiny --beam 5000
+expect 2 "of a file too" "--beam must be between 1 and 1024, got 5000" "$trf" inspect translator --beam 5000
+printf '\70\0\0\0\0\0\0\0{"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}   ' >other
+expect 0 "a file of another program" "^total: 1 tensors, 0 numbers" "$trf" inspect other
+expect 1 "has no trace" "--trace: 'other' is no model of transformer.h" "$trf" inspect other --trace
+expect 2 "too much dropout" "dropout" "$trf" inspect --size tiny --dropout 2
+expect 2 "batches too large" "--batch-tokens must be between 1 and 16777216" \
+    "$trf" inspect --size tiny --batch-tokens 2000000000
 expect 2 "heads that do not divide" "n-heads must divide" "$trf" inspect --d-model 10 --n-heads 3
 expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" \
     "$trf" inspect --encoder-layers 300

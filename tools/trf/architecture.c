@@ -129,7 +129,7 @@ static int differences_of(const struct shape *shape, struct difference *to)
                "T5's matrices have no biases; attention and feed-forward have "
                "some here");
         DIFFER(0, "T5 does not divide scores by sqrt(d_head); attention here does");
-        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; it is not done here");
+        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; here nothing does");
         break;
     case MARIAN:
         DIFFER(2 * 512 * d,
@@ -149,7 +149,7 @@ static int differences_of(const struct shape *shape, struct difference *to)
 // the output projection, embeddings tied as far as the vocabularies let them.
 // -----------------------------------------------------------------------------------------------
 
-enum { VOCABULARY = 32000 };
+enum { VOCABULARY = 32000, MOST_TOKENS = 1 << 24 };
 
 static int is_open(const struct settings *s, const char *name)
 {
@@ -318,6 +318,39 @@ static void print_bytes(const char *name, const char *key, const char *what, dou
     if (json) printf("%s\"%s\":%.0f", *first ? "" : ",", key, bytes);
     else printf("  %-24s %13s  %s\n", name, bytes_text(bytes, text), what);
     *first = 0;
+}
+
+/* That the library takes the options of training and searching, on the smallest model there is. */
+int check_running(const struct settings *s)
+{
+    trf_config config = trf_config_tiny();
+    trf_train_options training = s->training;
+    trf_search search = s->search;
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
+    trf_error err;
+    int status = DONE;
+    config.source_vocab = config.target_vocab = 8;
+    config.d_model = config.d_ff = config.n_heads = 1;
+    config.encoder_layers = config.decoder_layers = 1;
+    config.hooks = s->config.hooks;
+    training.source_tokens = training.target_tokens = training.sequences = training.longest = 2;
+    search.max_sentences = 1;
+    if (s->corpus.batch_tokens > MOST_TOKENS) {
+        say("--batch-tokens must be between 1 and %d, got %d", MOST_TOKENS,
+            (int)s->corpus.batch_tokens);
+        return USAGE;
+    }
+    if (trf_model_create(&model, &config, &err)) status = refused("model", &err);
+    else if (trf_trainer_create(&trainer, model, &training, &err))
+        status = refused("trainer", &err);
+    else if (trf_translator_create(&translator, model, &search, &err))
+        status = refused("search", &err);
+    trf_translator_destroy(translator);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return status;
 }
 
 /* Memory as the library plans it; the file without its vocabularies and names. */
@@ -647,6 +680,7 @@ int inspect_options(struct settings *s)
     trf_weight_counts n;
     trf_error err;
     int status = settle_model(s);
+    if (!status) status = check_running(s);
     if (status) return status;
     if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
     if (s->json) printf("{\"content\":\"options\"");

@@ -235,8 +235,8 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) putchar('}');
 }
 
-/* The first option that was given and says what a model is, or NULL. */
-static const char *describes_model(const struct settings *s)
+/* The first option that was given and is none for a file, or NULL. */
+static const char *not_for_files(const struct settings *s)
 {
     static const char *const others[] = {"json", "trace", "source-length", "target-length", "batch", "beam",
                                          "batch-tokens", "batch-sentences", "recompute", "threads"};
@@ -257,15 +257,16 @@ int command_inspect(struct settings *s, int argc, char **argv)
     trf_error err;
     const char *content;
     int status, checkpoint;
-    if (argc == 0 && describes_model(s)) return inspect_options(s);
+    if (argc == 0 && (not_for_files(s) || s->trace)) return inspect_options(s);
     if (argc != 1) {
         say("give one file, or options that say what a model is, as --size base --vocab-size 37000");
         return USAGE;
     }
-    if (describes_model(s)) {
-        say("'%s' says what its model is: --%s is for no file", argv[0], describes_model(s));
+    if (not_for_files(s)) {
+        say("'%s' says what its model is: --%s is for no file", argv[0], not_for_files(s));
         return USAGE;
     }
+    if ((status = check_running(s))) return status;
     if (check_not_output(argv[0])) return FAILED;
     memset(&r, 0, sizeof r);
     r.s = s;
@@ -274,6 +275,11 @@ int command_inspect(struct settings *s, int argc, char **argv)
     if (trf_file_open(&r.file, r.path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(r.file, "trf.content");
     checkpoint = content && !strcmp(content, "checkpoint");
+    if (!content && s->trace) {
+        say("--trace: '%s' is no model of transformer.h", r.path);
+        trf_file_close(r.file);
+        return FAILED;
+    }
     if (s->json) {
         printf("{\"file\":");
         print_json_text(stdout, r.path, strlen(r.path));

@@ -36,6 +36,17 @@ static void print_roff_text(const char *text)
     if (example) puts(".fi\n.RE");
 }
 
+/* A list of values may be broken behind each bar. */
+static void print_roff_values(const char *text)
+{
+    while (*text) {
+        size_t bytes = strcspn(text, "|");
+        print_roff(text, bytes);
+        text += bytes;
+        if (*text) { fputs("|\\:", stdout); text++; }
+    }
+}
+
 static void print_roff_options(const struct command *command)
 {
     char defaults[256];
@@ -55,7 +66,7 @@ static void print_roff_options(const struct command *command)
         if (row->argument) {
             fputs(" \\fI", stdout);
             if (row->kind == MAYBE) putchar('[');
-            print_roff(row->argument, strlen(row->argument));
+            print_roff_values(row->argument);
             if (row->kind == MAYBE) putchar(']');
             fputs("\\fR", stdout);
         }

@@ -405,6 +405,7 @@ void mean_attention(const struct attention *of, int64_t layer, trf_real *to);   
 void print_json_attention(FILE *file, const struct attention *of, int all);
 
 int inspect_options(struct settings *s);            /* architecture.c: no file, but options of a model */
+int check_running(const struct settings *s);        /* options of training and searching, for memory */
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);    /* parameters 0: not known */
 int print_amounts(struct settings *s);              /* memory, operations, and the trace of s->config */
 void print_model(const struct settings *s);         /* inspect.c */
