@@ -206,6 +206,13 @@ STUDY int study_larger(const double *a, int na, const double *b, int nb)
     return difference > 0 ? STUDY_YES : STUDY_NO;
 }
 
+/* Is the mean above a bound? A single seed decides nothing. */
+STUDY int study_above(const double *x, int n, double bound)
+{
+    if (n < 2) return STUDY_UNDECIDED;
+    return study_mean(x, n) > bound ? STUDY_YES : STUDY_NO;
+}
+
 /* The largest difference of two tensors of one size. NaN if a number is. */
 STUDY double study_apart(const trf_tensor *a, const trf_tensor *b)
 {
