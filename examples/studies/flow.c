@@ -88,8 +88,10 @@ static void layers(struct study *s, struct net *n, const trf_tensor *states, con
             norms[layer * n->rows[k] + row] = (float)norm;
             mean += norm / (double)n->rows[k];
         }
-        study_row(s, "%s, after %s %d%s | (%d, %d) | %.2f", side, layer ? "layer" : "embedding, state",
-                  layer, layer == LAYERS ? " and the final norm" : "", (int)n->rows[k], D, mean);
+        study_row(s, "%s, state %d%s | (%d, %d) | %.2f", side, layer,
+                  layer == 0 ? ": embedding and position"
+                             : layer == LAYERS ? ": after the final norm" : "",
+                  (int)n->rows[k], D, mean);
     }
 }
 
