@@ -182,7 +182,7 @@ TRF      = $(wildcard tools/trf/*.c)
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) transformer.h $(BUILD)/flags
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) tools/picture.h transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
 	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)

@@ -216,6 +216,14 @@ xml.dom.minidom.parse("hostile%s.svg" % sys.argv[1])' $n
     fi
     ! command -v gnuplot >/dev/null || { expect 0 "gnuplot ($n)" "" "$trf" attention hostile --source "$line" --output hostile.png; check "draws it" test ! -s err; }
 done <hostile.sources
+mkdir pretends
+printf '#!/bin/sh\ncat >%s/script\n' "$here" >pretends/gnuplot
+chmod +x pretends/gnuplot
+expect 0 "a gnuplot that writes down what it gets" "" env PATH="$here/pretends:$PATH" \
+    "$real" attention hostile --source "%s 'x' $(sed -n 4p hostile.sources)" --kind encoder \
+    --output no.pdf
+check "labels are formats, and none begins with a quote" eval 'grep -q "^set ytics (.%%s. 0, " script &&
+    ! grep -q "\x27\x27" script && ! grep -q "$(printf "\360\237")" script'
 expect 1 "broken UTF-8" "^trf attention: --source: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" attention translator --source "$(printf 'nin\351')"
 expect 1 "in the target" "^trf attention: --target: expected UTF-8" \

@@ -692,7 +692,7 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
     }
     for (i = 0, height = top; i < n; i += across, height += row + 24)
         for (k = i, row = 0; k < n && k < i + across; k++) row = fmax(row, m[k].height);
-    height = fmax(height, top + 190);
+    height = fmax(height, top + (n ? m[0].top : 0) + 190);
     x = fmax(width * across + 110, title ? picture__ems(title) * 18 + 24 : 0);
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "

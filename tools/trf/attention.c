@@ -351,6 +351,25 @@ enum { MOST_LETTERS = 24, PIXELS = 320 };
 /* Every which token has a label, where a row or a column of the map is that wide. */
 static int64_t label_step(double cell) { return cell >= 12 ? 1 : (int64_t)ceil(12 / cell); }
 
+/* A label between gnuplot's single quotes. It is a format, so "%" is doubled; one that begins with a
+   quote is not drawn, so the apostrophe takes its place; a character that no font has is drawn
+   larger than the picture, so emoji and private characters are U+FFFD. */
+static void write_label(FILE *script, const char *text)
+{
+    int letters = 0;
+    putc('\'', script);
+    while (*text && letters < MOST_LETTERS) {
+        uint32_t c = picture__next(&text);
+        int unusual = (c >= 0xE000 && c < 0xF900) || (c >= 0xFE00 && c < 0xFE10) ||
+                      (c >= 0x1F000 && c < 0x20000) || c >= 0xE0000;
+        letters += picture__wide(c);
+        if (c == '%') putc('%', script);
+        if (c == '\'') c = 0x2019;
+        picture__put(script, unusual ? 0xFFFD : c == '\n' || c == '\t' ? ' ' : c);
+    }
+    fputs(*text ? "\xE2\x80\xA6'" : "'", script);
+}
+
 static void write_tics(FILE *script, const char *axis, const char *const *names, int64_t n,
                        double cell)
 {
@@ -358,7 +377,7 @@ static void write_tics(FILE *script, const char *axis, const char *const *names,
     fprintf(script, "set %s (", axis);
     for (i = 0; i < n; i += label_step(cell)) {
         if (i) fputs(", ", script);
-        picture__string(script, names[i], MOST_LETTERS);
+        write_label(script, names[i]);
         fprintf(script, " %lld", (long long)i);
     }
     fputs(")\n", script);
@@ -656,20 +675,51 @@ static int look(struct looking *l)
     return DONE;
 }
 
+/* Names of at most MOST_LETTERS columns: in a terminal those of columns stand upright. */
+static char **short_names(const char *const *names, int64_t n)
+{
+    char **cut = zeroed((size_t)n + 1, sizeof *cut);
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        const char *at = names[i];
+        int columns = 0;
+        while (*at && columns < MOST_LETTERS) columns += picture__wide(picture__next(&at));
+        cut[i] = format_text("%.*s%s", (int)(at - names[i]), names[i], *at ? "\xE2\x80\xA6" : "");
+    }
+    return cut;
+}
+
+static void free_names(char **names, int64_t n)
+{
+    while (n > 0) free(names[--n]);
+    free(names);
+}
+
+static void print_heat(const struct looking *l)
+{
+    char **rows_cut = short_names(l->row_names, l->rows);
+    char **columns_cut = short_names(l->column_names, l->columns);
+    int32_t i;
+    for (i = 0; i < l->n_maps; i++) {
+        struct heat_map heat = heat_of(l, &l->maps[i]);
+        heat.row_names = (const char *const *)rows_cut;
+        heat.column_names = (const char *const *)columns_cut;
+        putchar('\n');
+        picture_heat_text(stdout, &heat, 0, l->high > 0 ? l->high : 1);
+    }
+    free_names(rows_cut, l->rows);
+    free_names(columns_cut, l->columns);
+}
+
 static void print_maps(const struct looking *l)
 {
     static const char *const names[] = {"read by the encoder", "read by the decoder",
                                         "rows: the target"};
-    int32_t i;
     print_text_line(names[l->kind], l->row_names, l->rows,
                     l->answer ? " (the model's own answer)" : "");
     if (l->kind == TRF_DECODER_CROSS)
         print_text_line("columns: the source", l->column_names, l->columns, "");
-    for (i = 0; i < l->n_maps && !l->s->output; i++) {
-        struct heat_map heat = heat_of(l, &l->maps[i]);
-        putchar('\n');
-        picture_heat_text(stdout, &heat, 0, l->high > 0 ? l->high : 1);
-    }
+    if (!l->s->output) print_heat(l);
     putchar('\n');
     print_table(l);
 }
