@@ -135,6 +135,11 @@ done
 without trf.target_vocab no-source neither
 expect 1 "no vocabulary at all" "neither: it has no source and no target vocabulary" "$trf" translate --model neither test.digits
 expect 0 "inspect says it too" "^source vocabulary: none in the file$" "$trf" inspect no-source
+"$trf" train --tsv train.tsv $small --updates 2 --model logged --log logged.json >/dev/null 2>&1
+expect 1 "report: no source vocabulary" "no-source: it has no source vocabulary" "$trf" report logged.json --model no-source --data test.tsv --output page.html
+check "no page is written" test ! -e page.html
+expect 0 "report: without data it needs none" "" "$trf" report logged.json --model neither --output page.html
+check "and says so" test "$(grep -c '<p>There is none in the file.</p>' page.html)" -eq 2
 awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" (n > 2 ? "long" : "short") }' train.tsv >long.tsv
 tagged() { awk -F '\t' '{ gsub(/[0-9]/, "d", $2); n = split($1, d, " "); s = ""; for (i = 1; i <= n; i++) s = s (i > 1 ? " " : "") (d[i] > 4 ? "high" : "low"); print $1 "\t" s }' train.tsv; }
 tagged >tags.tsv
@@ -144,6 +149,8 @@ for kind in classify tag; do
     without labels $kind.m $kind.no
     expect 1 "$kind: no labels" "$kind.no: the metadata 'labels' is missing, the texts of the model's 2 labels, one a line: .*trf_model_set_metadata(model, \"labels\"" \
         "$trf" $kind --model $kind.no test.digits
+    expect 1 "report: $kind without labels" "$kind.no: the metadata 'labels' is missing" \
+        "$trf" report logged.json --model $kind.no --data test.tsv --output page-$kind.html
     without trf.source_vocab $kind.m $kind.no
     expect 1 "$kind: no vocabulary" "$kind.no: it has no source vocabulary" "$trf" $kind --model $kind.no test.digits
 done

@@ -182,13 +182,6 @@ const struct row rows[] = {
      "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
      "results; without it, or '-': standard output", NULL},
-    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and its answers to --data", NULL},
-    {REPORT, TEXT, "data", AT(data), "FILE",
-     "what --model answers, a line each: a source, one tab and a reference; for a model that gives labels a text, one tab "
-     "and its label, or the labels of its words; for a language model a text", NULL},
-    {REPORT, NUMBER, "lines", AT(lines), "N",
-     "show the N worst lines of --data; scores count all", NULL},
-    {REPORT, TEXT, "output", AT(output), "FILE", "the page; '-' is standard output", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, FLAG, "overwrite", AT(overwrite), NULL,
      "--output may replace a file that exists", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
@@ -196,6 +189,13 @@ const struct row rows[] = {
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
      "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the "
      "average of --ema", NULL},
+    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and its answers to --data", NULL},
+    {REPORT, TEXT, "data", AT(data), "FILE",
+     "what --model answers, a line each: a source, one tab and a reference; for a model that gives labels a text, one tab "
+     "and its label, or the labels of its words; for a language model a text", NULL},
+    {REPORT, NUMBER, "lines", AT(lines), "N",
+     "show the N worst lines of --data; scores count all", NULL},
+    {REPORT, TEXT, "output", AT(output), "FILE", "the page; '-' is standard output", NULL},
 
     {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
