@@ -1,0 +1,219 @@
+/* own_inputs.c - does a model learn behind its own symbols, or only behind the right ones?
+
+   A tutorial says why teacher forcing is needed: a decoder that reads its own predictions in
+   training gets garbage at first and never learns.
+
+   The header shifts a decoder's targets by itself. So the model here is an encoder that reads a
+   question mark, the source, a separator and what is written so far, and says the next symbol from
+   its first row (TRF_HEAD_FIRST): one example for each symbol. What is written so far is right; or
+   the model's own; or its own with a probability that rises from 0 to 1 (Bengio et al. 2015). The
+   label is the right symbol in any case. Two tasks of 4 symbols out of 8, as in forcing.c: reversal
+   needs no symbol before; in a chain each is the last one plus a symbol of the source, modulo 8.
+   Measured on 300 other sources, as training goes on: answers that are exact when the model reads
+   its own symbols, and right symbols behind right ones. */
+#include "study.h"
+
+enum { SYMBOLS = 8, LENGTH = 4, ASK = 4 + SYMBOLS, SEPARATOR, VOCAB, ROW = 2 * LENGTH + 1 };
+enum { SOURCES = 32, TESTS = 300, POINTS = 15, MOST = 100 };
+enum { REVERSAL = 0, CHAIN = 1, TASKS = 2, RIGHT = 0, OWN = 1, RISING = 2, MODES = 3 };
+static const char *const tasks[TASKS] = {"reversal", "chain"};
+static const char *const modes[MODES] = {"right symbols", "its own", "more and more its own"};
+
+/* Sources, what belongs behind them, what the model says, and what it reads as written. */
+struct pairs {
+    int32_t source[TESTS][LENGTH], right[TESTS][LENGTH], said[TESTS][LENGTH], read[TESTS][LENGTH];
+};
+struct examples { int32_t ids[TESTS * ROW], lengths[TESTS], labels[TESTS], ones[TESTS]; };
+struct result { double exact[POINTS], forced, reached, seconds; };
+
+static void draw(struct pairs *x, int32_t count, int task, uint64_t *random)
+{
+    int32_t i, j;
+    for (i = 0; i < count; i++) {
+        for (j = 0; j < LENGTH; j++) x->source[i][j] = 4 + study_below(random, SYMBOLS);
+        for (j = 0; j < LENGTH; j++) {
+            int32_t before = j ? x->right[i][j - 1] - 4 : 0;
+            x->right[i][j] = task == REVERSAL ? x->source[i][LENGTH - 1 - j]
+                                              : 4 + (x->source[i][j] - 4 + before) % SYMBOLS;
+        }
+    }
+}
+
+/* The example that asks for symbol j of a source, number k of a batch. Returns where the next one
+   begins. */
+static int32_t *ask(struct examples *e, int32_t *ids, int32_t k, const struct pairs *x, int32_t i,
+                    int32_t j)
+{
+    *ids++ = ASK;
+    memcpy(ids, x->source[i], sizeof x->source[i]);
+    ids[LENGTH] = SEPARATOR;
+    ids += LENGTH + 1;
+    memcpy(ids, x->read[i], (size_t)j * sizeof *ids);
+    e->lengths[k] = LENGTH + 2 + j;
+    e->labels[k] = x->right[i][j] - 4;
+    e->ones[k] = 1;
+    return ids + j;
+}
+
+/* The model says all symbols, one after another. With this probability it reads a symbol as it has
+   said it, else the right one. */
+static void say(const trf_model *model, struct pairs *x, int32_t count, double own,
+                uint64_t *random)
+{
+    static struct examples e;
+    static trf_real p[TESTS * SYMBOLS];
+    trf_tensor out = trf_tensor_of(p, 2, count, SYMBOLS, 1);
+    trf_sequences sources = {e.ids, e.lengths, count};
+    trf_translator *t = NULL;
+    int32_t i, j, k, best, *ids;
+    STUDY_TRY(trf_translator_create(&t, model, NULL, &err));
+    for (j = 0; j < LENGTH; j++) {
+        for (ids = e.ids, i = 0; i < count; i++) ids = ask(&e, ids, i, x, i, j);
+        STUDY_TRY(trf_classify(t, &sources, &out, &err));
+        for (i = 0; i < count; i++) {
+            const trf_real *row = p + i * SYMBOLS;
+            for (best = k = 0; k < SYMBOLS; k++) if (row[k] > row[best]) best = k;
+            x->said[i][j] = 4 + best;
+            x->read[i][j] = study_uniform(random) < own ? 4 + best : x->right[i][j];
+        }
+    }
+    trf_translator_destroy(t);
+}
+
+/* Percent of sources whose symbols are all right; *symbols: percent of right symbols. */
+static double judge(const trf_model *model, int task, double own, double *symbols)
+{
+    static struct pairs x;
+    uint64_t random = 999;
+    int32_t i, j, exact = 0, right = 0;
+    draw(&x, TESTS, task, &random);
+    say(model, &x, TESTS, own, &random);
+    for (i = 0; i < TESTS; i++) {
+        for (j = 0; j < LENGTH; j++) right += x.said[i][j] == x.right[i][j];
+        exact += !memcmp(x.said[i], x.right[i], sizeof x.said[i]);
+    }
+    *symbols = 100.0 * right / TESTS / LENGTH;
+    return 100.0 * exact / TESTS;
+}
+
+static trf_model *create(const struct study *s, uint64_t seed)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model = NULL;
+    c.kind = TRF_ENCODER_ONLY;
+    c.head = TRF_HEAD_FIRST;
+    c.n_labels = SYMBOLS;
+    c.encoder_layers = 3;
+    c.decoder_layers = 0;
+    c.source_vocab = VOCAB;
+    c.target_vocab = 0;
+    c.source_eos = 0;
+    c.d_model = 64;
+    c.d_ff = 128;
+    c.seed = seed;
+    c.device.threads = s->threads;
+    STUDY_TRY(trf_model_create(&model, &c, &err));
+    return model;
+}
+
+static struct result run(const struct study *s, int task, int mode, uint64_t seed, int updates)
+{
+    static struct pairs x;
+    static struct examples e;
+    trf_model *model = create(s, seed);
+    trf_train_options o = trf_train_defaults();
+    trf_trainer *trainer = NULL;
+    trf_batch b = {{e.ids, e.lengths, SOURCES * LENGTH},
+                   {e.labels, e.ones, SOURCES * LENGTH},
+                   0,
+                   {0, 0, 0}};
+    struct result r;
+    uint64_t random = seed;
+    int32_t i, j, k, step, every = updates / POINTS, *ids;
+    double begin = study_seconds(), symbols;
+    memset(&r, 0, sizeof r);
+    r.reached = updates;
+    o.learning_rate = 2e-3;
+    STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
+    for (step = 1; step <= updates; step++) {
+        draw(&x, SOURCES, task, &random);
+        memcpy(x.read, x.right, sizeof x.read);
+        if (mode != RIGHT)
+            say(model, &x, SOURCES, mode == OWN ? 1 : (double)step / updates, &random);
+        for (ids = e.ids, k = i = 0; i < SOURCES; i++)
+            for (j = 0; j < LENGTH; j++) ids = ask(&e, ids, k++, &x, i, j);
+        STUDY_TRY(trf_train_step(trainer, &b, NULL, &err));
+        if (step % every) continue;
+        r.exact[step / every - 1] = judge(model, task, 1, &symbols);
+        if (r.exact[step / every - 1] >= 90 && step < r.reached) r.reached = step;
+    }
+    r.seconds = study_seconds() - begin;
+    judge(model, task, 0, &r.forced);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return r;
+}
+
+static void conclude(struct study *s, double exact[TASKS][MODES][MOST],
+                     double reached[TASKS][MODES][MOST])
+{
+    static const char *const never[TASKS] = {
+        "behind its own symbols a model never learns, where the source says all",
+        "behind its own symbols a model never learns, where one needs the symbol before"};
+    static const char *const faster[TASKS] = {"teacher forcing learns in fewer updates, reversal",
+                                              "teacher forcing learns in fewer updates, chain"};
+    int task, n = s->seeds, n_tasks = s->quick ? 1 : TASKS;
+    for (task = 0; task < n_tasks; task++) {
+        int learns = study_above(exact[task][OWN], n, 50);
+        study_claim(s, never[task], learns == STUDY_UNDECIDED ? learns : !learns,
+                    "exact answers in the end: behind its own %s %%, behind right ones %s %%",
+                    study_spread(exact[task][OWN], n, 1), study_spread(exact[task][RIGHT], n, 1));
+        study_claim(s, faster[task], study_larger(reached[task][OWN], n, reached[task][RIGHT], n),
+                    "90 %% are exact after %s updates behind right symbols, %s behind its own",
+                    study_spread(reached[task][RIGHT], n, 0),
+                    study_spread(reached[task][OWN], n, 0));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static double exact[TASKS][MODES][MOST], reached[TASKS][MODES][MOST],
+        along[TASKS][MODES][POINTS];
+    struct study s =
+        study_begin(argc, argv, "own_inputs", "training behind right symbols and a model's own");
+    int task, mode, i, k, n = s.seeds = s.quick ? 1 : s.seeds, updates = s.quick ? 90 : 600;
+    int n_tasks = s.quick ? 1 : TASKS, n_modes = s.quick ? 2 : MODES;
+    double at[POINTS], forced[MOST], seconds[MOST];
+    struct curve curves[TASKS][MODES];
+    struct panel panels[TASKS];
+    study_columns(
+        &s,
+        "task | reads in training | exact behind its own symbols, % | symbols right behind right "
+        "ones, % | updates until 90 % are exact | seconds");
+    for (k = 0; k < POINTS; k++) at[k] = (k + 1) * (updates / POINTS);
+    for (task = 0; task < n_tasks; task++) {
+        for (mode = 0; mode < n_modes; mode++) {
+            for (i = 0; i < n; i++) {
+                struct result r = run(&s, task, mode, (uint64_t)i + 1, updates);
+                exact[task][mode][i] = r.exact[POINTS - 1];
+                reached[task][mode][i] = r.reached;
+                forced[i] = r.forced;
+                seconds[i] = r.seconds;
+                for (k = 0; k < POINTS; k++) along[task][mode][k] += r.exact[k] / n;
+                study_must(&s, r.forced > 200.0 / SYMBOLS,
+                           "%s behind %s is learned: %.1f %% of symbols", tasks[task], modes[mode],
+                           r.forced);
+            }
+            study_row(&s, "%s | %s | %s | %s | %s | %s", tasks[task], modes[mode],
+                      study_spread(exact[task][mode], n, 1), study_spread(forced, n, 1),
+                      study_spread(reached[task][mode], n, 0), study_spread(seconds, n, 1));
+            curves[task][mode] = study_curve(modes[mode], at, along[task][mode], POINTS);
+        }
+        panels[task] = study_panel(tasks[task], "updates", "exact behind its own symbols, %",
+                                   curves[task], n_modes);
+        panels[task].from_zero = 1;
+    }
+    study_curves(&s, "", panels, n_tasks, n_tasks);
+    conclude(&s, exact, reached);
+    return study_end(&s);
+}
