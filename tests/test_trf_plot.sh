@@ -222,6 +222,8 @@ if command -v gnuplot >/dev/null; then
     cp first.json "$odd"
     expect 0 "a hostile name" "" "$trf" plot "$odd" second.json --output hostile.svg
     check "of which nothing is run" eval 'xml hostile.svg && ! grep -q "<script" hostile.svg'
+    cp second.json "'quoted'.json"
+    expect 0 "a name that begins with a quote" "" "$trf" plot "'quoted'.json" second.json --output quoted.svg
     expect 0 "and in the terminal" "script" "$trf" plot "$odd" second.json
     expect 0 "one point in the terminal" " A " "$trf" plot point.json
     awk 'BEGIN { for (i = 1; i <= 1000000; i++) printf "{\"event\":\"progress\",\"update\":%d,\"loss\":%.4f}\n", i, 8 * exp(-i / 100000) + (i == 500000 ? 3 : 0) }' >million.json

@@ -351,21 +351,16 @@ enum { MOST_LETTERS = 24, PIXELS = 320 };
 /* Every which token has a label, where a row or a column of the map is that wide. */
 static int64_t label_step(double cell) { return cell >= 12 ? 1 : (int64_t)ceil(12 / cell); }
 
-/* A label between gnuplot's single quotes. It is a format, so "%" is doubled; one that begins with a
-   quote is not drawn, so the apostrophe takes its place; a character that no font has is drawn
-   larger than the picture, so emoji and private characters are U+FFFD. */
+/* A label of gnuplot's, which is a format. */
 static void write_label(FILE *script, const char *text)
 {
     int letters = 0;
     putc('\'', script);
     while (*text && letters < MOST_LETTERS) {
         uint32_t c = picture__next(&text);
-        int unusual = (c >= 0xE000 && c < 0xF900) || (c >= 0xFE00 && c < 0xFE10) ||
-                      (c >= 0x1F000 && c < 0x20000) || c >= 0xE0000;
         letters += picture__wide(c);
         if (c == '%') putc('%', script);
-        if (c == '\'') c = 0x2019;
-        picture__put(script, unusual ? 0xFFFD : c == '\n' || c == '\t' ? ' ' : c);
+        picture__put_quoted(script, c);
     }
     fputs(*text ? "\xE2\x80\xA6'" : "'", script);
 }
