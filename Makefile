@@ -130,6 +130,7 @@ DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/check_defaults.sh $(BUILD) $(DATA)
 
+$(BUILD)/test_picture: tools/picture.h
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/train.h tools/trf/trf.h
 $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
