@@ -78,7 +78,8 @@ static void checkpointing(struct study *s)
     double x[8], memory[2][8], time[2][8];
     struct curve curves[2][2];
     struct panel panels[2];
-    study_columns(s, "layers a side | activations | trainer, MB | CPU ms per update | loss | weights");
+    study_columns(s, "layers a side | activations | trainer, MB | CPU ms per update | loss | "
+                     "weights");
     for (i = 0; i < n; i++) {
         struct cost cost[2];
         x[i] = layers[i];
