@@ -1,7 +1,8 @@
 // trf report: trainings, answers and attention as one page of HTML.
 //
-// Logs are read first, then the model and its data; nothing is computed before all of it is known to fit. The page is
-// made in memory and written in one go, beside the old one, which it replaces when it is whole.
+// Logs are read first, then the model and its data; nothing is computed before all of it is known
+// to fit. The page is made in memory and written in one go, beside the old one, which it replaces
+// when it is whole.
 
 #include "report.h"
 #include "report_page.h"
@@ -21,8 +22,10 @@ static void put_head(FILE *to, const struct run *runs, int n, const struct data 
     int i;
     fputs("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
           "<meta name=viewport content='width=device-width,initial-scale=1'>\n"
-          "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';style-src 'unsafe-inline';"
-          "script-src 'nonce-trf'\">\n<title>trf report: ", to);
+          "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';style-src "
+          "'unsafe-inline';"
+          "script-src 'nonce-trf'\">\n<title>trf report: ",
+          to);
     for (i = 0; i < n && i < 3; i++) {
         fputs(i ? ", " : "", to);
         put_html_text(to, runs[i].name);
@@ -35,8 +38,13 @@ static void put_head(FILE *to, const struct run *runs, int n, const struct data 
         put_html_text(to, runs[i].name);
     }
     if (n > 3) fprintf(to, " and %d more", n - 3);
-    fputs("</h1>\n<nav aria-label='Parts of this page'><a href='#runs'>Runs</a> <a href='#curves'>Curves</a>", to);
-    if (d->n) fputs(" <a href='#scores'>Scores</a> <a href='#answers'>Lines</a> <a href='#attention'>Attention</a>", to);
+    fputs("</h1>\n<nav aria-label='Parts of this page'><a href='#runs'>Runs</a> <a "
+          "href='#curves'>Curves</a>",
+          to);
+    if (d->n)
+        fputs(" <a href='#scores'>Scores</a> <a href='#answers'>Lines</a> <a "
+              "href='#attention'>Attention</a>",
+              to);
     if (d->model) fputs(" <a href='#model'>Model</a>", to);
     fputs("</nav></header>\n<main>\n", to);
 }
@@ -53,7 +61,9 @@ static int put_page(FILE *to, const struct run *runs, int n, struct data *d)
         status = put_attention(to, d);
     }
     if (d->model) put_model(to, d);
-    fputs("</main>\n<footer><p class=note>Made by trf " TRF_VERSION ".</p></footer>\n<script nonce=trf>\n", to);
+    fputs("</main>\n<footer><p class=note>Made by trf " TRF_VERSION
+          ".</p></footer>\n<script nonce=trf>\n",
+          to);
     put_strings(to, page_script, sizeof page_script / sizeof *page_script);
     fputs("</script>\n</body>\n</html>\n", to);
     return status;
@@ -63,7 +73,8 @@ static int put_page(FILE *to, const struct run *runs, int n, struct data *d)
 // >>file
 // -----------------------------------------------------------------------------------------------
 
-/* A regular file, or one that is not there yet. Devices, pipes and links are written to as they stand. */
+/* A regular file, or one that is not there yet. Devices, pipes and links are written to as they
+   stand. */
 static int is_file(const char *path)
 {
     struct stat there;
@@ -100,13 +111,31 @@ static int check_options(const struct settings *s, int argc, char **argv)
     const char *const read[] = {s->model, s->data};
     size_t k;
     int i;
-    if (argc < 1) { say("give one log or several, which trf train --log has written"); return USAGE; }
-    if (!s->output || !*s->output) { say("give --output FILE, the page to write"); return USAGE; }
-    if (s->model && !*s->model) { say("--model is empty: give a model that trf train has written"); return USAGE; }
-    if (s->data && !s->model) { say("--data needs --model FILE, the model that answers it"); return USAGE; }
-    if (s->columns && !s->data) { say("--columns is for --data"); return USAGE; }
+    if (argc < 1) {
+        say("give one log or several, which trf train --log has written");
+        return USAGE;
+    }
+    if (!s->output || !*s->output) {
+        say("give --output FILE, the page to write");
+        return USAGE;
+    }
+    if (s->model && !*s->model) {
+        say("--model is empty: give a model that trf train has written");
+        return USAGE;
+    }
+    if (s->data && !s->model) {
+        say("--data needs --model FILE, the model that answers it");
+        return USAGE;
+    }
+    if (s->columns && !s->data) {
+        say("--columns is for --data");
+        return USAGE;
+    }
     for (i = 0; i < argc; i++) {
-        if (same_file(s->output, argv[i])) { say("--output names the log '%s'", argv[i]); return FAILED; }
+        if (same_file(s->output, argv[i])) {
+            say("--output names the log '%s'", argv[i]);
+            return FAILED;
+        }
         if (check_not_output(argv[i])) return FAILED;
     }
     for (k = 0; k < 2; k++)
@@ -115,7 +144,8 @@ static int check_options(const struct settings *s, int argc, char **argv)
             return FAILED;
         }
     if (check_columns(s->columns)) return USAGE;
-    return check_output_name(s) || (is_file(s->output) && check_writable(s->output)) ? FAILED : DONE;
+    return check_output_name(s) || (is_file(s->output) && check_writable(s->output)) ? FAILED
+                                                                                     : DONE;
 }
 
 int command_report(struct settings *s, int argc, char **argv)
@@ -135,8 +165,14 @@ int command_report(struct settings *s, int argc, char **argv)
     if (!status && data.n) status = answer_data(&data);
     if (!status && (to = open_memstream(&page, &bytes))) {
         status = put_page(to, runs, argc, &data);
-        if (fclose(to) && !status) { say("out of memory"); status = FAILED; }
-    } else if (!status) { say("out of memory"); status = FAILED; }
+        if (fclose(to) && !status) {
+            say("out of memory");
+            status = FAILED;
+        }
+    } else if (!status) {
+        say("out of memory");
+        status = FAILED;
+    }
     if (!status) status = write_page(s, page, bytes);
     if (!status && data.unusable) status = FAILED;
     free(page);

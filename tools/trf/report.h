@@ -18,26 +18,29 @@
 // -----------------------------------------------------------------------------------------------
 // Text (report_text.c)
 //
-// Whatever the text is, a browser shows it and runs nothing: the five characters of HTML are escaped, and what cannot
-// be seen (control characters, bytes that are no UTF-8, marks that turn the direction of writing) is named in a box.
+// Whatever the text is, a browser shows it and runs nothing: the five characters of HTML are
+// escaped, and what cannot be seen (control characters, bytes that are no UTF-8, marks that turn
+// the direction of writing) is named in a box.
 // -----------------------------------------------------------------------------------------------
 
-enum { SHOWN_CHARACTERS = 2000 };       /* of one text; of the rest the number */
+enum { SHOWN_CHARACTERS = 2000 }; /* of one text; of the rest the number */
 
 void put_html(FILE *to, const char *text, size_t bytes);
-void put_html_text(FILE *to, const char *text);                         /* up to its NUL */
+void put_html_text(FILE *to, const char *text); /* up to its NUL */
 /* At most `most` characters; then an ellipsis. */
 void put_html_start(FILE *to, const char *text, size_t bytes, size_t most);
-/* A token beside a picture: cut, what cannot be seen is U+FFFD. Returns its width in letters; NULL: only that. */
+/* A token beside a picture: cut, what cannot be seen is U+FFFD. Returns its width in letters; NULL:
+   only that. */
 int put_token(FILE *to, const char *text, size_t bytes);
 /* Two texts, each in an element of its own: what only one of them has is marked. */
 enum compare {
-    COMPARE_TEXT,       /* in words, or in characters where there are no words */
-    COMPARE_PLACES,     /* word i belongs to word i, as labels of words do */
-    COMPARE_WHOLE       /* both are equal, or not */
+    COMPARE_TEXT,   /* in words, or in characters where there are no words */
+    COMPARE_PLACES, /* word i belongs to word i, as labels of words do */
+    COMPARE_WHOLE   /* both are equal, or not */
 };
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how);
-/* A whole number with thin spaces between thousands; a number with so many digits; "-" where it is not finite. */
+/* A whole number with thin spaces between thousands; a number with so many digits; "-" where it is
+   not finite. */
 void put_whole(FILE *to, double x);
 void put_number(FILE *to, double x, int digits);
 
@@ -45,19 +48,34 @@ void put_number(FILE *to, double x, int digits);
 // Logs (report_log.c)
 // -----------------------------------------------------------------------------------------------
 
-struct field { char *name, *value; };
-struct fields { struct field *item; size_t n, capacity; };
+struct field {
+    char *name, *value;
+};
+struct fields {
+    struct field *item;
+    size_t n, capacity;
+};
 
 enum series {
-    SERIES_LOSS, SERIES_VALID_LOSS, SERIES_SCORE, SERIES_VALID_ACCURACY, SERIES_ACCURACY, SERIES_RATE, SERIES_SPEED,
-    SERIES_NORM, N_SERIES
+    SERIES_LOSS,
+    SERIES_VALID_LOSS,
+    SERIES_SCORE,
+    SERIES_VALID_ACCURACY,
+    SERIES_ACCURACY,
+    SERIES_RATE,
+    SERIES_SPEED,
+    SERIES_NORM,
+    N_SERIES
 };
-struct points { double *update, *value; size_t n, capacity[2]; };
+struct points {
+    double *update, *value;
+    size_t n, capacity[2];
+};
 
 struct run {
     const char *path;
-    char *name;                         /* no other run has it */
-    struct fields options;              /* of the last start, and what else is known of the training */
+    char *name;            /* no other run has it */
+    struct fields options; /* of the last start, and what else is known of the training */
     struct points series[N_SERIES];
     char metric[16], why[16];           /* why: "" where the log has no end */
     double weights, update, seconds;    /* NAN: the log does not say */
@@ -72,7 +90,7 @@ void free_run(struct run *run);
 void put_runs(FILE *to, const struct run *runs, int n);
 /* The best value of a series and its update. low: the smallest is the best. */
 double best_point(const struct points *p, int low, double *update);
-int is_error(const char *metric);       /* whether smaller is better */
+int is_error(const char *metric); /* whether smaller is better */
 const char *series_title(const struct run *runs, int n, enum series series);
 
 // -----------------------------------------------------------------------------------------------
@@ -85,49 +103,61 @@ void put_curves(FILE *to, const struct run *runs, int n);
 // A model and its data (report_data.c)
 // -----------------------------------------------------------------------------------------------
 
-enum task { TASK_NONE, TASK_TRANSLATE, TASK_CLASSIFY, TASK_TAG, TASK_TEXT };     /* TEXT: a language model */
+enum task {
+    TASK_NONE,
+    TASK_TRANSLATE,
+    TASK_CLASSIFY,
+    TASK_TAG,
+    TASK_TEXT
+}; /* TEXT: a language model */
 
 struct line {
-    int64_t number;                     /* in the file */
-    char *source, *reference, *answer;  /* of a language model `reference` alone */
-    int32_t *ids, n_ids;                /* of the answer of a translation */
-    size_t bytes;                       /* of source, where fault is set: the line as it stands in the file */
-    char *fault;                        /* NULL, or why the model has not read it */
-    int broken;                         /* 1: it is no pair, so that nothing counts it */
-    double value;                       /* the worst is the smallest */
-    double probability;                 /* of labels: of the one that is given */
-    int32_t tokens;                     /* of what the model reads: a source, or a text with its end; of tags: labels */
-    int32_t wrong;                      /* of tags: words with another label */
-    int32_t wanted, given;              /* of classify: labels; wanted -1: the model has no such label */
+    int64_t number;                    /* in the file */
+    char *source, *reference, *answer; /* of a language model `reference` alone */
+    int32_t *ids, n_ids;               /* of the answer of a translation */
+    size_t bytes;       /* of source, where fault is set: the line as it stands in the file */
+    char *fault;        /* NULL, or why the model has not read it */
+    int broken;         /* 1: it is no pair, so that nothing counts it */
+    double value;       /* the worst is the smallest */
+    double probability; /* of labels: of the one that is given */
+    int32_t tokens; /* of what the model reads: a source, or a text with its end; of tags: labels */
+    int32_t wrong;  /* of tags: words with another label */
+    int32_t wanted, given; /* of classify: labels; wanted -1: the model has no such label */
     int right;
-    double log_probability;             /* of a text */
-    int32_t class_of;                   /* by length: see length_class */
+    double log_probability; /* of a text */
+    int32_t class_of;       /* by length: see length_class */
 };
 
-enum { CLASSES = 33 };                  /* 0, 1, 2 to 3, 4 to 7 ... */
+enum { CLASSES = 33 }; /* 0, 1, 2 to 3, 4 to 7 ... */
 
-struct length_sums { int64_t lines, units, right; double log_probability; struct metrics_sums metrics; };
+struct length_sums {
+    int64_t lines, units, right;
+    double log_probability;
+    struct metrics_sums metrics;
+};
 
 struct data {
     struct settings *s;
     enum task task;
     trf_model *model;
     trf_translator *translator;
-    const trf_vocab *vocab[2];          /* source, target; NULL: the model has none, or the file does not */
+    const trf_vocab *vocab[2]; /* source, target; NULL: the model has none, or the file does not */
     struct labels labels;
     struct line *lines;
     size_t n, capacity;
-    size_t *worst;                      /* numbers of lines, the worst first */
+    size_t *worst; /* numbers of lines, the worst first */
     struct metrics *metrics;
     struct length_sums by_length[CLASSES];
-    int characters;                     /* lengths are in characters: no reference has several words */
-    int64_t unusable;                   /* lines that the model has not read */
-    int64_t *counts[2];                 /* of each token of a vocabulary, how often the data have it */
+    int characters;     /* lengths are in characters: no reference has several words */
+    int64_t unusable;   /* lines that the model has not read */
+    int64_t *counts[2]; /* of each token of a vocabulary, how often the data have it */
     int64_t tokens[2], unknown[2];
-    int64_t *confusion;                 /* (labels + 1, labels): wanted, given; the last row: labels unknown to it */
+    int64_t
+        *confusion; /* (labels + 1, labels): wanted, given; the last row: labels unknown to it */
 };
 
-int open_data(struct data *d, struct settings *s);      /* the model and the lines; refuses what cannot be answered */
+int open_data(struct data *d,
+              struct settings *s); /* the model and the lines; refuses what cannot be answered */
 int answer_data(struct data *d);
 void free_data(struct data *d);
 int32_t length_class(int64_t units);
@@ -137,9 +167,9 @@ const char *unit_of_length(const struct data *d);
 // Parts of the page about them
 // -----------------------------------------------------------------------------------------------
 
-void put_scores(FILE *to, const struct data *d);                /* report_answers.c */
+void put_scores(FILE *to, const struct data *d); /* report_answers.c */
 void put_lines(FILE *to, const struct data *d);
-int put_attention(FILE *to, struct data *d);                    /* report_attention.c */
+int put_attention(FILE *to, struct data *d); /* report_attention.c */
 void put_model(FILE *to, const struct data *d);
 
 #endif

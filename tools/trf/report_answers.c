@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SHOWN_LABELS = 20 };     /* of the table of confusions; the others are one more */
+enum { SHOWN_LABELS = 20 }; /* of the table of confusions; the others are one more */
 
 // -----------------------------------------------------------------------------------------------
 // >>scores
@@ -12,22 +12,26 @@ enum { SHOWN_LABELS = 20 };     /* of the table of confusions; the others are on
 
 static void put_figures(FILE *to, const struct data *d)
 {
-    static const enum figure figures[] = {FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
-    static const char *const about[] = {"higher is better", "higher is better", "lines whose words are all right, in 100",
-                                        "errors in 100 words: lower is better",
-                                        "errors in 100 characters: lower is better"};
+    static const enum figure figures[] = {FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER,
+                                          FIGURE_CER};
+    static const char *const about[] = {
+        "higher is better", "higher is better", "lines whose words are all right, in 100",
+        "errors in 100 words: lower is better", "errors in 100 characters: lower is better"};
     const struct metrics_sums *sums = metrics_sums(d->metrics);
     char signature[160];
     size_t i;
-    fputs("<div class=wide tabindex=0 role=region aria-label=Scores><table><thead><tr><th scope=col>figure"
-          "<th scope=col class=n>value<th scope=col>how it is counted</thead>\n<tbody>\n", to);
+    fputs("<div class=wide tabindex=0 role=region aria-label=Scores><table><thead><tr><th "
+          "scope=col>figure"
+          "<th scope=col class=n>value<th scope=col>how it is counted</thead>\n<tbody>\n",
+          to);
     for (i = 0; i < sizeof figures / sizeof *figures; i++) {
         int nothing = figures[i] == FIGURE_BLEU && sums->bleu[3].reference == 0;
         metrics_signature(d->metrics, figures[i], "trf-" TRF_VERSION, signature, sizeof signature);
         fprintf(to, "<tr><th scope=row>%s<td class=n>", metrics_figures[figures[i]].title);
         put_number(to, nothing ? NAN : metrics_value(d->metrics, figures[i]), 2);
         fprintf(to, "<td>%s <small>%s</small>\n",
-                nothing ? "no reference has four words, so that it means nothing here;" : about[i], signature);
+                nothing ? "no reference has four words, so that it means nothing here;" : about[i],
+                signature);
     }
     fputs("</tbody></table></div>\n", to);
 }
@@ -51,7 +55,8 @@ static int64_t unknown_labels(const struct data *d)
 
 static double f1_of(const int64_t counts[3])
 {
-    return counts[0] + counts[1] ? 200.0 * (double)counts[2] / (double)(counts[0] + counts[1]) : NAN;
+    return counts[0] + counts[1] ? 200.0 * (double)counts[2] / (double)(counts[0] + counts[1])
+                                 : NAN;
 }
 
 static void put_accuracy(FILE *to, const struct data *d)
@@ -75,8 +80,11 @@ static void put_accuracy(FILE *to, const struct data *d)
     put_whole(to, (double)right);
     fputs(" of ", to);
     put_whole(to, (double)units);
-    fprintf(to, d->task == TASK_TAG ? " word%s have the label of the reference." : " line%s have the label of the "
-            "reference.", plural(units));
+    fprintf(to,
+            d->task == TASK_TAG ? " word%s have the label of the reference."
+                                : " line%s have the label of the "
+                                  "reference.",
+            plural(units));
     fputs(" Macro-averaged F1 <b>", to);
     put_number(to, some ? sum / some : NAN, 2);
     fputs("</b>.</p>\n", to);
@@ -112,7 +120,7 @@ static void put_perplexity(FILE *to, const struct data *d)
 // >>confusion      which labels are taken for which
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *occurs;       /* of each label, for the sort that runs */
+static const int64_t *occurs; /* of each label, for the sort that runs */
 
 static int is_rarer(const void *a, const void *b)
 {
@@ -148,15 +156,19 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
 {
     int64_t counts[3];
     int32_t i;
-    fputs("<div class=wide tabindex=0 role=region aria-label=Labels><table><thead><tr><th scope=col>label"
-          "<th scope=col class=n>in references<th scope=col class=n>in answers<th scope=col class=n>both"
-          "<th scope=col class=n>precision<th scope=col class=n>recall<th scope=col class=n>F1</thead>\n<tbody>\n", to);
+    fputs("<div class=wide tabindex=0 role=region aria-label=Labels><table><thead><tr><th "
+          "scope=col>label"
+          "<th scope=col class=n>in references<th scope=col class=n>in answers<th scope=col "
+          "class=n>both"
+          "<th scope=col class=n>precision<th scope=col class=n>recall<th scope=col "
+          "class=n>F1</thead>\n<tbody>\n",
+          to);
     for (i = 0; i < n; i++) {
         label_counts(d, order[i], counts);
         fputs("<tr><th scope=row>", to);
         put_label(to, d, order[i]);
-        fprintf(to, "<td class=n>%lld<td class=n>%lld<td class=n>%lld<td class=n>", (long long)counts[0],
-                (long long)counts[1], (long long)counts[2]);
+        fprintf(to, "<td class=n>%lld<td class=n>%lld<td class=n>%lld<td class=n>",
+                (long long)counts[0], (long long)counts[1], (long long)counts[2]);
         put_number(to, 100 * (double)counts[2] / (double)counts[1], 1);
         fputs("<td class=n>", to);
         put_number(to, 100 * (double)counts[2] / (double)counts[0], 1);
@@ -168,7 +180,8 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
 }
 
 /* Sum of the confusions of a row and a column; -1: of all labels that have none of their own. */
-static int64_t confused(const struct data *d, const int32_t *order, int32_t shown, int32_t n, int32_t row, int32_t column)
+static int64_t confused(const struct data *d, const int32_t *order, int32_t shown, int32_t n,
+                        int32_t row, int32_t column)
 {
     int64_t sum = 0;
     int32_t i, k;
@@ -178,16 +191,19 @@ static int64_t confused(const struct data *d, const int32_t *order, int32_t show
     return sum;
 }
 
-static void put_confusion_row(FILE *to, const struct data *d, const int32_t *order, int32_t shown, int32_t n, int32_t row)
+static void put_confusion_row(FILE *to, const struct data *d, const int32_t *order, int32_t shown,
+                              int32_t n, int32_t row)
 {
     int64_t all = 0;
     int32_t k, width = shown + (n > shown);
     fputs("<tr><th scope=row>", to);
-    if (row < 0) fputs("other labels", to); else put_label(to, d, order[row]);
+    if (row < 0) fputs("other labels", to);
+    else put_label(to, d, order[row]);
     for (k = 0; k < width; k++) all += confused(d, order, shown, n, row, k < shown ? k : -1);
     for (k = 0; k < width; k++) {
         int64_t count = confused(d, order, shown, n, row, k < shown ? k : -1);
-        fprintf(to, "<td class='n heat' style='--w:%.2f'>%lld", all ? (double)count / (double)all : 0, (long long)count);
+        fprintf(to, "<td class='n heat' style='--w:%.2f'>%lld",
+                all ? (double)count / (double)all : 0, (long long)count);
     }
     fputs("\n", to);
 }
@@ -199,8 +215,11 @@ static void put_labels(FILE *to, const struct data *d)
     fputs("<h3>Labels</h3>\n", to);
     put_label_table(to, d, order, n > 100 ? 100 : n);
     if (n > 100) fputs("<p class=note>The 100 most frequent labels.</p>\n", to);
-    fputs("<h3>Confusions</h3>\n<p>A row for each label of the references, a column for each that the model gave.</p>\n"
-          "<div class=wide tabindex=0 role=region aria-label=Confusions><table><thead><tr><th scope=col>", to);
+    fputs("<h3>Confusions</h3>\n<p>A row for each label of the references, a column for each that "
+          "the model gave.</p>\n"
+          "<div class=wide tabindex=0 role=region aria-label=Confusions><table><thead><tr><th "
+          "scope=col>",
+          to);
     for (i = 0; i < shown; i++) {
         fputs("<th scope=col class=n>", to);
         put_label(to, d, order[i]);
@@ -241,25 +260,36 @@ static double put_length_values(FILE *to, const struct data *d, const struct len
 
 static void put_lengths(FILE *to, const struct data *d)
 {
-    static const char *const columns[] = {"", "<th scope=col class=n>BLEU<th scope=col class=n>exact<th scope=col class=n>"
-        "chrF2<th scope=col>chrF2, 0 to 100", "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
-        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100", "<th scope=col class=n>perplexity"};
+    static const char *const columns[] = {
+        "",
+        "<th scope=col class=n>BLEU<th scope=col class=n>exact<th scope=col class=n>"
+        "chrF2<th scope=col>chrF2, 0 to 100",
+        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
+        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
+        "<th scope=col class=n>perplexity"};
     double value;
     int k;
-    fprintf(to, "<h3>By length</h3>\n<div class=wide tabindex=0 role=region aria-label='Scores by length'><table><thead><tr>"
-            "<th scope=col>%s %s<th scope=col class=n>lines%s</thead>\n<tbody>\n", unit_of_length(d),
-            d->task == TASK_CLASSIFY ? "of the text" : d->task == TASK_TEXT ? "with the end mark" : "of the reference",
+    fprintf(to,
+            "<h3>By length</h3>\n<div class=wide tabindex=0 role=region aria-label='Scores by "
+            "length'><table><thead><tr>"
+            "<th scope=col>%s %s<th scope=col class=n>lines%s</thead>\n<tbody>\n",
+            unit_of_length(d),
+            d->task == TASK_CLASSIFY ? "of the text"
+            : d->task == TASK_TEXT   ? "with the end mark"
+                                     : "of the reference",
             columns[d->task]);
     for (k = 0; k < CLASSES; k++) {
         const struct length_sums *sums = &d->by_length[k];
         long long from = k ? 1LL << (k - 1) : 0, end = k ? (1LL << k) - 1 : 0;
         if (!sums->lines) continue;
-        fprintf(to, from == end ? "<tr><th scope=row>%lld" : "<tr><th scope=row>%lld to %lld", from, end);
+        fprintf(to, from == end ? "<tr><th scope=row>%lld" : "<tr><th scope=row>%lld to %lld", from,
+                end);
         fputs("<td class=n>", to);
         put_whole(to, (double)sums->lines);
         fputs("<td class=n>", to);
         value = put_length_values(to, d, sums);
-        if (isfinite(value)) fprintf(to, "<td><span class=bar style='width:%.1f%%'></span>", fmin(100, value));
+        if (isfinite(value))
+            fprintf(to, "<td><span class=bar style='width:%.1f%%'></span>", fmin(100, value));
         fputs("\n", to);
     }
     fputs("</tbody></table></div>\n", to);
@@ -270,7 +300,8 @@ void put_scores(FILE *to, const struct data *d)
     int64_t counted = 0, broken = 0;
     size_t i;
     for (i = 0; i < CLASSES; i++) counted += d->by_length[i].lines;
-    for (i = 0; i < d->n; i++) broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
+    for (i = 0; i < d->n; i++)
+        broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
     fputs("<section id=scores><h2>Scores</h2>\n<p>Of ", to);
     put_whole(to, (double)counted);
     fprintf(to, " line%s of <b>", plural(counted));
@@ -285,12 +316,16 @@ void put_scores(FILE *to, const struct data *d)
     if (d->unusable > broken) {
         fputs(" ", to);
         put_whole(to, (double)(d->unusable - broken));
-        fprintf(to, d->unusable - broken == 1 ? " of them is too long for the model and counts as %s."
-                                              : " of them are too long for the model and count as %s.",
+        fprintf(to,
+                d->unusable - broken == 1 ? " of them is too long for the model and counts as %s."
+                                          : " of them are too long for the model and count as %s.",
                 d->task == TASK_TRANSLATE ? "an empty answer" : "wrong");
     }
     fputs("</p>\n", to);
-    if (counted == 0) { fputs("</section>\n", to); return; }
+    if (counted == 0) {
+        fputs("</section>\n", to);
+        return;
+    }
     if (d->task == TASK_TRANSLATE) put_figures(to, d);
     else if (d->task == TASK_TEXT) put_perplexity(to, d);
     else put_accuracy(to, d);
@@ -305,7 +340,10 @@ void put_scores(FILE *to, const struct data *d)
 
 static void put_value(FILE *to, const struct data *d, const struct line *l)
 {
-    if (l->fault) { fputs("not read by the model", to); return; }
+    if (l->fault) {
+        fputs("not read by the model", to);
+        return;
+    }
     if (d->task == TASK_TRANSLATE) {
         fputs("chrF2 ", to);
         put_number(to, l->value, 1);
@@ -313,7 +351,8 @@ static void put_value(FILE *to, const struct data *d, const struct line *l)
         fputs("perplexity ", to);
         put_number(to, exp(-l->value), -4);
         fprintf(to, ", %d token%s", (int)l->tokens, plural(l->tokens));
-    } else if (d->task == TASK_TAG) fprintf(to, "%d of %d labels right", (int)(l->tokens - l->wrong), (int)l->tokens);
+    } else if (d->task == TASK_TAG)
+        fprintf(to, "%d of %d labels right", (int)(l->tokens - l->wrong), (int)l->tokens);
     else if (l->given < 0) fputs("empty, so there is no label", to);
     else {
         fputs(l->right ? "right, probability " : "wrong, probability ", to);
@@ -329,7 +368,8 @@ static void put_value(FILE *to, const struct data *d, const struct line *l)
 static void put_line(FILE *to, const struct data *d, size_t rank)
 {
     const struct line *l = &d->lines[d->worst[rank]];
-    fprintf(to, "<li data-line=%lld data-rank=%zu><h3>Line %lld <span>", (long long)l->number, rank, (long long)l->number);
+    fprintf(to, "<li data-line=%lld data-rank=%zu><h3>Line %lld <span>", (long long)l->number, rank,
+            (long long)l->number);
     put_value(to, d, l);
     fputs("</span></h3>\n<dl>\n", to);
     if (l->fault) {
@@ -337,7 +377,10 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
         put_html_text(to, l->fault);
         fputs("</dd>\n", to);
     }
-    fprintf(to, "<dt>%s<dd dir=auto>", l->broken && !*l->reference ? "line" : d->task == TASK_TRANSLATE ? "source" : "text");
+    fprintf(to, "<dt>%s<dd dir=auto>",
+            l->broken && !*l->reference ? "line"
+            : d->task == TASK_TRANSLATE ? "source"
+                                        : "text");
     put_html(to, l->source, l->bytes);
     if (!l->bytes) fputs("<i>empty</i>", to);
     fputs("</dd>\n", to);
@@ -347,8 +390,10 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
         fputs("</dd>\n", to);
     }
     if (!l->broken && d->task != TASK_TEXT)
-        put_differences(to, l->reference, l->answer, d->task == TASK_TAG ? COMPARE_PLACES
-                        : d->task == TASK_CLASSIFY ? COMPARE_WHOLE : COMPARE_TEXT);
+        put_differences(to, l->reference, l->answer,
+                        d->task == TASK_TAG        ? COMPARE_PLACES
+                        : d->task == TASK_CLASSIFY ? COMPARE_WHOLE
+                                                   : COMPARE_TEXT);
     fputs("</dl></li>\n", to);
 }
 
@@ -363,14 +408,21 @@ void put_lines(FILE *to, const struct data *d)
         put_whole(to, (double)d->n);
         fputs(" lines", to);
     } else fprintf(to, d->n == 1 ? "The only line" : "All lines, the worst first");
-    fputs(d->task == TASK_TRANSLATE ? ", by the chrF2 of each line." : d->task == TASK_TEXT ? ", by perplexity." : ".", to);
+    fputs(d->task == TASK_TRANSLATE ? ", by the chrF2 of each line."
+          : d->task == TASK_TEXT    ? ", by perplexity."
+                                    : ".",
+          to);
     if (d->task != TASK_TEXT)
-        fputs(" What the reference has and the answer has not is <del>struck through</del>; what only the answer has is "
-              "<ins>underlined</ins>.", to);
+        fputs(" What the reference has and the answer has not is <del>struck through</del>; what "
+              "only the answer has is "
+              "<ins>underlined</ins>.",
+              to);
     fputs("</p>\n", to);
     if (shown > 1)
-        fputs("<p class=choice hidden><label for=order>Order</label> <select id=order><option value=rank>the worst first"
-              "<option value=line>as in the file</select></p>\n", to);
+        fputs("<p class=choice hidden><label for=order>Order</label> <select id=order><option "
+              "value=rank>the worst first"
+              "<option value=line>as in the file</select></p>\n",
+              to);
     fputs("<ol class=lines id=lines>\n", to);
     for (i = 0; i < shown; i++) put_line(to, d, i);
     fputs("</ol></section>\n", to);

@@ -1,18 +1,20 @@
 // trf report: attention of some lines, the vocabulary, the parts of the model. See report.h.
 //
-// Weights stand in the page as two digits each, in attributes that hold nothing else: layer by layer, head by head, row
-// by row. The script of the page draws the one that is chosen; what is drawn without it is the mean of the heads of the
-// last layer.
+// Weights stand in the page as two digits each, in attributes that hold nothing else: layer by
+// layer, head by head, row by row. The script of the page draws the one that is chosen; what is
+// drawn without it is the mean of the heads of the last layer.
 
 #include "report.h"
 
 #include <math.h>
 
 enum {
-    CHOSEN = 10,                /* the worst lines, and as many from the beginning of the file */
-    LONGEST = 64,               /* tokens of a side that are drawn */
-    MOST_NUMBERS = 4000000,     /* of all lines: two bytes each */
-    CELL = 18, LETTER = 8, SHADES = 20
+    CHOSEN = 10,            /* the worst lines, and as many from the beginning of the file */
+    LONGEST = 64,           /* tokens of a side that are drawn */
+    MOST_NUMBERS = 4000000, /* of all lines: two bytes each */
+    CELL = 18,
+    LETTER = 8,
+    SHADES = 20
 };
 
 static const trf_attention_kind kinds[] = {TRF_ENCODER_SELF, TRF_DECODER_SELF, TRF_DECODER_CROSS};
@@ -25,7 +27,7 @@ struct looked {
     trf_batch batch;
     trf_real *weights[3];
     int64_t numbers[3];
-    int64_t rows, columns;      /* target and source */
+    int64_t rows, columns; /* target and source */
 };
 
 static void forget(struct looked *l)
@@ -46,11 +48,14 @@ static int read_ids(const struct data *d, struct looked *l)
     memset(&words, 0, sizeof words);
     if (l->line->fault) return 0;
     if (d->task == TASK_TAG) {
-        if (!encode_words(d->vocab[0], l->line->source, &words)) add_ids(&l->source, words.ids, words.n);
+        if (!encode_words(d->vocab[0], l->line->source, &words))
+            add_ids(&l->source, words.ids, words.n);
         free_word_tokens(&words);
-    } else if (d->task != TASK_TEXT) add_text(&l->source, d->vocab[0], l->line->source, config->max_length, &n, why);
+    } else if (d->task != TASK_TEXT)
+        add_text(&l->source, d->vocab[0], l->line->source, config->max_length, &n, why);
     if (d->task == TASK_TRANSLATE) add_ids(&l->target, l->line->ids, l->line->n_ids);
-    if (d->task == TASK_TEXT && !add_text(&l->target, d->vocab[1], l->line->reference, config->max_length, &n, why) &&
+    if (d->task == TASK_TEXT &&
+        !add_text(&l->target, d->vocab[1], l->line->reference, config->max_length, &n, why) &&
         !config->target_eos) {
         add_ids(&l->target, &config->eos, 1);
         l->target.lengths[0] += l->target.lengths[1];
@@ -89,7 +94,8 @@ static int look(struct data *d, struct looked *l)
 // -----------------------------------------------------------------------------------------------
 
 /* Token i of a side: what the model reads there, or, of a target, what it writes. */
-static int put_token_at(FILE *to, const struct data *d, const struct looked *l, int target, int written, int64_t i)
+static int put_token_at(FILE *to, const struct data *d, const struct looked *l, int target,
+                        int written, int64_t i)
 {
     const trf_config *config = trf_model_config(d->model);
     const trf_vocab *vocab = d->vocab[target];
@@ -99,8 +105,10 @@ static int put_token_at(FILE *to, const struct data *d, const struct looked *l, 
     const char *token;
     if (target && !written) i--;
     if (i < 0 && config->decoder_start == TRF_START_ZERO) return put_token(to, "zeros", 5);
-    if (i < 0) id = config->decoder_start == TRF_START_EOS ? config->eos
-                  : config->decoder_start == TRF_START_PAD ? config->pad : config->bos;
+    if (i < 0)
+        id = config->decoder_start == TRF_START_EOS ? config->eos
+           : config->decoder_start == TRF_START_PAD ? config->pad
+                                                    : config->bos;
     else if (i < (int64_t)side->used) id = side->ids[i];
     token = token_of(vocab, id, &bytes);
     return put_token(to, token, bytes);
@@ -139,7 +147,8 @@ static int32_t layers_of(const trf_config *config, int kind)
 }
 
 /* Of one kind, the mean of the heads of the last layer; (height, width). */
-static double *mean_of_heads(const struct data *d, const struct looked *l, int kind, int64_t height, int64_t width)
+static double *mean_of_heads(const struct data *d, const struct looked *l, int kind, int64_t height,
+                             int64_t width)
 {
     const trf_config *config = trf_model_config(d->model);
     int64_t size = height * width, i;
@@ -180,7 +189,8 @@ static int widest_name(const struct data *d, const struct looked *l, int kind, i
 }
 
 /* A target's row is named by what it writes, its column by what the model reads there. */
-static void put_names(FILE *to, const struct data *d, const struct looked *l, int kind, int down, int x, int y)
+static void put_names(FILE *to, const struct data *d, const struct looked *l, int kind, int down,
+                      int x, int y)
 {
     int target = kind == 2 ? down : kind;
     int64_t n = target ? l->rows : l->columns, i;
@@ -195,15 +205,17 @@ static void put_names(FILE *to, const struct data *d, const struct looked *l, in
 
 static void put_map(FILE *to, const struct data *d, const struct looked *l)
 {
-    int kind = first_kind(d), down, x = 12 + LETTER * widest_name(d, l, kind, 1), y = 12 + LETTER * widest_name(d, l, kind, 0),
-        height = (int)(kind ? l->rows : l->columns), width = (int)(kind == 1 ? l->rows : l->columns);
+    int kind = first_kind(d), down, x = 12 + LETTER * widest_name(d, l, kind, 1),
+        y = 12 + LETTER * widest_name(d, l, kind, 0), height = (int)(kind ? l->rows : l->columns),
+        width = (int)(kind == 1 ? l->rows : l->columns);
     double *mean = mean_of_heads(d, l, kind, height, width);
-    fprintf(to, "<svg width=%d height=%d role=img aria-label='Attention of line %lld'>", x + width * CELL + 2,
-            y + height * CELL + 2, (long long)l->line->number);
+    fprintf(to, "<svg width=%d height=%d role=img aria-label='Attention of line %lld'>",
+            x + width * CELL + 2, y + height * CELL + 2, (long long)l->line->number);
     for (down = 0; down < 2; down++) put_names(to, d, l, kind, down, x, y);
     fprintf(to, "<g transform='translate(%d %d)scale(%d)'>", x, y, CELL);
     put_cells(to, mean, height, width);
-    fprintf(to, "</g><rect x=%d y=%d width=%d height=%d /></svg>", x, y, width * CELL, height * CELL);
+    fprintf(to, "</g><rect x=%d y=%d width=%d height=%d /></svg>", x, y, width * CELL,
+            height * CELL);
     free(mean);
 }
 
@@ -223,17 +235,23 @@ static void put_weights(FILE *to, const struct looked *l)
 
 static void put_figure(FILE *to, const struct data *d, const struct looked *l)
 {
-    static const char *const rows_are[] = {"a row for each token of the text, a column for each that it attends to",
+    static const char *const rows_are[] = {
+        "a row for each token of the text, a column for each that it attends to",
         "a row for each token that is predicted, a column for each that the model reads",
         "a row for each token that is written, a column for each of the source that it attends to"};
     const trf_config *config = trf_model_config(d->model);
     int kind = first_kind(d);
-    fprintf(to, "<figure class=map data-line=%lld data-heads=%d data-encoder-layers=%d data-decoder-layers=%d",
-            (long long)l->line->number, (int)config->n_heads, (int)config->encoder_layers, (int)config->decoder_layers);
+    fprintf(to,
+            "<figure class=map data-line=%lld data-heads=%d data-encoder-layers=%d "
+            "data-decoder-layers=%d",
+            (long long)l->line->number, (int)config->n_heads, (int)config->encoder_layers,
+            (int)config->decoder_layers);
     put_weights(to, l);
-    fprintf(to, ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n<div class=wide>",
-            (long long)l->line->number, rows_are[kind], (int)layers_of(config, kind), (int)config->n_heads,
-            plural(config->n_heads));
+    fprintf(to,
+            ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n<div "
+            "class=wide>",
+            (long long)l->line->number, rows_are[kind], (int)layers_of(config, kind),
+            (int)config->n_heads, plural(config->n_heads));
     put_map(to, d, l);
     fputs("</div>\n", to);
     put_tokens(to, d, l);
@@ -245,13 +263,17 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
 // -----------------------------------------------------------------------------------------------
 
 /* The next line of an order that can be drawn, among those behind *at. Whether there is one. */
-static int next_looked(struct data *d, const size_t *order, size_t *at, const char *taken, struct looked *l)
+static int next_looked(struct data *d, const size_t *order, size_t *at, const char *taken,
+                       struct looked *l)
 {
     for (; *at < d->n; (*at)++) {
         size_t i = order ? order[*at] : *at;
         memset(l, 0, sizeof *l);
         l->line = &d->lines[i];
-        if (!taken[i] && read_ids(d, l)) { (*at)++; return 1; }
+        if (!taken[i] && read_ids(d, l)) {
+            (*at)++;
+            return 1;
+        }
         forget(l);
     }
     return 0;
@@ -260,17 +282,22 @@ static int next_looked(struct data *d, const size_t *order, size_t *at, const ch
 static void put_choice(FILE *to, const struct looked *looked, int n)
 {
     int i;
-    fputs("<div class=choice id=attend hidden>\n<p><label for=attend-line>Line</label> <select id=attend-line>", to);
+    fputs("<div class=choice id=attend hidden>\n<p><label for=attend-line>Line</label> <select "
+          "id=attend-line>",
+          to);
     for (i = 0; i < n; i++) {
         const struct line *l = looked[i].line;
         fprintf(to, "<option value=%d>%lld: ", i, (long long)l->number);
         put_html_start(to, l->source, l->bytes, 50);
     }
-    fputs("</select></p>\n<p><label for=attend-kind>Attention</label> <select id=attend-kind></select>\n"
+    fputs("</select></p>\n<p><label for=attend-kind>Attention</label> <select "
+          "id=attend-kind></select>\n"
           "<label for=attend-layer>Layer</label> <select id=attend-layer></select>\n"
           "<label for=attend-head>Head</label> <select id=attend-head></select></p>\n"
-          "<p class=note>A square shows its weight under the pointer; the arrow keys move from square to square.</p>\n"
-          "<output id=attend-value aria-live=polite></output></div>\n", to);
+          "<p class=note>A square shows its weight under the pointer; the arrow keys move from "
+          "square to square.</p>\n"
+          "<output id=attend-value aria-live=polite></output></div>\n",
+          to);
 }
 
 int put_attention(FILE *to, struct data *d)
@@ -289,9 +316,13 @@ int put_attention(FILE *to, struct data *d)
             n++;
         }
     if (n && !status) {
-        fprintf(to, "<section id=attention><h2>Attention</h2>\n<p>Of %d line%s: the worst ones, then the first ones of the "
-                "file; lines of more than %d tokens are left out. The stronger the colour of a square, the more its row attends to "
-                "its column.</p>\n", n, plural(n), (int)LONGEST);
+        fprintf(to,
+                "<section id=attention><h2>Attention</h2>\n<p>Of %d line%s: the worst ones, then "
+                "the first ones of the "
+                "file; lines of more than %d tokens are left out. The stronger the colour of a "
+                "square, the more its row attends to "
+                "its column.</p>\n",
+                n, plural(n), (int)LONGEST);
         put_choice(to, looked, n);
         for (k = 0; k < n; k++) put_figure(to, d, &looked[k]);
         fputs("</section>\n", to);
@@ -305,7 +336,7 @@ int put_attention(FILE *to, struct data *d)
 // >>vocabulary
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *counted;      /* of the sort that runs */
+static const int64_t *counted; /* of the sort that runs */
 
 static int is_rarer(const void *a, const void *b)
 {
@@ -318,11 +349,13 @@ static int is_rarer(const void *a, const void *b)
 static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts)
 {
     int32_t n = trf_vocab_size(vocab), *order = zeroed((size_t)n, sizeof *order), some = 0, i;
-    for (i = 4; i < n; i++) if (!counts || counts[i]) order[some++] = i;
+    for (i = 4; i < n; i++)
+        if (!counts || counts[i]) order[some++] = i;
     counted = counts;
     if (counts) qsort(order, (size_t)some, sizeof *order, is_rarer);
-    fprintf(to, "<p>%s</p>\n<ul class=tokens>", counts ? "The most frequent tokens of the data:"
-                                                       : "The first tokens behind the special ones:");
+    fprintf(to, "<p>%s</p>\n<ul class=tokens>",
+            counts ? "The most frequent tokens of the data:"
+                   : "The first tokens behind the special ones:");
     for (i = 0; i < some && i < 30; i++) {
         size_t bytes;
         const char *token = token_of(vocab, order[i], &bytes);
@@ -347,10 +380,14 @@ static void put_vocabulary(FILE *to, const struct data *d, int side, const char 
     const trf_vocab *vocab = d->vocab[side];
     int i;
     fprintf(to, "<h3>%s</h3>\n", title);
-    if (!vocab) { fputs("<p>There is none in the file.</p>\n", to); return; }
+    if (!vocab) {
+        fputs("<p>There is none in the file.</p>\n", to);
+        return;
+    }
     fputs("<p>", to);
     put_whole(to, trf_vocab_size(vocab));
-    fprintf(to, " tokens (%s), the special ones included. Special ids:", kinds_of_tokens[trf_vocab_kind(vocab)]);
+    fprintf(to, " tokens (%s), the special ones included. Special ids:",
+            kinds_of_tokens[trf_vocab_kind(vocab)]);
     for (i = 0; i < 4; i++) fprintf(to, "%s %s %d", i ? "," : "", names[i], (int)special[i]);
     fputs(".", to);
     if (d->tokens[side]) {
@@ -376,16 +413,23 @@ static void put_part(FILE *to, const char *name, int64_t weights, int64_t all)
     if (!weights) return;
     fprintf(to, "<tr><th scope=row>%s<td class=n>", name);
     put_whole(to, (double)weights);
-    fprintf(to, "<td class=n>%.1f %%<td><span class=bar style='width:%.1f%%'></span>\n", share, share);
+    fprintf(to, "<td class=n>%.1f %%<td><span class=bar style='width:%.1f%%'></span>\n", share,
+            share);
 }
 
 static void put_parts(FILE *to, const struct data *d)
 {
     trf_weight_counts c;
     trf_error err;
-    if (trf_count_weights(trf_model_config(d->model), &c, &err)) { say_error("weights", &err); return; }
-    fputs("<div class=wide tabindex=0 role=region aria-label='Parts of the model'><table><thead><tr><th scope=col>part"
-          "<th scope=col class=n>weights<th scope=col class=n>share<th scope=col>0 to 100 %</thead>\n<tbody>\n", to);
+    if (trf_count_weights(trf_model_config(d->model), &c, &err)) {
+        say_error("weights", &err);
+        return;
+    }
+    fputs("<div class=wide tabindex=0 role=region aria-label='Parts of the "
+          "model'><table><thead><tr><th scope=col>part"
+          "<th scope=col class=n>weights<th scope=col class=n>share<th scope=col>0 to 100 "
+          "%</thead>\n<tbody>\n",
+          to);
     put_part(to, "source embedding", c.source_embedding, c.total);
     put_part(to, "target embedding", c.target_embedding, c.total);
     put_part(to, "positions", c.positions, c.total);
@@ -410,7 +454,8 @@ static void put_settings(FILE *to, const struct data *d)
     fputs("<details><summary>Settings of the model</summary>\n<dl class=options>\n", to);
     for (i = 0; i < n_rows; i++) {
         const struct row *row = &rows[i];
-        if (!(row->commands & TRAIN) || !row_within(row, AT(config), sizeof shown->config)) continue;
+        if (!(row->commands & TRAIN) || !row_within(row, AT(config), sizeof shown->config))
+            continue;
         value_text(row, shown, value, sizeof value);
         fprintf(to, "<div><dt>%s<dd>%s</div>\n", row->name, value);
     }
@@ -420,7 +465,8 @@ static void put_settings(FILE *to, const struct data *d)
 
 void put_model(FILE *to, const struct data *d)
 {
-    static const char *const kinds_of_models[] = {"an encoder and a decoder", "an encoder", "a decoder"};
+    static const char *const kinds_of_models[] = {"an encoder and a decoder", "an encoder",
+                                                  "a decoder"};
     const trf_config *config = trf_model_config(d->model);
     fputs("<section id=model><h2>Model</h2>\n<p><b>", to);
     put_html_text(to, name_of(d->s->model));
@@ -429,14 +475,17 @@ void put_model(FILE *to, const struct data *d)
     fputs(" weights.</p>\n", to);
     put_parts(to, d);
     put_settings(to, d);
-    if (config->kind == TRF_ENCODER_DECODER && d->vocab[0] && same_tokens(d->vocab[0], d->vocab[1])) {
+    if (config->kind == TRF_ENCODER_DECODER && d->vocab[0] &&
+        same_tokens(d->vocab[0], d->vocab[1])) {
         put_vocabulary(to, d, 0, "Vocabulary of both sides: in sources");
         put_vocabulary(to, d, 1, "and in references");
     } else {
         if (config->kind != TRF_DECODER_ONLY)
-            put_vocabulary(to, d, 0, config->kind == TRF_ENCODER_DECODER ? "Source vocabulary" : "Vocabulary");
+            put_vocabulary(
+                to, d, 0, config->kind == TRF_ENCODER_DECODER ? "Source vocabulary" : "Vocabulary");
         if (config->kind != TRF_ENCODER_ONLY)
-            put_vocabulary(to, d, 1, config->kind == TRF_ENCODER_DECODER ? "Target vocabulary" : "Vocabulary");
+            put_vocabulary(
+                to, d, 1, config->kind == TRF_ENCODER_DECODER ? "Target vocabulary" : "Vocabulary");
     }
     fputs("</section>\n", to);
 }

@@ -1,34 +1,38 @@
 // trf report: curves of the trainings, drawn by gnuplot, and their numbers. See report.h.
 //
-// Each panel is a picture of its own, so that they stand side by side where there is room, and below one another where
-// there is none. Their ids get the panel's number, as ids of one page have to differ.
+// Each panel is a picture of its own, so that they stand side by side where there is room, and
+// below one another where there is none. Their ids get the panel's number, as ids of one page have
+// to differ.
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE     /* as in trf.h, whose 'rows' picture.h would hide if it came second */
+#define _GNU_SOURCE /* as in trf.h, whose 'rows' picture.h would hide if it came second */
 #endif
 #include "tools/picture.h"
 #include "report.h"
 
-enum { ROWS = 60 };             /* of a table of numbers */
+enum { ROWS = 60 }; /* of a table of numbers */
 
 /* Series that share a panel: those behind are drawn thin where the others have something. */
-static const struct { enum series front, behind; const char *unit; } panels[] = {
-    {SERIES_VALID_LOSS, SERIES_LOSS, "nats a token"},
-    {SERIES_SCORE, N_SERIES, ""},
-    {SERIES_VALID_ACCURACY, SERIES_ACCURACY, "share of tokens"},
-    {SERIES_RATE, N_SERIES, ""},
-    {SERIES_SPEED, N_SERIES, "tokens/s"},
-    {SERIES_NORM, N_SERIES, ""}
-};
+static const struct {
+    enum series front, behind;
+    const char *unit;
+} panels[] = {{SERIES_VALID_LOSS, SERIES_LOSS, "nats a token"},
+              {SERIES_SCORE, N_SERIES, ""},
+              {SERIES_VALID_ACCURACY, SERIES_ACCURACY, "share of tokens"},
+              {SERIES_RATE, N_SERIES, ""},
+              {SERIES_SPEED, N_SERIES, "tokens/s"},
+              {SERIES_NORM, N_SERIES, ""}};
 
 enum { N_PANELS = (int)(sizeof panels / sizeof *panels) };
 
-static const char *const panel_titles[] = {"loss", "", "accuracy", "learning rate", "speed", "gradient norm"};
+static const char *const panel_titles[] = {"loss",          "",      "accuracy",
+                                           "learning rate", "speed", "gradient norm"};
 
 static int has_series(const struct run *runs, int n, enum series series)
 {
     int i;
-    for (i = 0; i < n && series < N_SERIES; i++) if (runs[i].series[series].n) return 1;
+    for (i = 0; i < n && series < N_SERIES; i++)
+        if (runs[i].series[series].n) return 1;
     return 0;
 }
 
@@ -42,7 +46,9 @@ static void put_svg(FILE *to, const char *svg, int number)
     static const char *const before[] = {"id='", "id=\"", "href='#", "url(#"};
     size_t i;
     while (*svg) {
-        for (i = 0; i < sizeof before / sizeof *before && strncmp(svg, before[i], strlen(before[i])); i++) { }
+        for (i = 0;
+             i < sizeof before / sizeof *before && strncmp(svg, before[i], strlen(before[i]));
+             i++) {}
         if (i < sizeof before / sizeof *before) {
             fprintf(to, "%sc%d-", before[i], number);
             svg += strlen(before[i]);
@@ -50,7 +56,8 @@ static void put_svg(FILE *to, const char *svg, int number)
     }
 }
 
-static int add_curve(struct curve *curves, int n, const struct run *runs, int run, enum series series, int thin)
+static int add_curve(struct curve *curves, int n, const struct run *runs, int run,
+                     enum series series, int thin)
 {
     const struct points *p = &runs[run].series[series];
     if (!p->n) return n;
@@ -60,12 +67,14 @@ static int add_curve(struct curve *curves, int n, const struct run *runs, int ru
     curves[n].n = (long)p->n;
     curves[n].color = run + 1;
     curves[n].thin = thin;
-    curves[n].points = series == SERIES_VALID_LOSS || series == SERIES_VALID_ACCURACY || series == SERIES_SCORE;
+    curves[n].points =
+        series == SERIES_VALID_LOSS || series == SERIES_VALID_ACCURACY || series == SERIES_SCORE;
     return n + 1;
 }
 
 /* 0: drawn, or nothing to draw; 1: gnuplot cannot, as message says. */
-static int put_panel(FILE *to, const struct run *runs, int n, int number, char *message, size_t size)
+static int put_panel(FILE *to, const struct run *runs, int n, int number, char *message,
+                     size_t size)
 {
     enum series front = panels[number].front, behind = panels[number].behind;
     struct curve *curves = zeroed(2 * (size_t)n, sizeof *curves);
@@ -109,8 +118,11 @@ static void put_key(FILE *to, const struct run *runs, int n)
     if (n < 2) return;
     fputs("<ul class=key>\n", to);
     for (i = 0; i < n; i++) {
-        fprintf(to, "<li><svg width=32 height=10 aria-hidden=true><path d='M0 5h32' stroke='#%06x' stroke-width=3 "
-                "stroke-dasharray='%s'/></svg> ", picture__curve_colour(&curve, i), dashes[i / PICTURE_COLOURS % 4]);
+        fprintf(to,
+                "<li><svg width=32 height=10 aria-hidden=true><path d='M0 5h32' stroke='#%06x' "
+                "stroke-width=3 "
+                "stroke-dasharray='%s'/></svg> ",
+                picture__curve_colour(&curve, i), dashes[i / PICTURE_COLOURS % 4]);
         put_html_text(to, runs[i].name);
         fputs("\n", to);
     }
@@ -140,7 +152,8 @@ static size_t choose_rows(const struct run *run, double **updates)
         n += p->n;
     }
     qsort(*updates, n, sizeof **updates, by_size);
-    for (i = 0; i < n; i++) if (!kept || (*updates)[i] > (*updates)[kept - 1]) (*updates)[kept++] = (*updates)[i];
+    for (i = 0; i < n; i++)
+        if (!kept || (*updates)[i] > (*updates)[kept - 1]) (*updates)[kept++] = (*updates)[i];
     if (kept <= ROWS) return kept;
     for (i = 0; i < ROWS; i++) (*updates)[i] = (*updates)[(i + 1) * kept / ROWS - 1];
     return ROWS;
@@ -152,7 +165,8 @@ static double value_between(const struct points *p, double after, double update)
     size_t low = 0, high = p->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (p->update[middle] <= update) low = middle + 1; else high = middle;
+        if (p->update[middle] <= update) low = middle + 1;
+        else high = middle;
     }
     return low > 0 && p->update[low - 1] > after ? p->value[low - 1] : NAN;
 }
@@ -165,10 +179,13 @@ static void put_table(FILE *to, const struct run *run)
     int k;
     fputs("<h3>", to);
     put_html_text(to, run->name);
-    fputs("</h3>\n<div class=wide tabindex=0 role=region aria-label='Numbers of the curves'><table><thead><tr>"
-          "<th scope=col class=n>update", to);
+    fputs("</h3>\n<div class=wide tabindex=0 role=region aria-label='Numbers of the "
+          "curves'><table><thead><tr>"
+          "<th scope=col class=n>update",
+          to);
     for (k = 0; k < N_SERIES; k++)
-        if (run->series[k].n) fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum series)k));
+        if (run->series[k].n)
+            fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum series)k));
     fputs("</thead>\n<tbody>\n", to);
     for (i = 0; i < n; i++) {
         fputs("<tr><th scope=row class=n>", to);
@@ -176,7 +193,9 @@ static void put_table(FILE *to, const struct run *run)
         for (k = 0; k < N_SERIES; k++) {
             if (!run->series[k].n) continue;
             fputs("<td class=n>", to);
-            put_number(to, value_between(&run->series[k], i ? updates[i - 1] : -HUGE_VAL, updates[i]), digits[k]);
+            put_number(to,
+                       value_between(&run->series[k], i ? updates[i - 1] : -HUGE_VAL, updates[i]),
+                       digits[k]);
         }
         fputs("\n", to);
     }
@@ -187,11 +206,13 @@ static void put_table(FILE *to, const struct run *run)
 void put_curves(FILE *to, const struct run *runs, int n)
 {
     char message[300] = "";
-    int i, failed = 0, thin = has_series(runs, n, SERIES_LOSS) && has_series(runs, n, SERIES_VALID_LOSS);
+    int i, failed = 0,
+           thin = has_series(runs, n, SERIES_LOSS) && has_series(runs, n, SERIES_VALID_LOSS);
     fputs("<section id=curves><h2>Curves</h2>\n", to);
     put_key(to, runs, n);
     fputs("<div class=curves>\n", to);
-    for (i = 0; i < N_PANELS && !failed; i++) failed = put_panel(to, runs, n, i, message, sizeof message);
+    for (i = 0; i < N_PANELS && !failed; i++)
+        failed = put_panel(to, runs, n, i, message, sizeof message);
     fputs("</div>\n", to);
     if (failed) {
         fputs("<p>There is no picture: ", to);
@@ -199,8 +220,10 @@ void put_curves(FILE *to, const struct run *runs, int n)
         fputs(". The numbers are below.</p>\n", to);
         say("warning: the report has tables instead of curves: %s", message);
     } else if (thin)
-        fputs("<p class=note>Thin and pale: on training data. Strong, with a mark at each validation: on data that the "
-              "model does not learn from.</p>\n", to);
+        fputs("<p class=note>Thin and pale: on training data. Strong, with a mark at each "
+              "validation: on data that the "
+              "model does not learn from.</p>\n",
+              to);
     fprintf(to, "<details%s><summary>The numbers</summary>\n", failed ? " open" : "");
     for (i = 0; i < n; i++) put_table(to, &runs[i]);
     fputs("</details></section>\n", to);

@@ -1,15 +1,16 @@
 // trf report: the lines of --data, what the model answers, and how good that is. See report.h.
 //
-// All lines are read before the first is answered, so that a file with other columns is refused at once. A line that
-// is too long for the model is shown with the reason and counts as an empty answer. What is no text (a NUL, not UTF-8),
-// has not a label for each word, or is too long for a language model is shown too, but nothing counts it.
+// All lines are read before the first is answered, so that a file with other columns is refused at
+// once. A line that is too long for the model is shown with the reason and counts as an empty
+// answer. What is no text (a NUL, not UTF-8), has not a label for each word, or is too long for a
+// language model is shown too, but nothing counts it.
 
 #include "report.h"
 
 #include <errno.h>
 #include <math.h>
 
-enum { TOLD = 5 };              /* lines that cannot be read; of the others the number */
+enum { TOLD = 5 }; /* lines that cannot be read; of the others the number */
 
 // -----------------------------------------------------------------------------------------------
 // >>model          what it is, and whether it has answers
@@ -37,19 +38,26 @@ static int load(struct data *d)
     d->task = task_of(config);
     if (!s->data) return DONE;
     if (d->task == TASK_NONE) {
-        say("%s: this model fills in hidden tokens, and has no answers to compare with --data: give --model alone for its "
-            "vocabulary and its parts, or a model of --objective translate, causal, classify, tag or span", s->model);
+        say("%s: this model fills in hidden tokens, and has no answers to compare with --data: "
+            "give --model alone for its "
+            "vocabulary and its parts, or a model of --objective translate, causal, classify, tag "
+            "or span",
+            s->model);
         return FAILED;
     }
     if (d->task == TASK_TEXT && s->columns) {
-        say("%s is a language model: each line of --data is a text without columns, and --columns is for pairs", s->model);
+        say("%s is a language model: each line of --data is a text without columns, and --columns "
+            "is for pairs",
+            s->model);
         return USAGE;
     }
-    if ((d->task != TASK_TEXT && !d->vocab[0]) || (config->kind != TRF_ENCODER_ONLY && !d->vocab[1])) {
+    if ((d->task != TASK_TEXT && !d->vocab[0]) ||
+        (config->kind != TRF_ENCODER_ONLY && !d->vocab[1])) {
         say_no_vocabulary(s->model, config, d->vocab[0], d->vocab[1]);
         return FAILED;
     }
-    if (d->task == TASK_CLASSIFY || d->task == TASK_TAG) return load_labels(d->model, s->model, &d->labels);
+    if (d->task == TASK_CLASSIFY || d->task == TASK_TAG)
+        return load_labels(d->model, s->model, &d->labels);
     return DONE;
 }
 
@@ -95,7 +103,8 @@ static struct line *add_line(struct data *d, int64_t number)
     return l;
 }
 
-/* The reader's line as a pair, or with a fault as it stands. Other columns than were asked for are an error. */
+/* The reader's line as a pair, or with a fault as it stands. Other columns than were asked for are
+   an error. */
 static int take_pair(struct data *d, struct pair_reader *p)
 {
     struct reader *r = &p->side[0];
@@ -105,7 +114,8 @@ static int take_pair(struct data *d, struct pair_reader *p)
     cut_pair(p);
     why = p->fault && !r->fault ? p->fault : NULL;
     if (why) {
-        say("%s:%lld: %s; --data takes a source, a tab and a reference in each line", r->name, (long long)r->number, why);
+        say("%s:%lld: %s; --data takes a source, a tab and a reference in each line", r->name,
+            (long long)r->number, why);
         free(raw);
         return FAILED;
     }
@@ -152,7 +162,7 @@ static void choose_unit(struct data *d)
 {
     size_t i;
     if (d->task == TASK_TEXT || d->task == TASK_CLASSIFY || d->task == TASK_TAG) return;
-    for (i = 0; i < d->n && count_units(d->lines[i].reference, 0) < 2; i++) { }
+    for (i = 0; i < d->n && count_units(d->lines[i].reference, 0) < 2; i++) {}
     d->characters = i == d->n;
 }
 
@@ -170,7 +180,8 @@ int open_data(struct data *d, struct settings *s)
     d->s = s;
     if ((status = load(d)) || !s->data || (status = read_lines(d))) return status;
     if (!was_given(s, "ban-unk")) s->search.ban_unk = never_writes_unk(d->model);
-    if (trf_translator_create(&d->translator, d->model, &s->search, &err)) return refused("search", &err);
+    if (trf_translator_create(&d->translator, d->model, &s->search, &err))
+        return refused("search", &err);
     choose_unit(d);
     n = d->labels.n;
     if (d->task == TASK_CLASSIFY || d->task == TASK_TAG)
@@ -205,7 +216,7 @@ void free_data(struct data *d)
 
 struct batch {
     struct side side[2];
-    size_t *line;               /* of each sequence */
+    size_t *line; /* of each sequence */
     size_t capacity;
     struct word_tokens words;
     trf_real *p;
@@ -213,7 +224,10 @@ struct batch {
     size_t p_capacity, scores_capacity;
     char *text;
     size_t text_capacity;
-    struct { int32_t *first; int32_t n; } *tags;        /* of each sequence: the first token of each word */
+    struct {
+        int32_t *first;
+        int32_t n;
+    } * tags; /* of each sequence: the first token of each word */
     size_t tags_capacity;
 };
 
@@ -221,7 +235,8 @@ static void note_tokens(struct data *d, int side, const int32_t *ids, int32_t n)
 {
     int32_t i;
     if (!d->vocab[side]) return;
-    if (!d->counts[side]) d->counts[side] = zeroed((size_t)trf_vocab_size(d->vocab[side]), sizeof **d->counts);
+    if (!d->counts[side])
+        d->counts[side] = zeroed((size_t)trf_vocab_size(d->vocab[side]), sizeof **d->counts);
     for (i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(d->vocab[side])) continue;
         d->counts[side][ids[i]]++;
@@ -239,15 +254,17 @@ static void set_fault(struct data *d, struct line *l, const char *why)
 }
 
 /* The words of a line of tags, and that it has a label for each. */
-static const char *add_tagged(struct batch *b, struct line *l, int32_t limit, const struct data *d, char why[300])
+static const char *add_tagged(struct batch *b, struct line *l, int32_t limit, const struct data *d,
+                              char why[300])
 {
     int64_t labels = count_units(l->reference, 0);
     size_t at = b->side[0].count;
     if (encode_words(d->vocab[0], l->source, &b->words)) snprintf(why, 300, "%s", b->words.why);
-    else if (b->words.n > limit) snprintf(why, 300, "%d tokens, at most %d", (int)b->words.n, (int)limit);
+    else if (b->words.n > limit)
+        snprintf(why, 300, "%d tokens, at most %d", (int)b->words.n, (int)limit);
     else if (labels != b->words.n_words) {
-        snprintf(why, 300, "%d word%s, but %lld label%s", (int)b->words.n_words, plural(b->words.n_words),
-                 (long long)labels, plural(labels));
+        snprintf(why, 300, "%d word%s, but %lld label%s", (int)b->words.n_words,
+                 plural(b->words.n_words), (long long)labels, plural(labels));
         l->broken = 1;
     }
     l->tokens = (int32_t)labels;
@@ -255,13 +272,15 @@ static const char *add_tagged(struct batch *b, struct line *l, int32_t limit, co
     b->tags = grow(b->tags, &b->tags_capacity, at + 1, sizeof *b->tags);
     b->tags[at].n = b->words.n_words;
     b->tags[at].first = zeroed((size_t)b->words.n_words, sizeof(int32_t));
-    if (b->words.n_words) memcpy(b->tags[at].first, b->words.first, (size_t)b->words.n_words * sizeof(int32_t));
+    if (b->words.n_words)
+        memcpy(b->tags[at].first, b->words.first, (size_t)b->words.n_words * sizeof(int32_t));
     add_ids(&b->side[0], b->words.ids, b->words.n);
     return NULL;
 }
 
 /* A text of a language model: behind it the end mark is one of the ids. */
-static const char *add_document(struct batch *b, struct line *l, const struct data *d, char why[300])
+static const char *add_document(struct batch *b, struct line *l, const struct data *d,
+                                char why[300])
 {
     const trf_config *config = trf_model_config(d->model);
     struct side *side = &b->side[1];
@@ -288,7 +307,10 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     if (!why && d->task == TASK_TAG) why = add_tagged(b, l, limit, d, text);
     else if (!why && d->task == TASK_TEXT) why = add_document(b, l, d, text);
     else if (!why && add_text(&b->side[0], d->vocab[0], l->source, limit, &n, text)) why = text;
-    if (why) { set_fault(d, l, why); return; }
+    if (why) {
+        set_fault(d, l, why);
+        return;
+    }
     if (d->task == TASK_CLASSIFY) l->tokens = n;
     if (b->side[side].count == before) return;
     n = b->side[side].lengths[before];
@@ -297,8 +319,8 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
         drop_last(&b->side[side]);
         return;
     }
-    note_tokens(d, side, b->side[side].ids + b->side[side].used - n, n - (d->task == TASK_TEXT &&
-                !trf_model_config(d->model)->target_eos));
+    note_tokens(d, side, b->side[side].ids + b->side[side].used - n,
+                n - (d->task == TASK_TEXT && !trf_model_config(d->model)->target_eos));
     b->line = grow(b->line, &b->capacity, before + 1, sizeof *b->line);
     b->line[before] = i;
 }
@@ -311,7 +333,8 @@ static void note_reference(struct data *d, const struct line *l)
     int32_t n;
     if (d->task != TASK_TRANSLATE || l->fault) return;
     memset(&side, 0, sizeof side);
-    if (!add_text(&side, d->vocab[1], l->reference, (int32_t)fmin(INT32_MAX, (double)strlen(l->reference) + 16), &n, why))
+    if (!add_text(&side, d->vocab[1], l->reference,
+                  (int32_t)fmin(INT32_MAX, (double)strlen(l->reference) + 16), &n, why))
         note_tokens(d, 1, side.ids, n);
     free_side(&side);
 }
@@ -321,7 +344,10 @@ static int translate(struct data *d, struct batch *b)
     trf_sequences sources = sequences_of(&b->side[0]);
     trf_error err;
     int32_t i;
-    if (trf_translate_batch(d->translator, &sources, &err)) { say_error("translating", &err); return FAILED; }
+    if (trf_translate_batch(d->translator, &sources, &err)) {
+        say_error("translating", &err);
+        return FAILED;
+    }
     for (i = 0; i < sources.count; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(d->translator, i, 0);
         struct line *l = &d->lines[b->line[i]];
@@ -344,7 +370,10 @@ static int classify(struct data *d, struct batch *b)
     trf_error err;
     b->p = grow(b->p, &b->p_capacity, (size_t)sources.count * (size_t)labels, sizeof *b->p);
     out = trf_tensor_of(b->p, 2, sources.count, labels, 0);
-    if (trf_classify(d->translator, &sources, &out, &err)) { say_error("labelling", &err); return FAILED; }
+    if (trf_classify(d->translator, &sources, &out, &err)) {
+        say_error("labelling", &err);
+        return FAILED;
+    }
     for (i = 0; i < sources.count; i++) {
         struct line *l = &d->lines[b->line[i]];
         const trf_real *row = b->p + (size_t)i * (size_t)labels;
@@ -359,7 +388,8 @@ static int classify(struct data *d, struct batch *b)
 }
 
 /* The labels of a line's words, with blanks between them, and how many are wrong. */
-static void take_tags(struct data *d, struct line *l, const trf_real *p, const int32_t *first, int32_t n)
+static void take_tags(struct data *d, struct line *l, const trf_real *p, const int32_t *first,
+                      int32_t n)
 {
     const char *at = l->reference;
     size_t used = 0, capacity = 0, bytes;
@@ -391,7 +421,10 @@ static int tag(struct data *d, struct batch *b)
     trf_error err;
     b->p = grow(b->p, &b->p_capacity, b->side[0].used * (size_t)labels, sizeof *b->p);
     out = trf_tensor_of(b->p, 2, (int64_t)b->side[0].used, labels, 0);
-    if (trf_tag(d->translator, &sources, &out, &err)) { say_error("labelling", &err); return FAILED; }
+    if (trf_tag(d->translator, &sources, &out, &err)) {
+        say_error("labelling", &err);
+        return FAILED;
+    }
     p = b->p;
     for (i = 0; i < sources.count; i++) {
         take_tags(d, &d->lines[b->line[i]], p, b->tags[i].first, b->tags[i].n);
@@ -409,7 +442,10 @@ static int score(struct data *d, struct batch *b)
     memset(&batch, 0, sizeof batch);
     batch.target = sequences_of(&b->side[1]);
     b->scores = grow(b->scores, &b->scores_capacity, b->side[1].count, sizeof *b->scores);
-    if (trf_score(d->translator, &batch, b->scores, &err)) { say_error("scoring", &err); return FAILED; }
+    if (trf_score(d->translator, &batch, b->scores, &err)) {
+        say_error("scoring", &err);
+        return FAILED;
+    }
     for (i = 0; i < batch.target.count; i++) {
         struct line *l = &d->lines[b->line[i]];
         l->log_probability = b->scores[i];
@@ -444,7 +480,7 @@ static void add_label(struct data *d, struct line *l)
     if (l->given >= 0) {
         d->confusion[(int64_t)(l->wanted < 0 ? d->labels.n : l->wanted) * d->labels.n + l->given]++;
         l->right = l->wanted == l->given;
-        if (l->right) l->value += 2;        /* behind all that are wrong */
+        if (l->right) l->value += 2; /* behind all that are wrong */
     } else l->value = -1;
     l->class_of = length_class(l->tokens);
 }
@@ -453,7 +489,10 @@ static void add_label(struct data *d, struct line *l)
 static int take_figures(struct data *d, struct line *l)
 {
     struct length_sums *sums;
-    if (l->broken || (d->task == TASK_TEXT && l->fault)) { l->value = -HUGE_VAL; return DONE; }
+    if (l->broken || (d->task == TASK_TEXT && l->fault)) {
+        l->value = -HUGE_VAL;
+        return DONE;
+    }
     if (d->task == TASK_TRANSLATE && add_metrics(d, l)) return FAILED;
     if (d->task == TASK_CLASSIFY) add_label(d, l);
     if (d->task == TASK_TAG) {
@@ -471,7 +510,7 @@ static int take_figures(struct data *d, struct line *l)
     return DONE;
 }
 
-static const struct line *compared;     /* of the sort that runs */
+static const struct line *compared; /* of the sort that runs */
 
 static int is_worse(const void *a, const void *b)
 {
@@ -518,8 +557,12 @@ int answer_data(struct data *d)
     size_t i;
     memset(&options, 0, sizeof options);
     memset(&b, 0, sizeof b);
-    options.figures = 1u << FIGURE_BLEU | 1u << FIGURE_CHRF | 1u << FIGURE_EXACT | 1u << FIGURE_WER | 1u << FIGURE_CER;
-    if (!(d->metrics = metrics_create(&options))) { say("out of memory"); return FAILED; }
+    options.figures = 1u << FIGURE_BLEU | 1u << FIGURE_CHRF | 1u << FIGURE_EXACT |
+                      1u << FIGURE_WER | 1u << FIGURE_CER;
+    if (!(d->metrics = metrics_create(&options))) {
+        say("out of memory");
+        return FAILED;
+    }
     for (i = 0; i < d->n && !status; i += (size_t)d->s->batch) {
         size_t end = d->n - i < (size_t)d->s->batch ? d->n : i + (size_t)d->s->batch;
         status = answer_batch(d, &b, i, end);
@@ -528,8 +571,8 @@ int answer_data(struct data *d)
         told = now();
     }
     if (d->unusable)
-        say("%lld of %zu line%s could not be read by the model; the report has %s with the reason", (long long)d->unusable,
-            d->n, plural((int64_t)d->n), d->unusable == 1 ? "it" : "them");
+        say("%lld of %zu line%s could not be read by the model; the report has %s with the reason",
+            (long long)d->unusable, d->n, plural((int64_t)d->n), d->unusable == 1 ? "it" : "them");
     order_lines(d);
     free_side(&b.side[0]);
     free_side(&b.side[1]);

@@ -1,8 +1,8 @@
 // trf report: logs of trainings, and what differs between them. See report.h.
 //
-// A log has a line of JSON for each event; progress.c writes them. A training that was resumed has several starts: what
-// is made again after one replaces what the log has of these updates. A line that is cut off, or is no JSON, is
-// counted and skipped.
+// A log has a line of JSON for each event; progress.c writes them. A training that was resumed has
+// several starts: what is made again after one replaces what the log has of these updates. A line
+// that is cut off, or is no JSON, is counted and skipped.
 
 #include "report.h"
 
@@ -33,7 +33,8 @@ static void free_fields(struct fields *f)
 static const char *value_of(const struct fields *f, const char *name)
 {
     size_t i;
-    for (i = 0; i < f->n; i++) if (!strcmp(f->item[i].name, name)) return f->item[i].value;
+    for (i = 0; i < f->n; i++)
+        if (!strcmp(f->item[i].name, name)) return f->item[i].value;
     return NULL;
 }
 
@@ -70,14 +71,15 @@ static char *put_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* What follows \u: one code point, of two halves where the first is such. A NUL is U+2400, the picture of one. */
+/* What follows \u: one code point, of two halves where the first is such. A NUL is U+2400, the
+   picture of one. */
 static const char *read_code(const char *at, char **to)
 {
     long c = hexadecimal(at), low;
     if (c < 0) return NULL;
     at += 4;
-    if (c >= 0xD800 && c < 0xDC00 && at[0] == '\\' && at[1] == 'u' && (low = hexadecimal(at + 2)) >= 0xDC00 &&
-        low < 0xE000) {
+    if (c >= 0xD800 && c < 0xDC00 && at[0] == '\\' && at[1] == 'u' &&
+        (low = hexadecimal(at + 2)) >= 0xDC00 && low < 0xE000) {
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
         at += 6;
     } else if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
@@ -95,8 +97,14 @@ static const char *read_text(const char *at, char **text)
     *text = to = zeroed(most + 1, 1);
     for (at++; *at && *at != '"';) {
         const char *escape;
-        if (*at != '\\') { *to++ = *at++; continue; }
-        if (at[1] == 'u') { if (!(at = read_code(at + 2, &to))) break; continue; }
+        if (*at != '\\') {
+            *to++ = *at++;
+            continue;
+        }
+        if (at[1] == 'u') {
+            if (!(at = read_code(at + 2, &to))) break;
+            continue;
+        }
         escape = at[1] ? strchr(escapes, at[1]) : NULL;
         if (!escape) break;
         *to++ = meant[escape - escapes];
@@ -144,7 +152,10 @@ static const char *read_object(const char *at, struct fields *f, struct fields *
     for (;;) {
         if (*at != '"' || !(at = read_text(at, &name))) return NULL;
         at = skip_blanks(at);
-        if (*at != ':') { free(name); return NULL; }
+        if (*at != ':') {
+            free(name);
+            return NULL;
+        }
         if (!(at = read_value(skip_blanks(at + 1), name, f, inner))) return NULL;
         at = skip_blanks(at);
         if (*at == '}') return at + 1;
@@ -175,8 +186,12 @@ static void add_point(struct points *p, double update, double value)
 /* What a start line knows beside the options, under names of its own. */
 static void add_facts(struct run *run, const struct fields *f)
 {
-    static const char *const facts[][2] = {{"version", "trf"}, {"pairs", "pairs"}, {"held_out", "held-out pairs"},
-        {"source_vocab", "source vocabulary"}, {"target_vocab", "target vocabulary"}, {"labels", "labels"}};
+    static const char *const facts[][2] = {{"version", "trf"},
+                                           {"pairs", "pairs"},
+                                           {"held_out", "held-out pairs"},
+                                           {"source_vocab", "source vocabulary"},
+                                           {"target_vocab", "target vocabulary"},
+                                           {"labels", "labels"}};
     size_t i;
     for (i = 0; i < sizeof facts / sizeof *facts; i++) {
         const char *value = value_of(f, facts[i][0]);
@@ -190,7 +205,8 @@ static void take_start(struct run *run, const struct fields *f, struct fields *o
     double update = number_of(f, "update");
     int i;
     run->starts++;
-    if (isfinite(update)) for (i = 0; i < N_SERIES; i++) cut_from(&run->series[i], update + 1);
+    if (isfinite(update))
+        for (i = 0; i < N_SERIES; i++) cut_from(&run->series[i], update + 1);
     free_fields(&run->options);
     run->options = *options;
     memset(options, 0, sizeof *options);
@@ -224,8 +240,10 @@ static void take_validation(struct run *run, const struct fields *f)
     const char *metric = value_of(f, "metric");
     add_point(&run->series[SERIES_VALID_LOSS], update, number_of(f, "loss"));
     add_point(&run->series[SERIES_VALID_ACCURACY], update, number_of(f, "accuracy"));
-    if (!metric || !strcmp(metric, "loss") || !strcmp(metric, "accuracy")) return;     /* they are there already */
-    if (strcmp(metric, run->metric)) run->series[SERIES_SCORE].n = 0;      /* judged otherwise from here on */
+    if (!metric || !strcmp(metric, "loss") || !strcmp(metric, "accuracy"))
+        return; /* they are there already */
+    if (strcmp(metric, run->metric))
+        run->series[SERIES_SCORE].n = 0; /* judged otherwise from here on */
     snprintf(run->metric, sizeof run->metric, "%s", metric);
     add_point(&run->series[SERIES_SCORE], update, number_of(f, "score"));
 }
@@ -288,7 +306,8 @@ void name_runs(struct run *runs, int n)
 {
     int i, k, same;
     for (i = 0; i < n; i++) {
-        for (same = k = 0; k < n; k++) same |= k != i && !strcmp(name_of(runs[i].path), name_of(runs[k].path));
+        for (same = k = 0; k < n; k++)
+            same |= k != i && !strcmp(name_of(runs[i].path), name_of(runs[k].path));
         runs[i].name = format_text("%s", same ? runs[i].path : name_of(runs[i].path));
         k = (int)strlen(runs[i].name);
         if (k > 5 && !strcmp(runs[i].name + k - 5, ".json")) runs[i].name[k - 5] = 0;
@@ -323,10 +342,12 @@ double best_point(const struct points *p, int low, double *update)
 
 const char *series_title(const struct run *runs, int n, enum series series)
 {
-    static const char *const titles[N_SERIES] = {"training loss", "validation loss", "score", "validation accuracy",
-        "training accuracy", "learning rate", "tokens/s", "gradient norm"};
-    static const char *const names[][2] = {{"bleu", "BLEU"}, {"chrf", "chrF"}, {"exact", "exact answers"}, {"wer", "WER"},
-                                           {"cer", "CER"}, {"f1", "F1"}};
+    static const char *const titles[N_SERIES] = {
+        "training loss",     "validation loss", "score",    "validation accuracy",
+        "training accuracy", "learning rate",   "tokens/s", "gradient norm"};
+    static const char *const names[][2] = {
+        {"bleu", "BLEU"}, {"chrf", "chrF"}, {"exact", "exact answers"},
+        {"wer", "WER"},   {"cer", "CER"},   {"f1", "F1"}};
     const char *metric = "";
     int i;
     for (i = 0; i < n; i++) {
@@ -347,7 +368,8 @@ static void list_options(struct fields *all, const struct run *runs, int n)
     for (i = 0; i < n; i++)
         for (k = 0; k < runs[i].options.n; k++)
             if (!value_of(all, runs[i].options.item[k].name))
-                add_field(all, format_text("%s", runs[i].options.item[k].name), format_text("here"));
+                add_field(all, format_text("%s", runs[i].options.item[k].name),
+                          format_text("here"));
 }
 
 static int is_equal(const struct run *runs, int n, const char *name)
@@ -374,17 +396,20 @@ static void put_best(FILE *to, const struct points *p, int low, int digits)
 
 static void put_end(FILE *to, const struct run *run)
 {
-    static const char *const ends[][2] = {{"updates", "--updates reached"}, {"epochs", "--epochs done"},
-        {"minutes", "--minutes over"}, {"patience", "no validation was better for --patience"},
+    static const char *const ends[][2] = {
+        {"updates", "--updates reached"},  {"epochs", "--epochs done"},
+        {"minutes", "--minutes over"},     {"patience", "no validation was better for --patience"},
         {"signal", "stopped by a signal"}, {"error", "an error"}};
     size_t i;
-    for (i = 0; i < sizeof ends / sizeof *ends && strcmp(ends[i][0], run->why); i++) { }
+    for (i = 0; i < sizeof ends / sizeof *ends && strcmp(ends[i][0], run->why); i++) {}
     if (i < sizeof ends / sizeof *ends) fputs(ends[i][1], to);
     else if (*run->why) put_html_text(to, run->why);
     else fputs("no end in the log: it runs on, or was killed", to);
-    if (run->starts > 1) fprintf(to, "; resumed %lld time%s", (long long)run->starts - 1, plural(run->starts - 1));
+    if (run->starts > 1)
+        fprintf(to, "; resumed %lld time%s", (long long)run->starts - 1, plural(run->starts - 1));
     if (run->unusable)
-        fprintf(to, "; %lld line%s of the log cut off or not JSON", (long long)run->unusable, plural(run->unusable));
+        fprintf(to, "; %lld line%s of the log cut off or not JSON", (long long)run->unusable,
+                plural(run->unusable));
 }
 
 /* A number with many digits, such as a rate that a recipe has computed, is rounded to six. */
@@ -392,14 +417,18 @@ static void put_option(FILE *to, const char *value)
 {
     char *end, *shown = NULL;
     double x = strtod(value, &end);
-    if (end != value && !*end && strlen(value) > 8 && strchr(value, '.')) shown = format_text("%.6g", x);
+    if (end != value && !*end && strlen(value) > 8 && strchr(value, '.'))
+        shown = format_text("%.6g", x);
     put_html_text(to, shown ? shown : value);
     free(shown);
 }
 
 static void put_score(FILE *to, const struct run *run, int named)
 {
-    if (!*run->metric) { fputs("<td class=n>–", to); return; }
+    if (!*run->metric) {
+        fputs("<td class=n>–", to);
+        return;
+    }
     put_best(to, &run->series[SERIES_SCORE], is_error(run->metric), 2);
     if (named) return;
     fputs(" <small>", to);
@@ -407,7 +436,8 @@ static void put_score(FILE *to, const struct run *run, int named)
     fputs("</small>", to);
 }
 
-static void put_row(FILE *to, const struct run *run, const struct fields *all, const struct run *runs, int n)
+static void put_row(FILE *to, const struct run *run, const struct fields *all,
+                    const struct run *runs, int n)
 {
     char spent[32];
     size_t k;
@@ -417,7 +447,8 @@ static void put_row(FILE *to, const struct run *run, const struct fields *all, c
         const char *value = value_of(&run->options, all->item[k].name);
         if (is_equal(runs, n, all->item[k].name)) continue;
         fputs("<td>", to);
-        if (value) put_option(to, value); else fputs("–", to);
+        if (value) put_option(to, value);
+        else fputs("–", to);
     }
     fputs("<td class=n>", to);
     put_whole(to, run->weights);
@@ -457,25 +488,38 @@ static void put_equal_options(FILE *to, const struct fields *all, const struct r
 
 void put_runs(FILE *to, const struct run *runs, int n)
 {
-    const char *const heads[] = {"weights", "best training loss", "best validation loss", "best accuracy",
-                                 series_title(runs, n, SERIES_SCORE), "updates done", "time", "tokens/s"};
+    const char *const heads[] = {"weights",
+                                 "best training loss",
+                                 "best validation loss",
+                                 "best accuracy",
+                                 series_title(runs, n, SERIES_SCORE),
+                                 "updates done",
+                                 "time",
+                                 "tokens/s"};
     struct fields all;
     size_t k;
     memset(&all, 0, sizeof all);
     list_options(&all, runs, n);
-    fprintf(to, "<section id=runs><h2>%s</h2>\n<div class=wide tabindex=0 role=region aria-label='Table of the runs'>"
-            "<table><thead><tr><th scope=col>run", n > 1 ? "Runs" : "Run");
+    fprintf(to,
+            "<section id=runs><h2>%s</h2>\n<div class=wide tabindex=0 role=region "
+            "aria-label='Table of the runs'>"
+            "<table><thead><tr><th scope=col>run",
+            n > 1 ? "Runs" : "Run");
     for (k = 0; k < all.n; k++) {
         if (is_equal(runs, n, all.item[k].name)) continue;
         fputs("<th scope=col>", to);
         put_html_text(to, all.item[k].name);
     }
-    for (k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(to, "<th scope=col class=n>%s%s", k == 4 ? "best " : "", heads[k]);
+    for (k = 0; k < sizeof heads / sizeof *heads; k++)
+        fprintf(to, "<th scope=col class=n>%s%s", k == 4 ? "best " : "", heads[k]);
     fputs("<th scope=col>end</thead>\n<tbody>\n", to);
     for (k = 0; k < (size_t)n; k++) put_row(to, &runs[k], &all, runs, n);
-    fputs("</tbody></table></div>\n<p class=note>Losses are means over target tokens, in nats; the training loss has "
-          "label smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is that of tokens, or "
-          "of labels, in the validation. Time includes validations.</p>\n", to);
+    fputs("</tbody></table></div>\n<p class=note>Losses are means over target tokens, in nats; the "
+          "training loss has "
+          "label smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is "
+          "that of tokens, or "
+          "of labels, in the validation. Time includes validations.</p>\n",
+          to);
     put_equal_options(to, &all, runs, n);
     fputs("</section>\n", to);
     free_fields(&all);

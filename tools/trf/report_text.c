@@ -8,30 +8,42 @@
 // >>characters
 // -----------------------------------------------------------------------------------------------
 
-/* The bytes of the character at text and its code point; a byte that is no UTF-8 is one of its own, *c 0xFFFFFFFF. */
+/* The bytes of the character at text and its code point; a byte that is no UTF-8 is one of its own,
+   *c 0xFFFFFFFF. */
 static size_t character_at(const char *text, size_t left, uint32_t *c)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0, i;
+    size_t n = s[0] < 0x80 ? 1
+             : s[0] < 0xC2 ? 0
+             : s[0] < 0xE0 ? 2
+             : s[0] < 0xF0 ? 3
+             : s[0] < 0xF5 ? 4
+                           : 0,
+           i;
     *c = n == 1 ? s[0] : n ? s[0] & (0x7Fu >> n) : 0;
     for (i = 1; i < n && i < left && (s[i] & 0xC0) == 0x80; i++) *c = *c << 6 | (s[i] & 0x3Fu);
-    if (n && n <= left && i == n && *c >= least[n] && *c <= 0x10FFFF && (*c < 0xD800 || *c > 0xDFFF)) return n;
+    if (n && n <= left && i == n && *c >= least[n] && *c <= 0x10FFFF &&
+        (*c < 0xD800 || *c > 0xDFFF))
+        return n;
     *c = UINT32_MAX;
     return 1;
 }
 
-/* What a page would hide, or obey: controls, marks that turn the direction of writing, blanks without width. */
+/* What a page would hide, or obey: controls, marks that turn the direction of writing, blanks
+   without width. */
 static int is_odd(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200B || c == 0x200E || c == 0x200F || c == 0x61C ||
-           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || (c & 0xFFFE) == 0xFFFE ||
-           (c >= 0xFDD0 && c <= 0xFDEF) || (c >= 0xE0000 && c <= 0xE007F);
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200B || c == 0x200E || c == 0x200F ||
+           c == 0x61C || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) ||
+           c == 0xFEFF || (c & 0xFFFE) == 0xFFFE || (c >= 0xFDD0 && c <= 0xFDEF) ||
+           (c >= 0xE0000 && c <= 0xE007F);
 }
 
 static void put_character(FILE *to, const char *text, size_t bytes, uint32_t c)
 {
-    if (c == UINT32_MAX) fprintf(to, "<span class=odd>0x%02X</span>", (unsigned)(unsigned char)*text);
+    if (c == UINT32_MAX)
+        fprintf(to, "<span class=odd>0x%02X</span>", (unsigned)(unsigned char)*text);
     else if (is_odd(c)) fprintf(to, "<span class=odd>U+%04X</span>", (unsigned)c);
     else if (c == '<') fputs("&lt;", to);
     else if (c == '>') fputs("&gt;", to);
@@ -62,7 +74,8 @@ int put_token(FILE *to, const char *text, size_t bytes)
         n = character_at(text + at, bytes - at, &c);
         width += c != UINT32_MAX && c >= 0x1100 && !is_odd(c) ? 2 : 1;
         if (!to) continue;
-        if (c == UINT32_MAX || is_odd(c)) fputs("\xEF\xBF\xBD", to); else put_character(to, text + at, n, c);
+        if (c == UINT32_MAX || is_odd(c)) fputs("\xEF\xBF\xBD", to);
+        else put_character(to, text + at, n, c);
     }
     if (to && at < bytes) fputs("…", to);
     return width + (at < bytes);
@@ -96,7 +109,10 @@ void put_whole(FILE *to, double x)
 {
     char digits[64];
     size_t n, i;
-    if (!isfinite(x) || fabs(x) >= 1e18) { fputs("–", to); return; }
+    if (!isfinite(x) || fabs(x) >= 1e18) {
+        fputs("–", to);
+        return;
+    }
     snprintf(digits, sizeof digits, "%.0f", x);
     n = strlen(digits);
     for (i = 0; i < n; i++) {
@@ -117,8 +133,15 @@ void put_number(FILE *to, double x, int digits)
 // -----------------------------------------------------------------------------------------------
 
 /* A word with the blanks behind it, or a character with the marks on it. same: what is compared. */
-struct unit { const char *text; size_t bytes, same; };
-struct unit_list { struct unit *item; size_t n, capacity; size_t left; };        /* left: characters behind the last */
+struct unit {
+    const char *text;
+    size_t bytes, same;
+};
+struct unit_list {
+    struct unit *item;
+    size_t n, capacity;
+    size_t left;
+}; /* left: characters behind the last */
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -126,10 +149,11 @@ static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == 
 static int joins(uint32_t c)
 {
     return (c >= 0x300 && c <= 0x36F) || (c >= 0x483 && c <= 0x489) || (c >= 0x591 && c <= 0x5BD) ||
-           (c >= 0x64B && c <= 0x65F) || (c >= 0x93A && c <= 0x94D && c != 0x93D) || (c >= 0xE31 && c <= 0xE3A) ||
-           (c >= 0xE47 && c <= 0xE4E) || (c >= 0x1AB0 && c <= 0x1AFF) || (c >= 0x1DC0 && c <= 0x1DFF) ||
-           c == 0x200D || (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F) || (c >= 0xFE20 && c <= 0xFE2F) ||
-           (c >= 0x1F3FB && c <= 0x1F3FF);
+           (c >= 0x64B && c <= 0x65F) || (c >= 0x93A && c <= 0x94D && c != 0x93D) ||
+           (c >= 0xE31 && c <= 0xE3A) || (c >= 0xE47 && c <= 0xE4E) ||
+           (c >= 0x1AB0 && c <= 0x1AFF) || (c >= 0x1DC0 && c <= 0x1DFF) || c == 0x200D ||
+           (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F) ||
+           (c >= 0xFE20 && c <= 0xFE2F) || (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
 static void add_unit(struct unit_list *list, const char *text, size_t bytes, size_t same)
@@ -151,8 +175,12 @@ static void cut_units(struct unit_list *list, const char *text, enum units of)
     for (; at < bytes; at += n, shown++) {
         struct unit *last = list->n ? &list->item[list->n - 1] : NULL;
         n = character_at(text + at, bytes - at, &c);
-        if (shown >= SHOWN_CHARACTERS) { list->left++; continue; }
-        if (!last || (of == WORDS && blank && !is_blank(text[at])) || (of == CHARACTERS && !joins(c) && !glued))
+        if (shown >= SHOWN_CHARACTERS) {
+            list->left++;
+            continue;
+        }
+        if (!last || (of == WORDS && blank && !is_blank(text[at])) ||
+            (of == CHARACTERS && !joins(c) && !glued))
             add_unit(list, text + at, 0, 0);
         last = &list->item[list->n - 1];
         last->bytes += n;
@@ -171,12 +199,14 @@ static int is_same(const struct unit *a, const struct unit *b)
 static void find_common(const struct unit_list *a, const struct unit_list *b, char *kept[2])
 {
     size_t width = b->n + 1, i, j;
-    uint16_t *longest = zeroed((a->n + 1) * width, sizeof *longest);       /* of what begins at i and j */
+    uint16_t *longest = zeroed((a->n + 1) * width, sizeof *longest); /* of what begins at i and j */
     for (i = a->n; i-- > 0;)
         for (j = b->n; j-- > 0;) {
             uint16_t down = longest[(i + 1) * width + j], right = longest[i * width + j + 1];
             longest[i * width + j] = is_same(&a->item[i], &b->item[j])
-                ? (uint16_t)(longest[(i + 1) * width + j + 1] + 1) : down > right ? down : right;
+                                       ? (uint16_t)(longest[(i + 1) * width + j + 1] + 1)
+                                   : down > right ? down
+                                                  : right;
         }
     for (i = j = 0; i < a->n && j < b->n;) {
         if (is_same(&a->item[i], &b->item[j])) kept[0][i++] = kept[1][j++] = 1;
@@ -189,7 +219,8 @@ static void find_common(const struct unit_list *a, const struct unit_list *b, ch
 static void find_same_place(const struct unit_list *a, const struct unit_list *b, char *kept[2])
 {
     size_t i;
-    for (i = 0; i < a->n && i < b->n; i++) kept[0][i] = kept[1][i] = (char)is_same(&a->item[i], &b->item[i]);
+    for (i = 0; i < a->n && i < b->n; i++)
+        kept[0][i] = kept[1][i] = (char)is_same(&a->item[i], &b->item[i]);
 }
 
 /* Neighbours with the same mark share an element. */
@@ -198,7 +229,8 @@ static void put_units(FILE *to, const struct unit_list *list, const char *kept, 
     size_t i;
     for (i = 0; i < list->n; i++) {
         const struct unit *u = &list->item[i];
-        int begins = !kept[i] && (i == 0 || kept[i - 1]), ends = !kept[i] && (i + 1 == list->n || kept[i + 1]);
+        int begins = !kept[i] && (i == 0 || kept[i - 1]),
+            ends = !kept[i] && (i + 1 == list->n || kept[i + 1]);
         if (begins) fprintf(to, "<%s>", tag);
         put_html(to, u->text, ends ? u->same : u->bytes);
         if (ends) fprintf(to, "</%s>", tag);
@@ -223,11 +255,12 @@ static int has_words(const char *text)
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how)
 {
     const char *const text[2] = {reference, answer}, *const name[2] = {"reference", "answer"},
-               *const tag[2] = {"del", "ins"};
+                      *const tag[2] = {"del", "ins"};
     struct unit_list list[2];
     char *kept[2];
-    enum units of = how == COMPARE_WHOLE ? WHOLE
-                  : how == COMPARE_PLACES || has_words(reference) || has_words(answer) ? WORDS : CHARACTERS;
+    enum units of = how == COMPARE_WHOLE                                               ? WHOLE
+                  : how == COMPARE_PLACES || has_words(reference) || has_words(answer) ? WORDS
+                                                                                       : CHARACTERS;
     int i;
     memset(list, 0, sizeof list);
     for (i = 0; i < 2; i++) {
