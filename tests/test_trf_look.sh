@@ -312,6 +312,13 @@ flops=$("$trf" inspect --size base --json --source-length 9 --target-length 7 | 
 check "FLOPs sum to the whole" \
     eval 'echo "$flops" | sed "s/.*\"total\":\([0-9.e+]*\),\"parts\":{/\1,/; s/\"[^\"]*\"://g" | tr "," "\n" |
     awk "NR == 1 { all = \$1; next } { n += \$1 } END { exit !(NR > 5 && (n - all) ^ 2 < 1e-6 * all) }"'
+# As trf train says it.
+"$trf" train --tsv train.tsv $narrow $layers --batch-tokens 4096 --threads 1 --valid-size 0 --updates 0 \
+    --model planned 2>told >/dev/null
+"$trf" inspect $narrow $layers --source-vocab-size 14 --target-vocab-size 14 --batch-tokens 4096 \
+    --threads 1 --source-length 5 --target-length 5 --json >out
+check "memory of training" test "$(sed -n 's/.* weights; \([0-9]*\) MB of memory.*/\1/p' told)" -eq \
+    "$(sed 's/.*"training":\([0-9]*\),.*/\1/' out | awk '{ printf "%.0f", $1 / 1e6 }')"
 # By hand: 10 source and 8 target rows of d 512, d_ff 2048, 6 layers.
 check "feed-forward of the encoder" \
     eval 'echo "$flops" | grep -q "\"encoder feed-forward\":251658240[,}]"'
@@ -326,6 +333,16 @@ expect 0 "of a file" "self_attn.in_proj_weight (48, 16)" \
     "$trf" inspect translator --trace --source-length 3
 expect 0 "as JSON" '"trace":\[{"stack":"encoder","layers":1,"step":"ids","shape":\[10\]}' \
     "$trf" inspect --size base --trace --source-length 9 --json
+# Each matrix that a trace names is in the file, with its shape.
+for model in translator classifier tagger speaker masker; do
+    "$trf" inspect $model --trace --json | sed 's/.*"trace"://' | tr '{' '\n' |
+        sed -n 's/.*"weights":"\([a-z_A-Z0-9.]*\) \(([0-9, ]*)\).*/\1  F32  \2/p' | sort -u >traced
+    "$trf" inspect $model >file
+    check "$model: matrices of a trace" test "$(wc -l <traced)" -ge 8
+    while read -r line; do
+        check "$model has $line" grep -q "^  \(\(en\|de\)coder\.layers\.1\.\)\{0,1\}$line  " file
+    done <traced
+done
 if command -v python3 >/dev/null; then
     for arguments in "translator --trace" "classifier --trace" "masker --trace" "--shape bert-base --trace" "--shape t5-small" "--objective tag --labels 7"; do
         check "inspect $arguments is JSON" \
@@ -341,7 +358,6 @@ expect 2 "of a file too" "--beam must be between 1 and 1024, got 5000" "$trf" in
 printf '\70\0\0\0\0\0\0\0{"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}   ' >other
 expect 0 "a file of another program" "^total: 1 tensors, 0 numbers" "$trf" inspect other
 expect 1 "has no trace" "--trace: 'other' is no model of transformer.h" "$trf" inspect other --trace
-expect 2 "too much dropout" "dropout" "$trf" inspect --size tiny --dropout 2
 expect 2 "batches too large" "--batch-tokens must be between 1 and 16777216" \
     "$trf" inspect --size tiny --batch-tokens 2000000000
 expect 2 "heads that do not divide" "n-heads must divide" "$trf" inspect --d-model 10 --n-heads 3

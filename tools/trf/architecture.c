@@ -509,7 +509,7 @@ static void trace_norm(struct trace *t, int64_t n, int number, int before)
 {
     const trf_config *c = t->config;
     char weights[64];
-    snprintf(weights, sizeof weights, "norm%d (%d) and bias", number, (int)c->d_model);
+    snprintf(weights, sizeof weights, "norm%d.weight (%d) and bias", number, (int)c->d_model);
     if (before) {
         if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights);
     } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus what came in", n, c->d_model, 0, "");

@@ -355,7 +355,7 @@ const struct row rows[] = {
      "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
      "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "
      "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
-    {TRAIN | INSPECT | FROM_DATA, REAL, "dropout", AT(dropout), "X",
+    {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
      "all four dropouts at once, each 0 to below 1; the next four change one of them", then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
      "on the sum of embedding and position", NULL},
