@@ -21,6 +21,7 @@ check()
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $label"; fi
 }
 not() { if "$@"; then return 1; fi; }
+quietly() { "$@" >/dev/null; }
 
 # Every row of a CSV file has as many cells as the first, at least two rows, and no cell that is NaN.
 table_is_whole()
@@ -100,6 +101,14 @@ check "without --output nothing is written" sh -c "cd empty && '$first' --quick 
 : >file
 check "an output that is a file is an error" sh -c "! '$first' --quick --output file >/dev/null 2>err && grep -q 'file' err"
 check "a folder is made, with those above it" sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/schedules.csv ]"
+mkdir -p taken/schedules.csv drawn/schedules.svg
+for folder in taken drawn; do
+    check "what cannot be replaced is an error" sh -c "! '$first' --quick --threads 1 --output $folder >/dev/null 2>err && grep -q 'cannot write $folder/' err"
+done
+check "a full disk is an error" sh -c "! '$build/norm' --quick --threads 1 >/dev/full"
+odd="it's \"\$(touch no)\" \`touch no\`"
+check "a folder's name is no command" quietly "$build/norm" --quick --threads 1 --output "$odd"
+check "and its picture is drawn" test -s "$odd/norm.svg" -a ! -e no
 mkdir bare
 for tool in sh awk cat; do ln -s "$(command -v $tool)" bare/$tool; done
 check "without gnuplot a study says so and goes on" sh -c "PATH='$here/bare' '$first' --quick --threads 1 --output no-gnuplot >out.txt && grep -q 'gnuplot' out.txt"

@@ -447,18 +447,22 @@ STUDY STUDY_FORMAT(3, 4) int study_must(struct study *s, int condition, const ch
 // Pictures, with --output alone: DIR/NAME-part.svg; part "": DIR/NAME.svg
 // -----------------------------------------------------------------------------------------------
 
+STUDY FILE *study_picture(struct study *s, const char *part, char *path, size_t size)
+{
+    FILE *to;
+    study_path(s, part, "svg", path, size);
+    to = fopen(path, "w");
+    study_must(s, to != NULL, "cannot write %s: %s", path, strerror(errno));
+    return to;
+}
+
 STUDY void study_heat_maps(struct study *s, const char *part, const char *title,
                            const struct heat_map *maps, int n, int across, double low, double high)
 {
     char path[4200];
-    FILE *to;
+    FILE *to = s->output ? study_picture(s, part, path, sizeof path) : NULL;
     int broken;
-    if (!s->output) return;
-    study_path(s, part, "svg", path, sizeof path);
-    if (!(to = fopen(path, "w"))) {
-        study_must(s, 0, "cannot write %s: %s", path, strerror(errno));
-        return;
-    }
+    if (!to) return;
     broken = picture_heat_maps(to, title, maps, n, across, low, high);
     study_must(s, !fclose(to) && !broken, "%s cannot be written", path);
 }
@@ -503,10 +507,15 @@ STUDY void study_curves(struct study *s, const char *part, const struct panel *p
                         int across)
 {
     char path[4200], message[512];
-    if (!s->output) return;
-    study_path(s, part, "svg", path, sizeof path);
-    if (picture_curves(path, panels, n, across, message, sizeof message))
-        printf("\n%s is not drawn: %s\n", path, message);
+    FILE *to = s->output ? study_picture(s, part, path, sizeof path) : NULL;
+    int missing, broken;
+    if (!to) return;
+    missing = picture_curves_to(to, "svg", panels, n, across, message, sizeof message);
+    broken = ferror(to);
+    study_must(s, !fclose(to) && !broken, "%s cannot be written", path);
+    if (!missing) return;
+    remove(path);
+    printf("\n%s is not drawn: %s\n", path, message);
 }
 
 /* The time that the study took; frees what it has allocated. Returns main's status. */
