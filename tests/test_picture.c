@@ -261,7 +261,8 @@ static void blocks(void **state)
 static void strings(void **state)
 {
     static const char *const pairs[][2] = {
-        {"a 'b' \"c\" $d @e `f` \\n", "'a ''b'' \"c\" $d @e `f` \\n'"},
+        {"a 'b' \"c\" $d @e `f` \\n", "'a \xE2\x80\x99" "b\xE2\x80\x99 \"c\" $d @e `f` \\n'"},
+        {"\xF0\x9F\x98\x80\xEE\x80\x80", "'" BAD BAD "'"}, /* no font has them */
         {"a\nb\x1B", "'a b" BAD "'"},
         {"", "''"},
         {"0123456789abcdef", "'01234\xE2\x80\xA6"
@@ -270,7 +271,7 @@ static void strings(void **state)
     (void)state;
     for (i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         FILE *file = tmpfile();
-        picture__string(file, pairs[i][0], i == 3 ? 10 : 80);
+        picture__string(file, pairs[i][0], i == 4 ? 10 : 80);
         assert_string_equal(text_of(file), pairs[i][1]);
     }
 }
