@@ -522,9 +522,9 @@ STUDY void study_curves(struct study *s, const char *part, const struct panel *p
 STUDY int study_end(struct study *s)
 {
     study_close_table(s);
-    printf("\n%s%s: %.1f s, %d thread%s%s\n", s->name, s->quick ? " --quick" : "",
-           study_seconds() - s->start, s->threads, s->threads == 1 ? "" : "s",
-           s->failed ? ", FAILED" : "");
+    printf("\n%s%s: %.1f s, of the processor %.1f s, %d thread%s%s\n", s->name,
+           s->quick ? " --quick" : "", study_seconds() - s->start, study_cpu_seconds(), s->threads,
+           s->threads == 1 ? "" : "s", s->failed ? ", FAILED" : "");
     while (s->memory) {
         void *block = s->memory;
         memcpy(&s->memory, block, sizeof s->memory);
