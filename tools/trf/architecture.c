@@ -455,6 +455,7 @@ struct trace {
     int json, first;
     const char *stack; /* "encoder" and so on, in the objects of JSON */
     int32_t layers;    /* how often a step happens */
+    int inside;        /* 1: it is one of a layer */
     int decoder;       /* 1: what follows belongs to the decoder */
 };
 
@@ -471,7 +472,7 @@ static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_
             used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld",
                                      used ? t->json ? "," : ", " : "", (long long)extent[i]);
     if (!t->json) {
-        printf("  %s%-*s (%s)", t->layers > 1 ? "  " : "", t->layers > 1 ? 34 : 36, what, shape);
+        printf("  %s%-*s (%s)", t->inside ? "  " : "", t->inside ? 38 : 40, what, shape);
         if (*weights) printf("%*s%s", used < 18 ? (int)(18 - used) : 1, "", weights);
         putchar('\n');
         return;
@@ -576,10 +577,13 @@ static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
     if (!t->json) printf("%s:\n", name);
     trace_embedding(t, n);
     t->layers = layers;
-    if (!t->json && layers > 1)
+    t->inside = 1;
+    if (!t->json && layers == 1) printf("  layer 0 (%s.layers.0.):\n", name);
+    else if (!t->json)
         printf("  layers 0 to %d (%s.layers.0. and so on), each:\n", (int)layers - 1, name);
     trace_layer(t, n, memory);
     t->layers = 1;
+    t->inside = 0;
     if (c->final_norm != TRF_FINAL_NORM_BOTH &&
         c->final_norm != (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER))
         return;

@@ -634,7 +634,7 @@ static const char **names_of(const struct side *side, const trf_vocab *vocab, co
         at = i - start;
         if (at < 0)
             names[i] = c->decoder_start == TRF_START_ZERO
-                           ? "zero"
+                           ? "<zero>"
                            : name_of_token(vocab, first[c->decoder_start]);
         else names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
     }
