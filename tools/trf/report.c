@@ -22,9 +22,8 @@ static void put_head(FILE *to, const struct run *runs, int n, const struct data 
     int i;
     fputs("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
           "<meta name=viewport content='width=device-width,initial-scale=1'>\n"
-          "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';style-src "
-          "'unsafe-inline';"
-          "script-src 'nonce-trf'\">\n<title>trf report: ",
+          "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';"
+          "style-src 'unsafe-inline';script-src 'nonce-trf'\">\n<title>trf report: ",
           to);
     for (i = 0; i < n && i < 3; i++) {
         fputs(i ? ", " : "", to);
@@ -38,12 +37,12 @@ static void put_head(FILE *to, const struct run *runs, int n, const struct data 
         put_html_text(to, runs[i].name);
     }
     if (n > 3) fprintf(to, " and %d more", n - 3);
-    fputs("</h1>\n<nav aria-label='Parts of this page'><a href='#runs'>Runs</a> <a "
-          "href='#curves'>Curves</a>",
+    fputs("</h1>\n<nav aria-label='Parts of this page'>"
+          "<a href='#runs'>Runs</a> <a href='#curves'>Curves</a>",
           to);
     if (d->n)
-        fputs(" <a href='#scores'>Scores</a> <a href='#answers'>Lines</a> <a "
-              "href='#attention'>Attention</a>",
+        fputs(" <a href='#scores'>Scores</a> <a href='#answers'>Lines</a> "
+              "<a href='#attention'>Attention</a>",
               to);
     if (d->model) fputs(" <a href='#model'>Model</a>", to);
     fputs("</nav></header>\n<main>\n", to);
@@ -61,8 +60,8 @@ static int put_page(FILE *to, const struct run *runs, int n, struct data *d)
         status = put_attention(to, d);
     }
     if (d->model) put_model(to, d);
-    fputs("</main>\n<footer><p class=note>Made by trf " TRF_VERSION
-          ".</p></footer>\n<script nonce=trf>\n",
+    fputs("</main>\n<footer><p class=note>Made by trf " TRF_VERSION ".</p></footer>\n"
+          "<script nonce=trf>\n",
           to);
     put_strings(to, page_script, sizeof page_script / sizeof *page_script);
     fputs("</script>\n</body>\n</html>\n", to);

@@ -43,6 +43,13 @@ void put_differences(FILE *to, const char *reference, const char *answer, enum c
    not finite. */
 void put_whole(FILE *to, double x);
 void put_number(FILE *to, double x, int digits);
+/* A table in a box of its own, up to its first row; heads: titles of columns with '|' between them,
+   '#' in front of those of numbers. begin_head leaves the head open for more. */
+void put_heads(FILE *to, const char *heads);
+void begin_head(FILE *to, const char *label, const char *heads);
+void begin_table(FILE *to, const char *label, const char *heads);
+void end_head(FILE *to);
+void end_table(FILE *to);
 
 // -----------------------------------------------------------------------------------------------
 // Logs (report_log.c)

@@ -20,10 +20,7 @@ static void put_figures(FILE *to, const struct data *d)
     const struct metrics_sums *sums = metrics_sums(d->metrics);
     char signature[160];
     size_t i;
-    fputs("<div class=wide tabindex=0 role=region aria-label=Scores><table><thead><tr><th "
-          "scope=col>figure"
-          "<th scope=col class=n>value<th scope=col>how it is counted</thead>\n<tbody>\n",
-          to);
+    begin_table(to, "Scores", "figure|#value|how it is counted");
     for (i = 0; i < sizeof figures / sizeof *figures; i++) {
         int nothing = figures[i] == FIGURE_BLEU && sums->bleu[3].reference == 0;
         metrics_signature(d->metrics, figures[i], "trf-" TRF_VERSION, signature, sizeof signature);
@@ -33,7 +30,7 @@ static void put_figures(FILE *to, const struct data *d)
                 nothing ? "no reference has four words, so that it means nothing here;" : about[i],
                 signature);
     }
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
 }
 
 /* Of the label i: those that should have it, those that got it, and both. */
@@ -82,8 +79,7 @@ static void put_accuracy(FILE *to, const struct data *d)
     put_whole(to, (double)units);
     fprintf(to,
             d->task == TASK_TAG ? " word%s have the label of the reference."
-                                : " line%s have the label of the "
-                                  "reference.",
+                                : " line%s have the label of the reference.",
             plural(units));
     fputs(" Macro-averaged F1 <b>", to);
     put_number(to, some ? sum / some : NAN, 2);
@@ -156,13 +152,7 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
 {
     int64_t counts[3];
     int32_t i;
-    fputs("<div class=wide tabindex=0 role=region aria-label=Labels><table><thead><tr><th "
-          "scope=col>label"
-          "<th scope=col class=n>in references<th scope=col class=n>in answers<th scope=col "
-          "class=n>both"
-          "<th scope=col class=n>precision<th scope=col class=n>recall<th scope=col "
-          "class=n>F1</thead>\n<tbody>\n",
-          to);
+    begin_table(to, "Labels", "label|#in references|#in answers|#both|#precision|#recall|#F1");
     for (i = 0; i < n; i++) {
         label_counts(d, order[i], counts);
         fputs("<tr><th scope=row>", to);
@@ -176,7 +166,7 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
         put_number(to, f1_of(counts), 1);
         fputs("\n", to);
     }
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
 }
 
 /* Sum of the confusions of a row and a column; -1: of all labels that have none of their own. */
@@ -216,19 +206,18 @@ static void put_labels(FILE *to, const struct data *d)
     put_label_table(to, d, order, n > 100 ? 100 : n);
     if (n > 100) fputs("<p class=note>The 100 most frequent labels.</p>\n", to);
     fputs("<h3>Confusions</h3>\n<p>A row for each label of the references, a column for each that "
-          "the model gave.</p>\n"
-          "<div class=wide tabindex=0 role=region aria-label=Confusions><table><thead><tr><th "
-          "scope=col>",
+          "the model gave.</p>\n",
           to);
+    begin_head(to, "Confusions", "");
     for (i = 0; i < shown; i++) {
         fputs("<th scope=col class=n>", to);
         put_label(to, d, order[i]);
     }
     if (n > shown) fputs("<th scope=col class=n>other labels", to);
-    fputs("</thead>\n<tbody>\n", to);
+    end_head(to);
     for (i = 0; i < shown; i++) put_confusion_row(to, d, order, shown, n, i);
     if (n > shown) put_confusion_row(to, d, order, shown, n, -1);
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
     free(order);
 }
 
@@ -260,24 +249,17 @@ static double put_length_values(FILE *to, const struct data *d, const struct len
 
 static void put_lengths(FILE *to, const struct data *d)
 {
-    static const char *const columns[] = {
-        "",
-        "<th scope=col class=n>BLEU<th scope=col class=n>exact<th scope=col class=n>"
-        "chrF2<th scope=col>chrF2, 0 to 100",
-        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
-        "<th scope=col class=n>accuracy<th scope=col>accuracy, 0 to 100",
-        "<th scope=col class=n>perplexity"};
+    static const char *const of[] = {"", "of the reference", "of the text", "of the reference",
+                                     "with the end mark"};
+    static const char *const columns[] = {"", "#BLEU|#exact|#chrF2|chrF2, 0 to 100",
+                                          "#accuracy|accuracy, 0 to 100",
+                                          "#accuracy|accuracy, 0 to 100", "#perplexity"};
+    char *heads = format_text("%s %s|#lines|%s", unit_of_length(d), of[d->task], columns[d->task]);
     double value;
     int k;
-    fprintf(to,
-            "<h3>By length</h3>\n<div class=wide tabindex=0 role=region aria-label='Scores by "
-            "length'><table><thead><tr>"
-            "<th scope=col>%s %s<th scope=col class=n>lines%s</thead>\n<tbody>\n",
-            unit_of_length(d),
-            d->task == TASK_CLASSIFY ? "of the text"
-            : d->task == TASK_TEXT   ? "with the end mark"
-                                     : "of the reference",
-            columns[d->task]);
+    fputs("<h3>By length</h3>\n", to);
+    begin_table(to, "Scores by length", heads);
+    free(heads);
     for (k = 0; k < CLASSES; k++) {
         const struct length_sums *sums = &d->by_length[k];
         long long from = k ? 1LL << (k - 1) : 0, end = k ? (1LL << k) - 1 : 0;
@@ -292,7 +274,7 @@ static void put_lengths(FILE *to, const struct data *d)
             fprintf(to, "<td><span class=bar style='width:%.1f%%'></span>", fmin(100, value));
         fputs("\n", to);
     }
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
 }
 
 void put_scores(FILE *to, const struct data *d)
@@ -414,14 +396,12 @@ void put_lines(FILE *to, const struct data *d)
           to);
     if (d->task != TASK_TEXT)
         fputs(" What the reference has and the answer has not is <del>struck through</del>; what "
-              "only the answer has is "
-              "<ins>underlined</ins>.",
+              "only the answer has is <ins>underlined</ins>.",
               to);
     fputs("</p>\n", to);
     if (shown > 1)
-        fputs("<p class=choice hidden><label for=order>Order</label> <select id=order><option "
-              "value=rank>the worst first"
-              "<option value=line>as in the file</select></p>\n",
+        fputs("<p class=choice hidden><label for=order>Order</label> <select id=order>"
+              "<option value=rank>the worst first<option value=line>as in the file</select></p>\n",
               to);
     fputs("<ol class=lines id=lines>\n", to);
     for (i = 0; i < shown; i++) put_line(to, d, i);

@@ -65,8 +65,9 @@ static int read_ids(const struct data *d, struct looked *l)
     l->batch.target = sequences_of(&l->target);
     l->columns = l->source.count ? trf_source_rows(d->model, &l->batch.source) : 0;
     l->rows = l->target.count ? trf_target_rows(d->model, &l->batch.target) : 0;
-    return l->source.used + l->target.used > 0 && l->columns <= LONGEST && l->rows <= LONGEST &&
-           (d->task == TASK_TEXT || l->source.used > 0);
+    if (l->columns > LONGEST || l->rows > LONGEST) return 0;
+    return (d->task == TASK_TEXT || l->source.used > 0) &&
+           (l->rows > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
 }
 
 static int look(struct data *d, struct looked *l)
@@ -248,8 +249,8 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
             (int)config->decoder_layers);
     put_weights(to, l);
     fprintf(to,
-            ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n<div "
-            "class=wide>",
+            ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n"
+            "<div class=wide>",
             (long long)l->line->number, rows_are[kind], (int)layers_of(config, kind),
             (int)config->n_heads, plural(config->n_heads));
     put_map(to, d, l);
@@ -282,16 +283,16 @@ static int next_looked(struct data *d, const size_t *order, size_t *at, const ch
 static void put_choice(FILE *to, const struct looked *looked, int n)
 {
     int i;
-    fputs("<div class=choice id=attend hidden>\n<p><label for=attend-line>Line</label> <select "
-          "id=attend-line>",
+    fputs("<div class=choice id=attend hidden>\n"
+          "<p><label for=attend-line>Line</label> <select id=attend-line>",
           to);
     for (i = 0; i < n; i++) {
         const struct line *l = looked[i].line;
         fprintf(to, "<option value=%d>%lld: ", i, (long long)l->number);
         put_html_start(to, l->source, l->bytes, 50);
     }
-    fputs("</select></p>\n<p><label for=attend-kind>Attention</label> <select "
-          "id=attend-kind></select>\n"
+    fputs("</select></p>\n"
+          "<p><label for=attend-kind>Attention</label> <select id=attend-kind></select>\n"
           "<label for=attend-layer>Layer</label> <select id=attend-layer></select>\n"
           "<label for=attend-head>Head</label> <select id=attend-head></select></p>\n"
           "<p class=note>A square shows its weight under the pointer; the arrow keys move from "
@@ -308,25 +309,26 @@ int put_attention(FILE *to, struct data *d)
     int64_t numbers = 0;
     int n = 0, k, status = DONE;
     for (k = 0; k < 2 && !status; k++)
-        for (at = 0, i = 0; i < CHOSEN && !status && numbers < MOST_NUMBERS; i++) {
+        for (at = 0, i = 0; i < CHOSEN && !status && numbers < MOST_NUMBERS / 2 * (k + 1); i++) {
             if (!next_looked(d, k ? NULL : d->worst, &at, taken, &looked[n])) break;
             taken[looked[n].line - d->lines] = 1;
             status = look(d, &looked[n]);
             numbers += looked[n].numbers[0] + looked[n].numbers[1] + looked[n].numbers[2];
             n++;
         }
+    fputs("<section id=attention><h2>Attention</h2>\n", to);
+    if (!n) fprintf(to, "<p>No line has an answer of at most %d tokens.</p>\n", (int)LONGEST);
     if (n && !status) {
         fprintf(to,
-                "<section id=attention><h2>Attention</h2>\n<p>Of %d line%s: the worst ones, then "
-                "the first ones of the "
-                "file; lines of more than %d tokens are left out. The stronger the colour of a "
-                "square, the more its row attends to "
-                "its column.</p>\n",
-                n, plural(n), (int)LONGEST);
+                "<p>Of %d line%s: the worst ones, then the first ones of the file, but none of "
+                "more than %d tokens%s. The stronger the colour of a square, the more its row "
+                "attends to its column.</p>\n",
+                n, plural(n), (int)LONGEST,
+                numbers < MOST_NUMBERS / 2 ? "" : ", and fewer where the page would be too large");
         put_choice(to, looked, n);
         for (k = 0; k < n; k++) put_figure(to, d, &looked[k]);
-        fputs("</section>\n", to);
     }
+    fputs("</section>\n", to);
     while (n > 0) forget(&looked[--n]);
     free(taken);
     return status;
@@ -425,11 +427,7 @@ static void put_parts(FILE *to, const struct data *d)
         say_error("weights", &err);
         return;
     }
-    fputs("<div class=wide tabindex=0 role=region aria-label='Parts of the "
-          "model'><table><thead><tr><th scope=col>part"
-          "<th scope=col class=n>weights<th scope=col class=n>share<th scope=col>0 to 100 "
-          "%</thead>\n<tbody>\n",
-          to);
+    begin_table(to, "Parts of the model", "part|#weights|#share|0 to 100 %");
     put_part(to, "source embedding", c.source_embedding, c.total);
     put_part(to, "target embedding", c.target_embedding, c.total);
     put_part(to, "positions", c.positions, c.total);
@@ -441,7 +439,7 @@ static void put_parts(FILE *to, const struct data *d)
     put_part(to, "decoder feed-forward", c.decoder_feed_forward, c.total);
     put_part(to, "decoder norms", c.decoder_norms, c.total);
     put_part(to, "output projection", c.generator, c.total);
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
 }
 
 static void put_settings(FILE *to, const struct data *d)

@@ -119,9 +119,8 @@ static void put_key(FILE *to, const struct run *runs, int n)
     fputs("<ul class=key>\n", to);
     for (i = 0; i < n; i++) {
         fprintf(to,
-                "<li><svg width=32 height=10 aria-hidden=true><path d='M0 5h32' stroke='#%06x' "
-                "stroke-width=3 "
-                "stroke-dasharray='%s'/></svg> ",
+                "<li><svg width=32 height=10 aria-hidden=true>"
+                "<path d='M0 5h32' stroke='#%06x' stroke-width=3 stroke-dasharray='%s'/></svg> ",
                 picture__curve_colour(&curve, i), dashes[i / PICTURE_COLOURS % 4]);
         put_html_text(to, runs[i].name);
         fputs("\n", to);
@@ -179,14 +178,12 @@ static void put_table(FILE *to, const struct run *run)
     int k;
     fputs("<h3>", to);
     put_html_text(to, run->name);
-    fputs("</h3>\n<div class=wide tabindex=0 role=region aria-label='Numbers of the "
-          "curves'><table><thead><tr>"
-          "<th scope=col class=n>update",
-          to);
+    fputs("</h3>\n", to);
+    begin_head(to, "Numbers of the curves", "#update");
     for (k = 0; k < N_SERIES; k++)
         if (run->series[k].n)
             fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum series)k));
-    fputs("</thead>\n<tbody>\n", to);
+    end_head(to);
     for (i = 0; i < n; i++) {
         fputs("<tr><th scope=row class=n>", to);
         put_whole(to, updates[i]);
@@ -199,7 +196,7 @@ static void put_table(FILE *to, const struct run *run)
         }
         fputs("\n", to);
     }
-    fputs("</tbody></table></div>\n", to);
+    end_table(to);
     free(updates);
 }
 
@@ -221,8 +218,7 @@ void put_curves(FILE *to, const struct run *runs, int n)
         say("warning: the report has tables instead of curves: %s", message);
     } else if (thin)
         fputs("<p class=note>Thin and pale: on training data. Strong, with a mark at each "
-              "validation: on data that the "
-              "model does not learn from.</p>\n",
+              "validation: on data that the model does not learn from.</p>\n",
               to);
     fprintf(to, "<details%s><summary>The numbers</summary>\n", failed ? " open" : "");
     for (i = 0; i < n; i++) put_table(to, &runs[i]);

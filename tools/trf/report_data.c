@@ -39,9 +39,8 @@ static int load(struct data *d)
     if (!s->data) return DONE;
     if (d->task == TASK_NONE) {
         say("%s: this model fills in hidden tokens, and has no answers to compare with --data: "
-            "give --model alone for its "
-            "vocabulary and its parts, or a model of --objective translate, causal, classify, tag "
-            "or span",
+            "give --model alone for its vocabulary and its parts, or a model of --objective "
+            "translate, causal, classify, tag or span",
             s->model);
         return FAILED;
     }

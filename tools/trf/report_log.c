@@ -488,37 +488,27 @@ static void put_equal_options(FILE *to, const struct fields *all, const struct r
 
 void put_runs(FILE *to, const struct run *runs, int n)
 {
-    const char *const heads[] = {"weights",
-                                 "best training loss",
-                                 "best validation loss",
-                                 "best accuracy",
-                                 series_title(runs, n, SERIES_SCORE),
-                                 "updates done",
-                                 "time",
-                                 "tokens/s"};
     struct fields all;
     size_t k;
     memset(&all, 0, sizeof all);
     list_options(&all, runs, n);
-    fprintf(to,
-            "<section id=runs><h2>%s</h2>\n<div class=wide tabindex=0 role=region "
-            "aria-label='Table of the runs'>"
-            "<table><thead><tr><th scope=col>run",
-            n > 1 ? "Runs" : "Run");
+    fprintf(to, "<section id=runs><h2>%s</h2>\n", n > 1 ? "Runs" : "Run");
+    begin_head(to, "Table of the runs", "run");
     for (k = 0; k < all.n; k++) {
         if (is_equal(runs, n, all.item[k].name)) continue;
         fputs("<th scope=col>", to);
         put_html_text(to, all.item[k].name);
     }
-    for (k = 0; k < sizeof heads / sizeof *heads; k++)
-        fprintf(to, "<th scope=col class=n>%s%s", k == 4 ? "best " : "", heads[k]);
-    fputs("<th scope=col>end</thead>\n<tbody>\n", to);
+    put_heads(to, "#weights|#best training loss|#best validation loss|#best accuracy");
+    fprintf(to, "<th scope=col class=n>best %s", series_title(runs, n, SERIES_SCORE));
+    put_heads(to, "#updates done|#time|#tokens/s|end");
+    end_head(to);
     for (k = 0; k < (size_t)n; k++) put_row(to, &runs[k], &all, runs, n);
-    fputs("</tbody></table></div>\n<p class=note>Losses are means over target tokens, in nats; the "
-          "training loss has "
-          "label smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is "
-          "that of tokens, or "
-          "of labels, in the validation. Time includes validations.</p>\n",
+    end_table(to);
+    fputs("<p class=note>Losses are means over target tokens, in nats. The training loss has label "
+          "smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is the "
+          "share of right tokens, or of right labels, in a validation. Time includes validations."
+          "</p>\n",
           to);
     put_equal_options(to, &all, runs, n);
     fputs("</section>\n", to);

@@ -129,6 +129,39 @@ void put_number(FILE *to, double x, int digits)
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>tables
+// -----------------------------------------------------------------------------------------------
+
+void put_heads(FILE *to, const char *heads)
+{
+    for (;; heads++) {
+        int number = *heads == '#', length;
+        heads += number;
+        length = (int)strcspn(heads, "|");
+        fprintf(to, "<th scope=col%s>%.*s", number ? " class=n" : "", length, heads);
+        heads += length;
+        if (!*heads) return;
+    }
+}
+
+void begin_head(FILE *to, const char *label, const char *heads)
+{
+    fprintf(to, "<div class=wide tabindex=0 role=region aria-label='%s'>\n", label);
+    fputs("<table><thead><tr>", to);
+    put_heads(to, heads);
+}
+
+void end_head(FILE *to) { fputs("</thead>\n<tbody>\n", to); }
+
+void begin_table(FILE *to, const char *label, const char *heads)
+{
+    begin_head(to, label, heads);
+    end_head(to);
+}
+
+void end_table(FILE *to) { fputs("</tbody></table></div>\n", to); }
+
+// -----------------------------------------------------------------------------------------------
 // >>differences    the longest common subsequence of two texts, in words or in characters
 // -----------------------------------------------------------------------------------------------
 
