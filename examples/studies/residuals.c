@@ -104,14 +104,14 @@ int main(int argc, char **argv)
     study_must(&s, mean[1][0][4] > mean[1][0][0], "large weights make it explode");
     study_must(&s, mean[2][0][2] < mean[2][1][2], "residuals keep it larger in linear stacks");
     study_claim(&s, "gradients vanish without residuals, nn.Linear's first weights", STUDY_YES,
-                "%.1e after 1 layer, %.1e after 50; with residuals %.0f and %.0f", mean[0][0][0],
+                "%.2g after 1 layer, %.2g after 50; with residuals %.0f and %.0f", mean[0][0][0],
                 mean[0][0][4], mean[0][1][0], mean[0][1][4]);
     study_claim(&s, "gradients vanish without residuals, weights of deviation 0.5 (the tutorial's)",
-                STUDY_NO, "%.1f after 1 layer, %.1e after 50: they explode", mean[1][0][0],
+                STUDY_NO, "%.2g after 1 layer, %.2g after 50: they explode", mean[1][0][0],
                 mean[1][0][4]);
     study_claim(&s, "with residuals gradients stay healthy in deep stacks, the tutorial's weights",
                 mean[1][1][4] < 100 * mean[1][1][0] ? STUDY_YES : STUDY_NO,
-                "%.1f after 1 layer, %.1e after 50", mean[1][1][0], mean[1][1][4]);
+                "%.2g after 1 layer, %.2g after 50", mean[1][1][0], mean[1][1][4]);
     study_claim(&s, "ten linear layers of 512 lose the gradient without residuals", STUDY_YES,
                 "%.3f without, %.1f with", mean[2][0][2], mean[2][1][2]);
     return study_end(&s);
