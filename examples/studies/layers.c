@@ -68,7 +68,7 @@ static void measure(struct study *s, const int *layers, int n, int seeds, struct
                 lesson.batch = 64;
                 lesson.epochs = s->quick ? 6 : 20;
                 lesson.config.norm_place = place ? TRF_PRE_NORM : TRF_POST_NORM;
-                lesson.config.final_norm = place;       /* else the output would have no norm */
+                lesson.config.final_norm = place ? TRF_FINAL_NORM_BOTH : TRF_FINAL_NORM_NONE;
                 trf_model_destroy(reversal_learn(s, lesson, count, (uint64_t)seed + 1, at + seed));
             }
             study_row(s, "%s | %d | %.0f | %s | %s | %s | %s | %s", places[place], layers[i],

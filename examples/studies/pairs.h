@@ -175,7 +175,7 @@ STUDY struct lesson pairs_lesson(const struct study *s, int d_model, int heads, 
     c->d_ff = d_ff;
     c->source_vocab = c->target_vocab = REVERSAL_VOCAB;
     c->max_length = REVERSAL_ROOM;
-    c->final_norm = 0;
+    c->final_norm = TRF_FINAL_NORM_NONE;
     c->init = TRF_INIT_XAVIER;
     c->embedding_init = TRF_EMBEDDING_NORMAL_D;
     c->device.threads = s->threads;

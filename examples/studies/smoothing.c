@@ -114,7 +114,7 @@ static void measure(struct study *s, const struct vocabs *v, int noise, double s
     pairs_hurry(&lesson, 3e-3, s->quick ? 10 : 20, 32, count);
     lesson.training.label_smoothing = smoothing;
     lesson.config.norm_place = TRF_PRE_NORM;
-    lesson.config.final_norm = 1;
+    lesson.config.final_norm = TRF_FINAL_NORM_BOTH;
     lesson.config.source_vocab = trf_vocab_size(v->english);
     lesson.config.target_vocab = trf_vocab_size(v->german);
     lesson.learned = &learned;
