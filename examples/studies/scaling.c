@@ -9,11 +9,11 @@
    of words that training may have, others with new ones. The power law is a straight line in
    logarithms, fitted by least squares. A grammar has an entropy that no model can go below, so a
    law with a floor is fitted too, L = E + (Nc / N)^a: E is the one of a thousand that fits best.
-   scaling.svg: loss over size, and both laws, in logarithms. */
+   scaling.svg: loss over size and the power law, both in logarithms. */
 #include "law.h"
 #include "../grammar.h"
 
-enum { SIZES = 8, LETTERS = 64, BATCH = 32, TESTS = 300, LAYERS = 2, POINTS = 60 };
+enum { SIZES = 8, LETTERS = 64, BATCH = 32, TESTS = 300, LAYERS = 2 };
 enum { SEEDS = 100 };                   /* the most that --seeds takes */
 
 static const int widths[SIZES] = {8, 12, 16, 24, 32, 48, 64, 96};
@@ -88,36 +88,30 @@ static double learn(struct study *s, const trf_vocab *letters, int width, int se
 
 static void draw(struct study *s, const double *size, const double *loss, int n)
 {
-    double x[POINTS], y[2][POINTS];
-    struct law laws[2];
-    struct curve curves[3];
+    double x[2] = {size[0], size[n - 1]}, y[2];     /* a straight line */
+    struct law law = law_fit(size, loss, n, 0);
+    struct curve curves[2];
     struct panel panel;
-    int i, k;
-    laws[0] = law_fit(size, loss, n, 0);
-    laws[1] = law_fit_floor(size, loss, n);
+    char name[64];
     memset(curves, 0, sizeof curves);
     memset(&panel, 0, sizeof panel);
-    for (i = 0; i < POINTS; i++) {
-        x[i] = size[0] * pow(size[n - 1] / size[0], (double)i / (POINTS - 1));
-        for (k = 0; k < 2; k++) y[k][i] = law_at(&laws[k], x[i]);
-    }
+    y[0] = law_at(&law, x[0]);
+    y[1] = law_at(&law, x[1]);
+    snprintf(name, sizeof name, "power law, exponent %.2f", -law.b);
     curves[0].name = "measured";
     curves[0].x = size;
     curves[0].y = loss;
     curves[0].n = n;
     curves[0].points = 1;
-    for (k = 0; k < 2; k++) {
-        curves[k + 1].name = k ? "power law with a floor" : "power law";
-        curves[k + 1].x = x;
-        curves[k + 1].y = y[k];
-        curves[k + 1].n = POINTS;
-        curves[k + 1].thin = 1;
-    }
+    curves[1].name = name;
+    curves[1].x = x;
+    curves[1].y = y;
+    curves[1].n = 2;
     panel.title = "loss of a letter over size";
     panel.x_label = "weights without embeddings";
     panel.y_label = "nats";
     panel.curves = curves;
-    panel.n = 3;
+    panel.n = 2;
     panel.log_x = panel.log_y = 1;
     study_curves(s, "", &panel, 1, 1);
 }
