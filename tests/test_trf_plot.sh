@@ -154,7 +154,7 @@ expect 2 "too far" "--position-offset takes a whole number from 0 to 1048576, go
 check "as far as that" test "$(positions --d-model 2 --max-length 2 --position-offset 1048576 | cut -d, -f1 | tr '\n' ' ')" = "position 1048576 1048577 "
 expect 2 "a rule without a table" "interleaved|halves-n1|halves, got 'learned'" "$trf" plot positions --positions learned
 expect 2 "a dimension that is not there" "from 0 to 63" "$trf" plot positions --dimensions 64
-expect 2 "a heat map as PNG" "drawn as .svg or in the terminal" "$trf" plot positions --output x.png
+expect 2 "all views as PNG" "all views in one are an .svg, got --output 'x.png'" "$trf" plot positions --output x.png
 expect 0 "a heat map needs no gnuplot" "" env PATH=/nonexistent "$trf" plot positions --view heat --output heat.svg
 check "a number on hover" grep -q '<title>position 1, dimension 0: 0.84147</title>' heat.svg
 check "a cell for each" test "$(grep -c '<path d="M[0-9]* [0-9]*h1v1h-1z" fill' heat.svg)" -eq 3200
@@ -196,6 +196,8 @@ expect 1 "into a file" "is not installed" env PATH=/nonexistent "$trf" plot firs
 check "there is none" test ! -e without.svg
 expect 1 "positions without gnuplot" "is not installed" env PATH=/nonexistent "$trf" plot positions --output without.svg
 check "nor this one" test ! -e without.svg
+expect 1 "a heat map as PNG" "gnuplot, which draws .png, is not installed; trf itself writes an .svg" env PATH=/nonexistent "$trf" plot masks --output without.png
+check "nor that" test ! -e without.png
 mkdir bin
 printf '#!/bin/sh\necho "a complaint" >&2\nexit 3\n' >bin/gnuplot
 chmod +x bin/gnuplot
@@ -213,6 +215,12 @@ if command -v gnuplot >/dev/null; then
     drawn "as .pdf" first.json picture.pdf
     check "a PDF" test "$(head -c 4 picture.pdf)" = %PDF
     drawn "schedules" schedule rates.svg
+    expect 0 "hostile words as PNG" "" "$trf" plot masks --words "$hostile" --output words.png
+    check "is a PNG too" test "$(head -c 4 words.png | tail -c 3)" = PNG
+    expect 0 "a large table as PNG" "" "$trf" plot positions --view heat --d-model 1000 --max-length 1000 --output large.png
+    check "of a thousand pixels" test "$(wc -c <large.png)" -gt 100000
+    expect 0 "a mask as PDF" "" "$trf" plot masks --output masks.pdf
+    check "is a PDF too" test "$(head -c 4 masks.pdf)" = %PDF
     drawn "positions" positions all.svg
     check "heat maps and curves in one" test "$(grep -c '<svg y=' all.svg)" -eq 2
     check "as XML" xml all.svg

@@ -60,6 +60,10 @@ struct panel {
    memory is short. */
 PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n,
                               int across, double low, double high);
+/* The same as "svg", or by gnuplot as "png" or "pdf". Returns 0, or 1 and a sentence in message. */
+PICTURE int picture_heat_maps_to(FILE *to, const char *kind, const char *title,
+                                 const struct heat_map *maps, int n, int across, double low,
+                                 double high, char *message, size_t size);
 /* One map for the terminal, in shades. A map that is too wide is printed in strips, a very large
    one in means. */
 PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high);
@@ -409,7 +413,7 @@ enum { PICTURE_FONT = 12, PICTURE_CELLS = 60000, PICTURE_BLOCKS = 20000 };
 
 /* One map: where its cells begin in its part of the picture, and how large they are, in pixels. */
 struct picture__map {
-    double left, top, cell_width, cell_height, width, height;
+    double x, y, left, top, cell_width, cell_height, width, height;
     long row_step, column_step;
     int turned;
 };
@@ -454,15 +458,15 @@ PICTURE double picture__cell(long n, double room, int names)
 
 PICTURE struct picture__map picture__layout(const struct heat_map *map, double room)
 {
-    struct picture__map m;
+    struct picture__map m = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     double names = picture__longest(map->column_names, map->columns), more, less;
     m.cell_width = picture__cell(map->columns, room, map->column_names != NULL);
     m.cell_height = picture__cell(map->rows, room, map->row_names != NULL);
     more = fmax(m.cell_width, m.cell_height);
     less = fmin(m.cell_width, m.cell_height);
-    if (more > 3 * less) { /* neither stripes nor tiny squares */
-        m.cell_width = fmin(m.cell_width, 3 * less);
-        m.cell_height = fmin(m.cell_height, 3 * less);
+    if (more > 3 * less) { /* neither stripes nor tiny squares, but names keep their room */
+        if (!map->column_names || map->columns > 200) m.cell_width = fmin(m.cell_width, 3 * less);
+        if (!map->row_names || map->rows > 200) m.cell_height = fmin(m.cell_height, 3 * less);
     } else m.cell_width = m.cell_height = map->column_names || map->row_names ? more : less;
     m.row_step = picture__every(m.cell_height, PICTURE_FONT + 2);
     m.turned = map->column_names && names + 4 > m.cell_width;
@@ -676,45 +680,69 @@ PICTURE void picture__draw_scale(FILE *to, const struct picture__scale *scale, d
     fputs("</g>\n", to);
 }
 
+/* Where everything lies in a grid of maps, in pixels. */
+struct picture__grid {
+    struct picture__map *maps;
+    int across;
+    double top, column, width, height; /* top: of the first row; column: from one map to the next */
+};
+
+/* Returns 1 where memory is short. */
+PICTURE int picture__place(struct picture__grid *g, const char *title, const struct heat_map *maps,
+                           int n, int across)
+{
+    double row;
+    int i, k;
+    g->across = across < 1 ? 1 : across > n && n > 0 ? n : across;
+    g->maps = (struct picture__map *)calloc(n > 0 ? (size_t)n : 1, sizeof *g->maps);
+    if (!g->maps) return 1;
+    g->top = title ? 34 : 10;
+    g->column = 0;
+    for (i = 0; i < n; i++) {
+        int room = g->across == 1 ? 640 : g->across == 2 ? 420 : 260;
+        g->maps[i] = picture__layout(&maps[i], room);
+        g->column = fmax(g->column, g->maps[i].width + 24);
+    }
+    g->height = g->top;
+    for (i = 0; i < n; i += g->across) {
+        for (k = i, row = 0; k < n && k < i + g->across; k++) {
+            g->maps[k].x = 12 + g->column * (k - i);
+            g->maps[k].y = g->height;
+            row = fmax(row, g->maps[k].height);
+        }
+        g->height += row + 24;
+    }
+    g->height = fmax(g->height, g->top + 190);
+    g->width = fmax(g->column * g->across + 110, title ? picture__ems(title) * 18 + 24 : 0);
+    return 0;
+}
+
 PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n,
                               int across, double low, double high)
 {
     struct picture__scale scale = picture__scale_of(maps, n, low, high);
-    struct picture__map *m = (struct picture__map *)calloc(n > 0 ? (size_t)n : 1, sizeof *m);
-    double top = title ? 34 : 10, width = 0, height, x, y, row;
-    int i, k, status = 0;
-    if (!m) return 1;
-    if (across < 1) across = 1;
-    if (across > n) across = n;
-    for (i = 0; i < n; i++) {
-        m[i] = picture__layout(&maps[i], across == 1 ? 640 : across == 2 ? 420 : 260);
-        width = fmax(width, m[i].width + 24);
-    }
-    for (i = 0, height = top; i < n; i += across, height += row + 24)
-        for (k = i, row = 0; k < n && k < i + across; k++) row = fmax(row, m[k].height);
-    height = fmax(height, top + (n ? m[0].top : 0) + 190);
-    x = fmax(width * across + 110, title ? picture__ems(title) * 18 + 24 : 0);
+    struct picture__grid g;
+    int i, status = 0;
+    if (picture__place(&g, title, maps, n, across)) return 1;
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
             "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%d\" "
             "fill=\"#222\" xml:space=\"preserve\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            x, height, x, height, PICTURE_FONT);
+            g.width, g.height, g.width, g.height, PICTURE_FONT);
     if (title) {
         fputs("<text x=\"12\" y=\"23\" font-size=\"16\" font-weight=\"bold\">", to);
         picture__name(to, title);
         fputs("</text>\n", to);
     }
-    for (i = 0, y = top; i < n; i += across, y += row + 24)
-        for (k = i, row = 0; k < n && k < i + across; k++) {
-            row = fmax(row, m[k].height);
-            fprintf(to, "<g transform=\"translate(%.1f %.1f)\">\n", 12 + width * (k - i), y);
-            status |= picture__draw_map(to, &maps[k], &m[k], &scale, n);
-            fputs("</g>\n", to);
-        }
-    picture__draw_scale(to, &scale, 12 + width * across, n ? top + m[0].top : top);
+    for (i = 0; i < n; i++) {
+        fprintf(to, "<g transform=\"translate(%.1f %.1f)\">\n", g.maps[i].x, g.maps[i].y);
+        status |= picture__draw_map(to, &maps[i], &g.maps[i], &scale, n);
+        fputs("</g>\n", to);
+    }
+    picture__draw_scale(to, &scale, 12 + g.column * g.across, g.top + (n > 0 ? g.maps[0].top : 0));
     fputs("</svg>\n", to);
-    free(m);
+    free(g.maps);
     return status || ferror(to);
 }
 
@@ -887,9 +915,9 @@ PICTURE const char *picture_kind(const char *path)
     return NULL;
 }
 
-/* A character between gnuplot's single quotes, where nothing but a quote means anything; a string that
-   begins with a doubled one is misread, so it is the apostrophe instead. A character that no font has
-   may be drawn over the whole picture: emoji and private characters are U+FFFD. */
+/* A character between gnuplot's single quotes, where nothing but a quote means anything; a string
+   that begins with a doubled one is misread, so it is the apostrophe instead. A character that no
+   font has may be drawn over the whole picture: emoji and private characters are U+FFFD. */
 PICTURE void picture__put_quoted(FILE *script, uint32_t c)
 {
     int unusual = (c >= 0xE000 && c < 0xF900) || (c >= 0xFE00 && c < 0xFE10) ||
@@ -1214,27 +1242,42 @@ PICTURE void picture__failed(int status, FILE *complaints, char *message, size_t
     }
 }
 
+/* What gnuplot makes of a script, behind `to`. what: "curves", ".png". */
+PICTURE int picture__run(FILE *script, const char *kind, const char *what, FILE *to, char *message,
+                         size_t size)
+{
+    FILE *picture = tmpfile(), *complaints = tmpfile();
+    int svg = !strcmp(kind, "svg") || !strcmp(kind, "page"), failed = 1, status;
+    if (!script || !picture || !complaints || fflush(script) || ferror(script))
+        snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
+    else if ((status = picture__gnuplot(script, picture, complaints)) == 127)
+        snprintf(message, size, "gnuplot, which draws %s, is not installed", what);
+    else if (status) picture__failed(status, complaints, message, size);
+    else if (svg ? picture__copy_svg(picture, to) : picture_copy(picture, to))
+        snprintf(message, size, "cannot write the picture: %s", strerror(errno));
+    else failed = 0;
+    if (picture) fclose(picture);
+    if (complaints) fclose(complaints);
+    return failed;
+}
+
 PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
                               int across, char *message, size_t size)
 {
-    FILE *script = tmpfile(), *picture = tmpfile(), *complaints = tmpfile();
-    int text = !strcmp(kind, "text"), failed = 1, status;
-    if (across < 1 || text) across = 1;
+    FILE *script;
+    int failed = 1;
+    if (across < 1 || !strcmp(kind, "text")) across = 1;
     if (across > n && n > 0) across = n;
-    if (n < 1) snprintf(message, size, "there is nothing to draw");
-    else if (!script || !picture || !complaints ||
-             picture__write_script(script, kind, picture__terminal_width(to), panels, n, across) ||
-             fflush(script) || ferror(script))
-        snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
-    else if ((status = picture__gnuplot(script, picture, complaints)) != 0)
-        picture__failed(status, complaints, message, size);
-    else if (!strcmp(kind, "svg") || !strcmp(kind, "page") ? picture__copy_svg(picture, to)
-                                                           : picture_copy(picture, to))
-        snprintf(message, size, "cannot write the picture: %s", strerror(errno));
-    else failed = 0;
+    if (n < 1) {
+        snprintf(message, size, "there is nothing to draw");
+        return 1;
+    }
+    script = tmpfile();
+    if (script &&
+        picture__write_script(script, kind, picture__terminal_width(to), panels, n, across))
+        snprintf(message, size, "out of memory");
+    else failed = picture__run(script, kind, "curves", to, message, size);
     if (script) fclose(script);
-    if (picture) fclose(picture);
-    if (complaints) fclose(complaints);
     return failed;
 }
 
@@ -1261,6 +1304,146 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
         if (failed) snprintf(message, size, "cannot write '%s': %s", path, strerror(errno));
     }
     fclose(drawn);
+    return failed;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Heat maps by gnuplot, which lie where those of the SVG do
+// -----------------------------------------------------------------------------------------------
+
+/* A label of gnuplot's tics is a format: a '%' is written twice. */
+PICTURE void picture__tic(FILE *script, const char *text, double at, int first)
+{
+    const char *cut = picture__cut(text);
+    fputs(first ? "'" : ", '", script);
+    while (*text && text != cut) {
+        uint32_t c = picture__next(&text);
+        if (c == '%') putc('%', script);
+        picture__put_quoted(script, c);
+    }
+    fprintf(script, "%s' %.6f", cut ? "\xE2\x80\xA6" : "", at);
+}
+
+/* side: so many cells are one of the image. */
+PICTURE void picture__tics(FILE *script, const char *axis, const char *const *names, long n,
+                           long step, long side)
+{
+    char number[32];
+    long i;
+    fprintf(script, "set %s (", axis);
+    for (i = 0; i < n; i += step)
+        picture__tic(script, picture__label(names, i, number),
+                     ((double)i + 0.5) / (double)side - 0.5, i == 0);
+    fputs(")\n", script);
+}
+
+PICTURE void picture__plot_text(FILE *script, const char *text, double x, double y,
+                                const struct picture__grid *g, const char *how)
+{
+    if (!text) return;
+    fputs("set label ", script);
+    picture__string(script, text, PICTURE_LONGEST);
+    fprintf(script, " at screen %.6f,%.6f left %s\n", x / g->width, 1 - y / g->height, how);
+}
+
+PICTURE void picture__plot_values(FILE *script, const struct heat_map *map, long down, long side)
+{
+    long i, j;
+    fputs("$m << end\n", script);
+    for (i = 0; i < map->rows; i += down) {
+        for (j = 0; j < map->columns; j += side) {
+            double x = picture__mean(map, i, j, picture__least(down, map->rows - i),
+                                     picture__least(side, map->columns - j));
+            if (isfinite(x)) fprintf(script, "%.6g ", x);
+            else fputs("NaN ", script);
+        }
+        putc('\n', script);
+    }
+    fputs("end\n", script);
+}
+
+PICTURE void picture__plot_map(FILE *script, const struct heat_map *map,
+                               const struct picture__map *m, const struct picture__grid *g)
+{
+    long down = (map->rows + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
+         side = (map->columns + PICTURE_PIXELS - 1) / PICTURE_PIXELS;
+    double left = m->x + m->left, top = m->y + m->top,
+           right = left + m->cell_width * (double)map->columns,
+           bottom = top + m->cell_height * (double)map->rows;
+    picture__plot_values(script, map, down, side);
+    fprintf(script,
+            "set lmargin at screen %.6f\nset rmargin at screen %.6f\nset tmargin at screen %.6f\n"
+            "set bmargin at screen %.6f\n",
+            left / g->width, right / g->width, 1 - top / g->height, 1 - bottom / g->height);
+    picture__plot_text(script, map->title, m->x, m->y + 9, g, "font ',11'");
+    picture__plot_text(script, map->column_label, left, m->y + (map->title ? 24 : 0) + 6, g, "");
+    picture__plot_text(script, map->row_label, m->x + 6,
+                       top + picture__ems(map->row_label ? map->row_label : "") * PICTURE_FONT, g,
+                       "rotate by 90");
+    fprintf(script, "set x2tics %s\n", m->turned ? "rotate by 90" : "norotate");
+    picture__tics(script, "x2tics", map->column_names, map->columns, m->column_step, side);
+    picture__tics(script, "ytics", map->row_names, map->rows, m->row_step, down);
+    fprintf(script, "set xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n",
+            ceil((double)map->columns / (double)side) - 0.5,
+            ceil((double)map->rows / (double)down) - 0.5);
+    fprintf(script, "plot $m matrix with image%s\nunset label\nunset colorbox\n",
+            fmin(m->cell_width, m->cell_height) >= 4 ? " pixels" : "");
+}
+
+PICTURE void picture__plot_grid(FILE *script, const char *kind, const char *title,
+                                const struct heat_map *maps, int n,
+                                const struct picture__scale *scale, const struct picture__grid *g)
+{
+    double x = 12 + g->column * g->across, y = g->top + g->maps[0].top;
+    int i;
+    fputs("set encoding utf8\n", script);
+    if (!strcmp(kind, "pdf"))
+        fprintf(script, "set terminal pdfcairo size %gin,%gin font 'sans,9' ", g->width / 96,
+                g->height / 96);
+    else
+        fprintf(script, "set terminal pngcairo size %.0f,%.0f font 'sans,9' ", g->width, g->height);
+    fputs("noenhanced background rgb 'white'\nset multiplot\nunset key\nset link x2\n"
+          "set border lc rgb '#888899'\nset tics nomirror scale 0 textcolor rgb '#222222'\n"
+          "unset xtics\nset object 1 rectangle from graph 0,0 to graph 1,1 fs solid noborder "
+          "fc rgb '#a8a8a8' behind\nset palette defined (",
+          script);
+    for (i = 0; i < PICTURE_STEPS; i++)
+        fprintf(script, "%s%d '#%06x'", i ? "," : "", i, (unsigned)picture__colour(scale, i));
+    fprintf(script, ")\nset cbrange [%.9g:%.9g]\n", scale->low, scale->high);
+    fprintf(script,
+            "set colorbox user origin screen %.6f,%.6f size screen %.6f,%.6f\n"
+            "set cbtics %.9g\n",
+            x / g->width, 1 - (y + 160) / g->height, 14 / g->width, 160 / g->height,
+            (scale->high - scale->low) / 4);
+    picture__plot_text(script, title, 12, 18, g, "font ',13'");
+    for (i = 0; i < n; i++)
+        if (maps[i].rows > 0 && maps[i].columns > 0)
+            picture__plot_map(script, &maps[i], &g->maps[i], g);
+    fputs("unset multiplot\n", script);
+}
+
+PICTURE int picture_heat_maps_to(FILE *to, const char *kind, const char *title,
+                                 const struct heat_map *maps, int n, int across, double low,
+                                 double high, char *message, size_t size)
+{
+    struct picture__scale scale = picture__scale_of(maps, n, low, high);
+    struct picture__grid g;
+    FILE *script = NULL;
+    int failed = 1;
+    if (!strcmp(kind, "svg")) {
+        failed = picture_heat_maps(to, title, maps, n, across, low, high);
+        if (failed) snprintf(message, size, "cannot write the picture: %s", strerror(errno));
+        return failed;
+    }
+    if (n < 1) snprintf(message, size, "there is nothing to draw");
+    else if (picture__place(&g, title, maps, n, across)) snprintf(message, size, "out of memory");
+    else {
+        if ((script = tmpfile())) picture__plot_grid(script, kind, title, maps, n, &scale, &g);
+        free(g.maps);
+        failed = picture__run(script, kind, strcmp(kind, "pdf") ? ".png" : ".pdf", to, message,
+                              size);
+    }
+    if (script) fclose(script);
     return failed;
 }
 
@@ -1298,7 +1481,8 @@ PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n)
     if (!failed)
         fprintf(to,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                "viewBox=\"0 0 %.0f %.0f\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+                "viewBox=\"0 0 %.0f %.0f\">\n"
+                "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
                 width, height, width, height);
     for (i = 0; i < n && !failed; i++) {
         const char *tag = strstr(text[i], "<svg");

@@ -285,27 +285,33 @@ static int write_masks(const struct settings *s, const struct heat_map *maps,
     return close_output(out, s->output);
 }
 
-/* Maps of one scale as SVG, or one after another in the terminal. */
-static int draw_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
+/* Maps of one scale, in the terminal one after another. */
+static int print_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
 {
     FILE *out = open_output(s);
-    int i, short_of = 0;
+    int i;
     if (!out) return FAILED;
-    for (i = 0; i < n && !s->output; i++) {
+    for (i = 0; i < n; i++) {
         if (i) putc('\n', out);
         picture_heat_text(out, &maps[i], low, 1);
     }
-    if (s->output)
-        short_of = picture_heat_maps(out, NULL, maps, n, n < 3 ? n : 2, low, 1) && !ferror(out);
-    if (short_of) say("out of memory");
-    return close_output(out, s->output) || short_of ? FAILED : DONE;
+    return close_output(out, s->output);
 }
 
-static int check_svg(const struct settings *s)
+static int draw_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
 {
-    if (s->csv || !s->output || !strcmp(picture_kind(s->output), "svg")) return DONE;
-    say("a heat map is drawn as .svg or in the terminal, got --output '%s'", s->output);
-    return USAGE;
+    FILE *drawn;
+    char message[300];
+    int status = FAILED;
+    if (!s->output) return print_maps(s, maps, n, low);
+    drawn = tmpfile();
+    if (!drawn) say("cannot make a temporary file: %s", strerror(errno));
+    else if (picture_heat_maps_to(drawn, picture_kind(s->output), NULL, maps, n, n < 3 ? n : 2, low,
+                                  1, message, sizeof message))
+        say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : "; trf itself writes an .svg");
+    else status = deliver(s, drawn);
+    if (drawn) fclose(drawn);
+    return status;
 }
 
 /* A number of tokens, which belongs to one kind of mask. */
@@ -357,7 +363,7 @@ static int draw_masks(const struct settings *s, const struct list *kinds, long n
         return USAGE;
     }
     if (read_part("prefix", s->plot_prefix, kinds, MASK_PREFIX, n, &prefix) ||
-        read_part("padded", s->plot_padded, kinds, MASK_PADDING, n, &padded) || check_svg(s))
+        read_part("padded", s->plot_padded, kinds, MASK_PADDING, n, &padded))
         return USAGE;
     memset(maps, 0, sizeof maps);
     make_masks(kinds, n, prefix, n - padded, names, maps);
@@ -407,7 +413,8 @@ static int fill_table(struct positions *p, trf_positions rule)
     trf_error err;
     long i;
     int status = DONE;
-    if (trf_position_table(rule, p->first, &out, &err)) status = refused("cannot make the table", &err);
+    if (trf_position_table(rule, p->first, &out, &err))
+        status = refused("cannot make the table", &err);
     p->table = zeroed((size_t)(p->n * p->d), sizeof *p->table);
     for (i = 0; i < p->n * p->d && !status; i++) p->table[i] = (float)numbers[i];
     free(numbers);
@@ -469,7 +476,12 @@ static int read_positions(const struct settings *s, struct positions *p)
         say("--position-offset takes a whole number from 0 to %d, got %d", MOST_FIRST, p->first);
         return USAGE;
     }
-    if (s->plot_view != VIEW_CURVES && check_svg(s)) return USAGE;
+    if (s->plot_view == VIEW_ALL && s->output && !s->csv &&
+        strcmp(picture_kind(s->output), "svg")) {
+        say("all views in one are an .svg, got --output '%s'; --view heat, curves or similarity",
+            s->output);
+        return USAGE;
+    }
     if (!s->plot_dimensions) {
         choose_dimensions(p, s->config.positions);
         return DONE;
@@ -477,8 +489,8 @@ static int read_positions(const struct settings *s, struct positions *p)
     return read_list("dimensions", s->plot_dimensions, 0, (double)p->d - 1, 1, &p->dimensions);
 }
 
-static int draw_dimensions(const struct settings *s, const struct positions *p, FILE *to,
-                           const char *kind)
+/* As SVG into a file, or to where --output says. */
+static int draw_dimensions(const struct settings *s, const struct positions *p, FILE *to)
 {
     double *x = zeroed((size_t)p->n, sizeof *x), *y = zeroed((size_t)(p->n * MAX_LIST), sizeof *y);
     struct curve curves[MAX_LIST];
@@ -504,7 +516,7 @@ static int draw_dimensions(const struct settings *s, const struct positions *p, 
     panel.curves = curves;
     panel.n = p->dimensions.n;
     if (!to) status = draw_curves(s, &panel, 1, 1);
-    else if (picture_curves_to(to, kind, &panel, 1, 1, message, sizeof message)) {
+    else if (picture_curves_to(to, "svg", &panel, 1, 1, message, sizeof message)) {
         say("%s; --view heat and similarity need no gnuplot", message);
         status = FAILED;
     }
@@ -547,18 +559,18 @@ static void make_position_maps(const struct positions *p, char **names, struct h
 static int draw_all(const struct settings *s, const struct positions *p,
                     const struct heat_map maps[2])
 {
-    FILE *parts[2] = {tmpfile(), tmpfile()}, *out;
+    FILE *parts[2] = {tmpfile(), tmpfile()}, *drawn = tmpfile();
     int status = FAILED;
-    if (!parts[0] || !parts[1]) say("cannot make a temporary file: %s", strerror(errno));
+    if (!parts[0] || !parts[1] || !drawn) say("cannot make a temporary file: %s", strerror(errno));
     else if (picture_heat_maps(parts[0], NULL, maps, 2, 2, -1, 1))
         say("cannot draw the heat maps: %s", strerror(errno));
-    else if (!draw_dimensions(s, p, parts[1], "svg") && (out = open_output(s))) {
-        int bad = picture_stack(out, parts, 2) && !ferror(out);
-        if (bad) say("out of memory");
-        status = close_output(out, s->output) || bad ? FAILED : DONE;
+    else if (!draw_dimensions(s, p, parts[1])) {
+        if (picture_stack(drawn, parts, 2)) say("cannot draw the picture: %s", strerror(errno));
+        else status = deliver(s, drawn);
     }
     if (parts[0]) fclose(parts[0]);
     if (parts[1]) fclose(parts[1]);
+    if (drawn) fclose(drawn);
     return status;
 }
 
@@ -595,13 +607,13 @@ int plot_positions(struct settings *s)
     names = position_names(&p);
     make_position_maps(&p, names, maps);
     if (s->csv) status = write_positions(s, &p);
-    else if (view == VIEW_CURVES) status = draw_dimensions(s, &p, NULL, NULL);
+    else if (view == VIEW_CURVES) status = draw_dimensions(s, &p, NULL);
     else if (view == VIEW_HEAT || view == VIEW_SIMILARITY)
         status = draw_maps(s, &maps[view == VIEW_SIMILARITY], 1, -1);
     else if (s->output) status = draw_all(s, &p, maps);
     else {
         status = draw_maps(s, maps, 2, -1);
-        if (!status) status = draw_dimensions(s, &p, NULL, NULL);
+        if (!status) status = draw_dimensions(s, &p, NULL);
     }
     free(names[0]);
     free(names);

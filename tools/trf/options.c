@@ -585,8 +585,7 @@ const struct row rows[] = {
     {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
-     "the picture: an .svg, .png or .pdf (heat maps: an .svg); without it, it is drawn with characters on standard "
-     "output",
+     "the picture: an .svg, .png or .pdf; without it, it is drawn with characters on standard output",
      NULL},
     {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
     {PLOT, FLAG, "csv", AT(csv), NULL, "write the numbers instead of a picture, as comma-separated values", NULL},
@@ -611,7 +610,7 @@ const struct row rows[] = {
     {PLOT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
     {PLOT, CHOICE, "view", AT(plot_view), "all|heat|curves|similarity",
      "what is drawn. heat: all numbers as a heat map; curves: some dimensions over the positions; similarity: the cosine between every "
-     "two positions; all: these three in one .svg", NULL},
+     "two positions; all: these three, in one .svg", NULL},
     {PLOT, TEXT, "dimensions", AT(plot_dimensions), "LIST",
      "which dimensions are curves, from 0; without it, sines of five frequencies", NULL},
     {PLOT, HEADING, "trf plot masks", 0, NULL, NULL, NULL},

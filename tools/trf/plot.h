@@ -10,6 +10,8 @@
 
 /* Panels to --output, or to the terminal; plot.c. */
 int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
+int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
+void say_undrawn(const char *message);                  /* of tools/picture.h */
 void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
 
 /* Pictures that need no log; diagrams.c. */
