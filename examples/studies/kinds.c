@@ -181,6 +181,8 @@ static void conclude(struct study *s, double exact[TASKS][KINDS][MOST],
     int64_t d = WIDTH, cross = 4 * d * d + 4 * d + 2 * d;   /* four projections, one norm */
     study_must(s, weights[BOTH] - weights[DECODER] == 2 * cross + VOCAB * d + 2 * d,
                "two layers of cross-attention, an embedding and a norm are the difference");
+    study_must(s, weights[DECODER] - weights[ENCODER] == (VOCAB - SYMBOLS) * (d + 1),
+               "an encoder and a decoder alone differ in what projects their last rows");
     study_claim(s,
                 "a decoder layer has more weights than an encoder layer, for its cross-attention",
                 STUDY_YES, "%lld more; a layer of a decoder alone has none of them",

@@ -92,6 +92,23 @@ STUDY trf_sequences language_draw(struct text *x, int32_t count, int testing,
     return all;
 }
 
+/* A sequence by the kinds of its words; a point where nothing is asked for. */
+STUDY void language_print(const char *title, const trf_sequences *x)
+{
+    static const struct { const char *name; int32_t first; } kinds[] = {
+        {"span", WORDS_END}, {"particle", PARTICLE}, {"verb", VERB},
+        {"noun", NOUN}, {"adjective", ADJECTIVE}, {"article", ARTICLE}};
+    int32_t i, k;
+    printf("    %-10s", title);
+    for (i = 0; i < x->lengths[0]; i++) {
+        for (k = 0; k < STUDY_COUNT(kinds) && x->ids[i] < kinds[k].first; k++) {}
+        if (k < STUDY_COUNT(kinds))
+            printf(" %s%d", kinds[k].name, (int)(x->ids[i] - kinds[k].first));
+        else printf(" %s", x->ids[i] < 0 ? "." : "[mask]");
+    }
+    printf("\n");
+}
+
 /* Where the gap of the first sentence is; CONTINUED removes all behind three words. */
 STUDY int32_t language_gap(const int32_t *ids, int which)
 {
@@ -156,8 +173,8 @@ STUDY int32_t language_fill(trf_translator *t, int mode, int32_t *line, int32_t 
     return at + rest;
 }
 
-/* The share of so many unseen lines, in percent, that are valid once the model has filled in what is
-   missing. */
+/* The share of so many unseen lines, in percent, that are valid once the model has filled in what
+   is missing. */
 STUDY double language_skill(const trf_model *model, int mode, int which, int32_t lines)
 {
     static struct text x;

@@ -200,7 +200,7 @@ int main(int argc, char **argv)
     row(&s, r[NEXT], SCORES);
     for (i = 0; i < s.seeds; i++) {
         const double (*skills)[SKILLS] = (const double (*)[SKILLS])r[NEXT][i].skills;
-        study_must(&s, skills[NEXT][GAP_PARTICLE] > 80,
+        study_must(&s, skills[NEXT][GAP_PARTICLE] > 60,
                    "next words learn what the left side tells");
         study_must(&s, skills[NEXT][GAP_ARTICLE] < 50, "and cannot know what the right side tells");
         study_must(&s, skills[SCORES][GAP_ARTICLE] > skills[NEXT][GAP_ARTICLE],
