@@ -365,7 +365,12 @@ expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300
     "$trf" inspect --encoder-layers 300
 expect 2 "two vocabularies and one matrix" "equal vocabularies" \
     "$trf" inspect --tying all --source-vocab-size 100 --target-vocab-size 200
-expect 2 "a vocabulary too small" "vocab" "$trf" inspect --vocab-size 3
+expect 2 "a vocabulary too small" "--vocab-size must be between 5 and 16777216, got 3" \
+    "$trf" inspect --vocab-size 3
+expect 2 "a vocabulary too large" "--target-vocab-size must be between 5 and 16777216, got 2147483647" \
+    "$trf" inspect --target-vocab-size 2147483647
+expect 2 "one label" "--labels must be between 2 and 16777216, got 1" \
+    "$trf" inspect --objective tag --labels 1
 expect 2 "longer than the model" "--source-length takes 1 to 511 tokens of this model, got 512" \
     "$trf" inspect --size tiny --source-length 512
 expect 2 "a source of a language model" "--source-length: this model has no source" \

@@ -195,6 +195,14 @@ static int settle_lengths(struct settings *s)
     return DONE;
 }
 
+static int check_range(const struct settings *s, const char *name, int32_t value, int32_t low)
+{
+    const int32_t high = 1 << 24;
+    if (!was_given(s, name) || (value >= low && value <= high)) return DONE;
+    say("--%s must be between %d and %d, got %d", name, (int)low, (int)high, (int)value);
+    return USAGE;
+}
+
 static int check_fits(const struct settings *s)
 {
     if (s->shape && was_given(s, "objective")) {
@@ -211,6 +219,11 @@ static int check_fits(const struct settings *s)
         say("--pooling is for --objective classify");
         return USAGE;
     }
+    if (check_range(s, "vocab-size", s->vocab_size, 5) ||
+        check_range(s, "source-vocab-size", s->source_vocab_size, 5) ||
+        check_range(s, "target-vocab-size", s->target_vocab_size, 5) ||
+        check_range(s, "labels", s->labels, 2))
+        return USAGE;
     return DONE;
 }
 
@@ -248,9 +261,9 @@ static int settle_model(struct settings *s)
 /* A number of bytes as people say it. */
 static const char *bytes_text(double bytes, char text[32])
 {
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
     int unit = 0;
-    while (bytes >= 999.5 && unit < 4) {
+    while (bytes >= 999.5 && unit < 6) {
         bytes /= 1000;
         unit++;
     }

@@ -250,6 +250,14 @@ static const char *not_for_files(const struct settings *s)
     return NULL;
 }
 
+/* Whether there is an option but --json: all of them say what a model is, or how it runs. */
+static int describes_model(const struct settings *s)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) if (s->given[i] && strcmp(rows[i].name, "json")) return 1;
+    return 0;
+}
+
 int command_inspect(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);
@@ -257,7 +265,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
     trf_error err;
     const char *content;
     int status, checkpoint;
-    if (argc == 0 && (not_for_files(s) || s->trace)) return inspect_options(s);
+    if (argc == 0 && describes_model(s)) return inspect_options(s);
     if (argc != 1) {
         say("give one file, or options that say what a model is, as --size base --vocab-size 37000");
         return USAGE;
