@@ -134,6 +134,7 @@ $(BUILD)/test_picture: tools/picture.h
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/train.h tools/trf/trf.h
 $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
+$(BUILD)/studies/beams: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h examples/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)

@@ -1,14 +1,14 @@
 /* beams.c - how wide should beam search be, and which score should rank its answers?
 
-   A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and speed.
-   Its search ranks answers by the sum of log-probabilities, which short answers have the most of.
+   A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and
+   speed. Its search ranks answers by the sum of log-probabilities, which favours short answers.
 
-   Small models learn to translate the sentences of ../grammar.h into German. They are judged twice,
-   while they make many mistakes and when they make fewer. Test sentences have combinations of
-   words that training has not. For each beam and three scores (the sum; the sum over the length; the
-   paper's, with alpha 0.6): BLEU of words as sacreBLEU counts it, exact answers, the log-probability
-   that the model gives its answers, their length, and the time for all. Beam 1 is greedy search.
-   Gains are differences of one model. */
+   Small models learn to translate the sentences of ../grammar.h into German. They are judged
+   twice, while they make many mistakes and when they make fewer. Test sentences have combinations
+   of words that training has not. For each beam and three scores (the sum; the sum over the
+   length; the paper's, with alpha 0.6): BLEU of words as sacreBLEU counts it, exact answers, the
+   log-probability that the model gives its answers, their length, and the time for all. Beam 1 is
+   greedy search. Gains are differences of one model. */
 #include "study.h"
 #include "../grammar.h"
 #include "../../tools/trf/metrics.c"

@@ -1,17 +1,17 @@
-/* forcing.c - a decoder learns behind right symbols and answers behind its own. What does it lose?
+/* forcing.c - a decoder learns with teacher forcing and answers freely. What does it lose?
 
-   Tutorials explain teacher forcing: in training each symbol is predicted behind the right ones.
-   A translation has only the symbols that the model has chosen itself.
+   Tutorials explain teacher forcing: in training a decoder reads the right symbols. In use it reads
+   those that it has chosen itself.
 
    Two tasks of 10 symbols out of 10. Reversal takes each symbol from the source, whatever was
    written before. A chain needs the symbol before: each is the last one plus a symbol of the
-   source, modulo 10. A model of each is trained until 95 % of unseen symbols are right behind right
-   ones. Then it answers 500 unseen sources freely. Measured: right symbols in both modes, by
-   position; where the first error falls; how many of the symbols behind it are right. Up to the
-   first error both decoders read the same, so it must fall on the same symbol.
+   source, modulo 10. A model of each is trained until 95 % of unseen symbols are right,
+   teacher-forced. Then it answers 500 unseen sources by greedy search. Measured: right symbols in
+   both modes, by position; where the first error falls; how many of the symbols after it are right.
+   Up to the first error both decoders read the same, so it must fall on the same symbol.
 
    The header shifts targets by itself: a decoder reads the symbols that it is to predict. Training
-   behind a model's own symbols is measured in own_inputs.c, with an encoder. */
+   on a model's own symbols is measured in own_inputs.c, with an encoder. */
 #include "study.h"
 
 enum { SYMBOLS = 10, LENGTH = 10, ROWS = LENGTH + 1, TESTS = 500, BATCH = 64, MOST = 100 };
@@ -20,10 +20,10 @@ static int32_t length = LENGTH;     /* of all sequences; --quick: shorter */
 static const char *const tasks[TASKS] = {"reversal", "chain"};
 
 struct samples { int32_t source[TESTS * LENGTH], target[TESTS * LENGTH], lengths[TESTS]; };
-/* Of one model: shares in percent. behind[mode][k]: k + 1 positions behind the first free error. */
+/* Of one model: shares in percent. after[mode][k]: k + 1 positions after the first free error. */
 struct result {
     double right[2], exact[2], independent, same, first, updates;
-    double place[2][LENGTH], behind[2][LENGTH];
+    double place[2][LENGTH], after[2][LENGTH];
 };
 
 static trf_batch draw(struct samples *x, int32_t count, int task, uint64_t *random)
@@ -77,7 +77,7 @@ static trf_model *train(const struct study *s, int task, uint64_t seed, const tr
     return model;
 }
 
-/* What the model writes for every test, end included: behind right symbols, and behind its own. */
+/* What the model writes for every test, end included, in both modes. */
 static void answer(const trf_model *model, const trf_batch *tests, int32_t *forced, int32_t *freely)
 {
     static trf_real z[TESTS * ROWS * (4 + SYMBOLS)];
@@ -144,7 +144,7 @@ static void compare(const trf_batch *tests, int32_t *got[2], struct result *r)
     r->independent = 100 * chance;
     for (mode = 0; mode < 2; mode++)
         for (j = 0; j < length; j++)
-            r->behind[mode][j] = seen[j] ? 100 * hits[mode][j] / seen[j] : 0;
+            r->after[mode][j] = seen[j] ? 100 * hits[mode][j] / seen[j] : 0;
 }
 
 static struct result run(const struct study *s, int task, uint64_t seed)
@@ -164,13 +164,13 @@ static struct result run(const struct study *s, int task, uint64_t seed)
     return r;
 }
 
-/* Means over the seeds: right symbols by position, and behind the first error. */
+/* Means over the seeds: right symbols by position, and after the first error. */
 static void picture(struct study *s, struct result r[TASKS][MOST])
 {
     static double x[LENGTH], y[2 * TASKS][2][LENGTH];
-    static const char *const lines[] = {"behind right symbols", "behind its own"};
+    static const char *const lines[] = {"teacher-forced", "free"};
     static const char *const titles[] = {"reversal, by position", "chain, by position",
-        "reversal, behind the first error", "chain, behind the first error"};
+        "reversal, after the first error", "chain, after the first error"};
     struct curve curves[2 * TASKS][2];
     struct panel panels[2 * TASKS];
     int k, mode, j, i;
@@ -179,14 +179,14 @@ static void picture(struct study *s, struct result r[TASKS][MOST])
             for (j = 0; j < length; j++) {
                 for (x[j] = j + 1, i = 0; i < s->seeds; i++) {
                     const struct result *one = &r[k % TASKS][i];
-                    y[k][mode][j] += (k < TASKS ? one->place : one->behind)[mode][j] / s->seeds;
+                    y[k][mode][j] += (k < TASKS ? one->place : one->after)[mode][j] / s->seeds;
                 }
             }
             curves[k][mode] =
                 study_curve(lines[mode], x, y[k][mode], k < TASKS ? length : length - 3);
         }                                           /* farther symbols are few */
         panels[k] =
-            study_panel(titles[k], k < TASKS ? "position" : "symbols behind the first error",
+            study_panel(titles[k], k < TASKS ? "position" : "symbols after the first error",
                         "right, %", curves[k], 2);
         panels[k].from_zero = 1;
     }
@@ -196,14 +196,14 @@ static void picture(struct study *s, struct result r[TASKS][MOST])
 int main(int argc, char **argv)
 {
     static struct result r[TASKS][MOST];
-    struct study s = study_begin(argc, argv, "forcing", "right beginnings and the model's own");
+    struct study s = study_begin(argc, argv, "forcing", "teacher forcing and free answers");
     double c[7][MOST], forced[TASKS][MOST], freely[TASKS][MOST];
     int task, i, k, n = s.seeds = s.quick ? 1 : s.seeds;
     if (s.quick) length = 5;
     study_columns(
         &s,
-        "task | updates | right behind right symbols, % | right behind its own, % | exact, %"
-        " | exact if errors were independent, % | first error at | next 3 right behind its own, %");
+        "task | updates | right, teacher-forced, % | right, free, % | exact, %"
+        " | exact if errors were independent, % | first error at | next 3 right, free, %");
     for (task = 0; task < TASKS; task++) {
         for (i = 0; i < n; i++) {
             struct result *one = &r[task][i];
@@ -214,8 +214,8 @@ int main(int argc, char **argv)
             c[3][i] = one->exact[FREE];
             c[4][i] = one->independent;
             c[5][i] = one->first;
-            c[6][i] = freely[task][i] = study_mean(one->behind[FREE], 3);
-            forced[task][i] = study_mean(one->behind[FORCED], 3);
+            c[6][i] = freely[task][i] = study_mean(one->after[FREE], 3);
+            forced[task][i] = study_mean(one->after[FORCED], 3);
             study_must(&s, one->same > 99.4,
                        "the first error falls on one symbol in both modes: %.1f %% of answers",
                        one->same);
@@ -234,8 +234,8 @@ int main(int argc, char **argv)
                     k == CHAIN ? "an error makes later ones, where a symbol needs the one before"
                                : "an error makes later ones, where the source says all",
                     study_larger(forced[k], n, freely[k], n),
-                    "of the three symbols behind the first error %s %% are right behind the "
-                    "model's own, %s %% behind right ones",
+                    "of the three symbols after the first error %s %% are right in a free "
+                    "answer, %s %% teacher-forced",
                     study_spread(freely[k], n, 1), study_spread(forced[k], n, 1));
     study_claim(
         &s, "teacher forcing says how good free answers are", STUDY_YES,

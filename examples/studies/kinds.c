@@ -192,8 +192,8 @@ static void conclude(struct study *s, double exact[TASKS][KINDS][MOST],
                 "source it labels it in one pass: reversal %s %% exact",
                 study_spread(exact[REVERSAL][ENCODER], n, 1));
     study_claim(s, "the encoder-decoder is the kind for turning one sequence into another", better,
-                "updates until 90 %% of running sums are exact: encoder-decoder %s, decoder %s, "
-                "encoder %s",
+                "updates until 90 %% of running sums are exact: encoder-decoder %s, "
+                "decoder %s, encoder %s",
                 study_spread(reached[SUMS][BOTH], n, 0), study_spread(reached[SUMS][DECODER], n, 0),
                 study_spread(reached[SUMS][ENCODER], n, 0));
 }

@@ -10,7 +10,7 @@
    the left alone, a verb from both. The model of next words also fills gaps by scoring the whole
    line with each word. Decoding is greedy; masks are filled from the left, and are given the length
    of what is missing. Lines are short, so 30 % of their words become spans, of two words on
-   average (T5: 15 %, three words); the last word of a line always belongs to one. */
+   average (T5: 15 %, three words). The last word of a line always belongs to one. */
 #include "language.h"
 
 enum { BATCH = 32, POINTS = 12, MOST = 100 };
@@ -157,14 +157,13 @@ static void conclude(struct study *s, struct result r[OBJECTIVES][MOST])
     study_claim(s, "masks make a model use both sides of a gap",
                 study_larger(article[MASKS], n, article[NEXT], n),
                 "articles that only the right side tells: masks %s %%, next words %s %%; but %s %% "
-                "where the "
-                "model of next words scores whole lines",
+                "where the model of next words scores whole lines",
                 study_spread(article[MASKS], n, 1), study_spread(article[NEXT], n, 1),
                 study_spread(article[SCORES], n, 1));
     study_claim(s, "next words teach more efficiently, as every position counts",
                 study_larger(reached[MASKS], n, reached[NEXT], n),
-                "words read until 90 %% of particles are right: next words %s, prefixes %s, spans "
-                "%s, masks %s",
+                "words read until 90 %% of particles are right: next words %s, prefixes %s, "
+                "spans %s, masks %s",
                 study_spread(reached[NEXT], n, 0), study_spread(reached[PREFIXES], n, 0),
                 study_spread(reached[SPANS], n, 0), study_spread(reached[MASKS], n, 0));
     study_claim(s, "a masked model does not generate",
@@ -185,9 +184,9 @@ int main(int argc, char **argv)
         study_begin(argc, argv, "objectives", "masks, spans, prefixes and next words on one text");
     int objective, i, updates = s.quick ? 96 : 600;
     if (s.quick) s.seeds = 1;
-    study_columns(&s, "objective | words and ends that count, for 100 words | words read until 90 "
-                      "% of particles | articles, % |"
-                      " particles, % | verbs, % | continued, % | seconds");
+    study_columns(&s, "objective | words and ends that count, for 100 words | "
+                      "words read until 90 % of particles | articles, % | particles, % | "
+                      "verbs, % | continued, % | seconds");
     for (objective = 0; objective < OBJECTIVES; objective++) {
         for (i = 0; i < s.seeds; i++) {
             struct result *one = &r[objective][i];

@@ -1,16 +1,16 @@
-/* own_inputs.c - does a model learn behind its own symbols, or only behind the right ones?
+/* own_inputs.c - does a model learn if it reads its own symbols in training, not the right ones?
 
    A tutorial says why teacher forcing is needed: a decoder that reads its own predictions in
    training gets garbage at first and never learns.
 
    The header shifts a decoder's targets by itself. So the model here is an encoder that reads a
-   question mark, the source, a separator and what is written so far, and says the next symbol from
-   its first row (TRF_HEAD_FIRST): one example for each symbol. What is written so far is right; or
-   the model's own; or its own with a probability that rises from 0 to 1 (Bengio et al. 2015). The
-   label is the right symbol in any case. Two tasks of 4 symbols out of 8, as in forcing.c: reversal
-   needs no symbol before; in a chain each is the last one plus a symbol of the source, modulo 8.
-   Measured on 300 other sources, as training goes on: answers that are exact when the model reads
-   its own symbols, and right symbols behind right ones. */
+   question mark, the source, a separator and what is written so far, and predicts the next symbol
+   from its first row (TRF_HEAD_FIRST): one example for each symbol. What is written so far is
+   right; or the model's own; or its own with a probability that rises from 0 to 1 (Bengio et al.
+   2015). The label is the right symbol in any case. Two tasks of 4 symbols out of 8, as in
+   forcing.c: reversal needs no symbol before; in a chain each is the last one plus a symbol of
+   the source, modulo 8. Measured on 300 other sources, as training goes on: exact answers that
+   are written freely, and right symbols where the model reads right ones. */
 #include "study.h"
 
 enum { SYMBOLS = 8, LENGTH = 4, ASK = 4 + SYMBOLS, SEPARATOR, VOCAB, ROW = 2 * LENGTH + 1 };
@@ -19,7 +19,7 @@ enum { REVERSAL = 0, CHAIN = 1, TASKS = 2, RIGHT = 0, OWN = 1, RISING = 2, MODES
 static const char *const tasks[TASKS] = {"reversal", "chain"};
 static const char *const modes[MODES] = {"right symbols", "its own", "more and more its own"};
 
-/* Sources, what belongs behind them, what the model says, and what it reads as written. */
+/* Sources, right answers, what the model says, and what it reads as written. */
 struct pairs {
     int32_t source[TESTS][LENGTH], right[TESTS][LENGTH], said[TESTS][LENGTH], read[TESTS][LENGTH];
 };
@@ -162,10 +162,11 @@ static void conclude(struct study *s, double exact[TASKS][MODES][MOST])
     int task, n = s->seeds, learns = study_above(exact[REVERSAL][OWN], n, 50);
     study_claim(s, "a model that reads its own symbols in training never learns",
                 learns == STUDY_UNDECIDED ? learns : !learns,
-                "%s %% of reversals are exact in the end", study_spread(exact[REVERSAL][OWN], n, 1));
+                "%s %% of reversals are exact in the end",
+                study_spread(exact[REVERSAL][OWN], n, 1));
     for (task = 0; task < (s->quick ? 1 : TASKS); task++)
         study_claim(s, better[task], study_larger(exact[task][RIGHT], n, exact[task][OWN], n),
-                    "exact answers in the end: behind right symbols %s %%, behind its own %s %%",
+                    "exact answers in the end: trained on right symbols %s %%, on its own %s %%",
                     study_spread(exact[task][RIGHT], n, 1), study_spread(exact[task][OWN], n, 1));
 }
 
@@ -174,16 +175,14 @@ int main(int argc, char **argv)
     static double exact[TASKS][MODES][MOST], reached[MOST],
         along[TASKS][MODES][POINTS];
     struct study s =
-        study_begin(argc, argv, "own_inputs", "training behind right symbols and a model's own");
+        study_begin(argc, argv, "own_inputs", "training on right symbols and on a model's own");
     int task, mode, i, k, n = s.seeds = s.quick ? 1 : s.seeds, updates = s.quick ? 90 : 600;
     int n_tasks = s.quick ? 1 : TASKS, n_modes = s.quick ? 2 : MODES;
     double at[POINTS], forced[MOST], seconds[MOST];
     struct curve curves[TASKS][MODES];
     struct panel panels[TASKS];
-    study_columns(
-        &s,
-        "task | reads in training | exact behind its own symbols, % | symbols right behind right "
-        "ones, % | updates until 90 % are exact | seconds");
+    study_columns(&s, "task | reads in training | exact, free, % | symbols right, teacher-forced, "
+                      "% | updates until 90 % are exact | seconds");
     for (k = 0; k < POINTS; k++) at[k] = (k + 1) * (updates / POINTS);
     for (task = 0; task < n_tasks; task++) {
         for (mode = 0; mode < n_modes; mode++) {
@@ -195,7 +194,7 @@ int main(int argc, char **argv)
                 seconds[i] = r.seconds;
                 for (k = 0; k < POINTS; k++) along[task][mode][k] += r.exact[k] / n;
                 study_must(&s, r.forced > 200.0 / SYMBOLS,
-                           "%s behind %s is learned: %.1f %% of symbols", tasks[task], modes[mode],
+                           "%s is learned from %s: %.1f %% of symbols", tasks[task], modes[mode],
                            r.forced);
             }
             study_row(&s, "%s | %s | %s | %s | %s | %s", tasks[task], modes[mode],
@@ -203,7 +202,7 @@ int main(int argc, char **argv)
                       study_spread(reached, n, 0), study_spread(seconds, n, 1));
             curves[task][mode] = study_curve(modes[mode], at, along[task][mode], POINTS);
         }
-        panels[task] = study_panel(tasks[task], "updates", "exact behind its own symbols, %",
+        panels[task] = study_panel(tasks[task], "updates", "exact free answers, %",
                                    curves[task], n_modes);
         panels[task].from_zero = 1;
     }
