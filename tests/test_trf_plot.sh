@@ -132,6 +132,10 @@ expect 2 "a width that does not matter" "--d-model is for --schedule noam" "$trf
 expect 2 "the beginning of noam" "--initial-rate is not for --schedule noam" "$trf" plot schedule --initial-rate 1e-5
 expect 2 "an end without a cosine" "--total-steps is for --schedule cosine" "$trf" plot schedule --total-steps 10
 
+expect 2 "a rate below 0" "--initial-rate takes a number from 0 to 1e6, got '-1'" "$trf" plot schedule --schedule constant --initial-rate -1
+expect 2 "updates without end" "--updates takes a whole number from 1 to 1000000000000000" "$trf" plot schedule --updates 9223372036854775807
+check "as many as there may be" test "$(schedule --updates 1000000000000000 | tail -n 1 | cut -d, -f5)" = 1000000000000000
+
 # Positions.
 positions() { "$trf" plot positions --csv "$@"; }
 positions --d-model 8 --max-length 20 >table

@@ -65,6 +65,7 @@ static int read_words(const char *option, const char *text, const char *const *n
 // -----------------------------------------------------------------------------------------------
 
 enum { RATES = 2000 }; /* points of a curve */
+static const int64_t MOST_UPDATES = 1000000000000000;
 
 struct schedules {
     struct list kinds, widths, warmups, rates;
@@ -96,10 +97,27 @@ static int check_schedules(const struct settings *s, const struct list *kinds)
     return USAGE;
 }
 
+/* What trf train takes too, and updates that a double counts. */
+static int check_limits(const struct settings *s)
+{
+    const double rates[2] = {s->training.initial_rate, s->training.final_rate};
+    int i;
+    for (i = 0; i < 2; i++) {
+        if (rates[i] >= 0 && rates[i] <= 1e6) continue;
+        say("--%s takes a number from 0 to 1e6, got '%g'", i ? "final-rate" : "initial-rate",
+            rates[i]);
+        return USAGE;
+    }
+    if (s->plot_updates <= MOST_UPDATES) return DONE;
+    say("--updates takes a whole number from 1 to %lld, got %lld", (long long)MOST_UPDATES,
+        (long long)s->plot_updates);
+    return USAGE;
+}
+
 static int read_schedules(const struct settings *s, struct schedules *to)
 {
     if (read_words("schedule", s->plot_schedules, schedule_names, 4, &to->kinds) ||
-        check_schedules(s, &to->kinds) ||
+        check_schedules(s, &to->kinds) || check_limits(s) ||
         read_list("warmup", s->plot_warmups, 1, 1e15, 1, &to->warmups) ||
         read_list("d-model", s->plot_widths ? s->plot_widths : "512", 1, 1e6, 1, &to->widths))
         return USAGE;
