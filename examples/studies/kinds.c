@@ -4,11 +4,12 @@
    generates, that an encoder-decoder (T5) is for turning one sequence into another, and that a
    decoder layer of T5 is larger than an encoder layer, because of cross-attention.
 
-   The tasks have answers as long as their sources: reversal, and running sums modulo 12, of 3 to 8
-   symbols. The encoder labels every token (TRF_HEAD_TOKENS). The decoder reads source, separator
-   and answer as one sequence; its loss counts the source too. The encoder-decoder has two layers on
-   each side, the others have four. An answer is exact if all symbols are right, freely decoded, for
-   400 sequences that training never draws. */
+   The tasks have answers as long as their sources: reversal, and running sums modulo 12, of 3 to
+   8 symbols. The encoder labels every token (TRF_HEAD_TOKENS). The decoder reads source,
+   separator and answer as one sequence; its loss counts the source too. The encoder-decoder has
+   two layers on each side, the others have four. An answer is exact if all symbols are right,
+   freely decoded, for 400 sequences that training never draws. Where 90 % of them never become
+   exact, all updates count as the updates until then. */
 #include "study.h"
 
 enum { SYMBOLS = 12, SEPARATOR = 4 + SYMBOLS, VOCAB, SHORTEST = 3, LONGEST = 8 };
@@ -192,8 +193,8 @@ static void conclude(struct study *s, double exact[TASKS][KINDS][MOST],
                 "source it labels it in one pass: reversal %s %% exact",
                 study_spread(exact[REVERSAL][ENCODER], n, 1));
     study_claim(s, "the encoder-decoder is the kind for turning one sequence into another", better,
-                "updates until 90 %% of running sums are exact: encoder-decoder %s, "
-                "decoder %s, encoder %s",
+                "updates until 90 %% of running sums are exact, at most 1200: "
+                "encoder-decoder %s, decoder %s, encoder %s",
                 study_spread(reached[SUMS][BOTH], n, 0), study_spread(reached[SUMS][DECODER], n, 0),
                 study_spread(reached[SUMS][ENCODER], n, 0));
 }
