@@ -162,8 +162,8 @@ static void conclude(struct study *s, struct result r[OBJECTIVES][MOST])
                 study_spread(article[SCORES], n, 1));
     study_claim(s, "next words teach more efficiently, as every position counts",
                 study_larger(reached[MASKS], n, reached[NEXT], n),
-                "words read until 90 %% of particles are right, or all that it read: next words %s, "
-                "prefixes %s, spans %s, masks %s",
+                "words read until 90 %% of particles are right, or all that it read: next "
+                "words %s, prefixes %s, spans %s, masks %s",
                 study_spread(reached[NEXT], n, 0), study_spread(reached[PREFIXES], n, 0),
                 study_spread(reached[SPANS], n, 0), study_spread(reached[MASKS], n, 0));
     study_claim(s, "a masked model does not generate",
