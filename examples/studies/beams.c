@@ -168,31 +168,35 @@ static const double *gain(int figure, int stage, int score, int beam, int other,
     return difference;
 }
 
+/* Means over the seeds. */
 static void picture(struct study *s, int n_beams)
 {
-    static double x[BEAMS], y[3][SCORES * STAGES][BEAMS];
-    static const int shown[] = {BLEU, LENGTH, SECONDS};
-    static const char *const titles[] = {"BLEU", "length, % of the references'",
-                                         "seconds for 200 sentences"};
-    static const char *const lines[] = {"early, sum", "early, sum / length", "early, paper",
-                                        "late, sum",  "late, sum / length",  "late, paper"};
-    struct curve curves[3][SCORES * STAGES];
-    struct panel panels[3];
-    int p, line, beam;
-    for (p = 0; p < 3; p++) {
-        for (line = 0; line < SCORES * STAGES; line++) {
+    enum { PANELS = 4 };
+    static const struct {
+        const char *title, *unit;
+        int figure, stage;
+    } shown[PANELS] = {{"BLEU, early in training", "BLEU", BLEU, 0},
+                       {"BLEU, late in training", "BLEU", BLEU, 1},
+                       {"length of answers, early in training", "% of the references'", LENGTH, 0},
+                       {"time for 200 sentences, late in training", "seconds", SECONDS, 1}};
+    static double x[BEAMS], y[PANELS][SCORES][BEAMS];
+    struct curve curves[PANELS][SCORES];
+    struct panel panels[PANELS];
+    int p, score, beam;
+    for (p = 0; p < PANELS; p++) {
+        for (score = 0; score < SCORES; score++) {
             for (beam = 0; beam < n_beams; beam++) {
+                const double *values = figures[shown[p].figure][shown[p].stage][score][beam];
                 x[beam] = beams[beam];
-                y[p][line][beam] =
-                    study_mean(figures[shown[p]][line / SCORES][line % SCORES][beam], s->seeds);
+                y[p][score][beam] = study_mean(values, s->seeds);
             }
-            curves[p][line] = study_curve(lines[line], x, y[p][line], n_beams);
+            curves[p][score] = study_curve(scores[score], x, y[p][score], n_beams);
         }
-        panels[p] = study_panel(titles[p], "beam", titles[p], curves[p], SCORES * STAGES);
+        panels[p] = study_panel(shown[p].title, "beam", shown[p].unit, curves[p], SCORES);
         panels[p].log_x = 1;
     }
-    panels[2].log_y = 1;
-    study_curves(s, "", panels, 3, 3);
+    panels[3].log_y = 1;
+    study_curves(s, "", panels, PANELS, 2);
 }
 
 static void conclude(struct study *s, int n)
