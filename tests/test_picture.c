@@ -109,7 +109,7 @@ static void colours(void **state)
         strstr(svg, "fill=\"#ffffff\"><title>0, 4: -1</title>")); /* beyond the scale's ends */
     assert_non_null(strstr(svg, "fill=\"#081d58\"><title>0, 5: 2</title>"));
     assert_int_equal(times(svg, "<title>"), 6);
-    map = map_of(one + 1, 1, 2);                    /* without a scale of its own it begins at 0 */
+    map = map_of(one + 1, 1, 2); /* without a scale of its own it begins at 0 */
     assert_non_null(strstr(svg_of(&map, 1, 1, 0, 0), "fill=\"#609ecb\"><title>0, 1: 0.5</title>"));
     map = map_of(two, 1, 3);
     svg = svg_of(&map, 1, 1, 0, 0); /* a value below 0: two colours */
@@ -261,7 +261,8 @@ static void blocks(void **state)
 static void strings(void **state)
 {
     static const char *const pairs[][2] = {
-        {"a 'b' \"c\" $d @e `f` \\n", "'a \xE2\x80\x99" "b\xE2\x80\x99 \"c\" $d @e `f` \\n'"},
+        {"a 'b' \"c\" $d @e `f` \\n", "'a \xE2\x80\x99"
+                                      "b\xE2\x80\x99 \"c\" $d @e `f` \\n'"},
         {"\xF0\x9F\x98\x80\xEE\x80\x80", "'" BAD BAD "'"}, /* no font has them */
         {"a\nb\x1B", "'a b" BAD "'"},
         {"", "''"},
@@ -334,6 +335,42 @@ static void thinned(void **state)
     assert_in_range(n, 1000, PICTURE_MOST_POINTS + 4);
 }
 
+/* Where axes begin. */
+static void axes(void **state)
+{
+    static const double x[] = {50, 1000}, y[] = {2, 3}, below[] = {-1, 3}, far[] = {900, 1000};
+    static const struct {
+        const double *x, *y;
+        int from_zero, log_y;
+        double x_low, x_high;
+        const char *x_range, *y_range;
+    } cases[] = {{x, y, 0, 0, 0, 0, "set xrange [0:1050]", "set yrange [*:*]"},
+                 {x, y, 1, 0, 0, 0, "set xrange [0:1050]", "set yrange [0:3.1"},
+                 {x, below, 1, 0, 0, 0, "set xrange [0:1050]", "set yrange [*:*]"},
+                 {far, y, 0, 1, 0, 0, "set xrange [*:*]", "set logscale y\nset yrange [*:*]"},
+                 {far, y, 0, 0, 0, 2000, "set xrange [0:2000]", "set yrange [*:*]"}};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct curve c = curve_of(cases[i].x, cases[i].y, 2);
+        struct panel panel;
+        FILE *file = tmpfile();
+        long single;
+        char *script;
+        memset(&panel, 0, sizeof panel);
+        panel.curves = &c;
+        panel.n = 1;
+        panel.from_zero = cases[i].from_zero;
+        panel.log_y = cases[i].log_y;
+        panel.x_low = cases[i].x_low;
+        panel.x_high = cases[i].x_high;
+        picture__write_panel(file, &panel, 0, 75, 0, &single);
+        script = text_of(file);
+        assert_non_null(strstr(script, cases[i].x_range));
+        assert_non_null(strstr(script, cases[i].y_range));
+    }
+}
+
 static void terminal(void **state)
 {
     static const float values[] = {0, 0.5f, 1, -1, NAN, 0};
@@ -384,12 +421,10 @@ static void without_gnuplot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escaped),        cmocka_unit_test(columns_of_text),
-        cmocka_unit_test(kinds),          cmocka_unit_test(colours),
-        cmocka_unit_test(nothing_to_see), cmocka_unit_test(names),
-        cmocka_unit_test(image),          cmocka_unit_test(blocks),
-        cmocka_unit_test(strings),        cmocka_unit_test(interrupted),
-        cmocka_unit_test(thinned),        cmocka_unit_test(terminal),
-        cmocka_unit_test(without_gnuplot)};
+        cmocka_unit_test(escaped),     cmocka_unit_test(columns_of_text), cmocka_unit_test(kinds),
+        cmocka_unit_test(colours),     cmocka_unit_test(nothing_to_see),  cmocka_unit_test(names),
+        cmocka_unit_test(image),       cmocka_unit_test(blocks),          cmocka_unit_test(strings),
+        cmocka_unit_test(interrupted), cmocka_unit_test(thinned),         cmocka_unit_test(axes),
+        cmocka_unit_test(terminal),    cmocka_unit_test(without_gnuplot)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

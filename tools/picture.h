@@ -53,6 +53,7 @@ struct panel {
     int n;
     int log_x, log_y;
     int from_zero; /* 1: the y axis begins at 0, unless a value is below */
+    double x_low, x_high; /* the ends of the x axis; equal: from the curves */
 };
 
 /* A grid of maps with `across` maps in a row, and one scale. low == high: the scale follows from
@@ -1134,6 +1135,7 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
         return;
     }
     picture__write_range(script, 'x', x, p->log_x, x.low >= 0 && x.low < 0.2 * x.high);
+    if (p->x_low < p->x_high) fprintf(script, "set xrange [%.17g:%.17g]\n", p->x_low, p->x_high);
     picture__write_range(script, 'y', y, p->log_y, p->from_zero);
     fputs("plot ", script);
     for (k = 0; k < p->n; k++) {

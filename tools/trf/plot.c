@@ -430,10 +430,32 @@ static int write_csv(const struct settings *s, const struct plot *p)
     return close_output(out, s->output);
 }
 
+/* All panels over the same updates, from 0 on where the first one is near it. */
+static void align_panels(struct panel *list, int n)
+{
+    double low = HUGE_VAL, high = -HUGE_VAL, x;
+    int i, k;
+    long j;
+    for (i = 0; i < n; i++)
+        for (k = 0; k < list[i].n; k++)
+            for (j = 0; j < list[i].curves[k].n; j++) {
+                x = list[i].curves[k].x[j];
+                if (!isfinite(list[i].curves[k].y[j]) || fabs(x) > 1e15) continue;
+                low = fmin(low, x);
+                high = fmax(high, x);
+            }
+    if (low >= 0 && low < 0.2 * high) low = 0;
+    for (i = 0; i < n && low < high; i++) {
+        list[i].x_low = low;
+        list[i].x_high = high;
+    }
+}
+
 static int draw_runs(const struct settings *s, const struct plot *p)
 {
     struct panel *list = NULL;
     int n = make_panels(p, &list), status, i;
+    align_panels(list, n);
     if (!n) {
         say("nothing to draw: no log has a number for --only %s", s->only);
         status = FAILED;
