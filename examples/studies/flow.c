@@ -62,7 +62,7 @@ static void in_parts(struct study *s, struct net *n)
     moved = study_apart(&states, &other);
     study_must(s, moved > 0.1, "the decoder reads the memory: noise moves its states by %g", moved);
     study_claim(s, "encode() and decode() apart are the whole pass",
-                apart < 1e-5 ? STUDY_YES : STUDY_NO, "logits differ by %.0e", apart);
+                apart < 1e-5 ? STUDY_YES : STUDY_NO, "logits differ by %.2g", apart);
     study_claim(s, "the decoder depends on the source through the memory alone", STUDY_YES,
                 "trf_decode reads no source; noise in place of the memory moves its states by %.1f",
                 moved);
@@ -179,7 +179,7 @@ static void inside(struct study *s, struct net *n)
     study_claim(s, "every layer keeps the shape of its input", STUDY_YES,
                 "(rows, %d) after each of %d", D, 2 * LAYERS);
     study_claim(s, "one pass gives every attention map and every state", STUDY_YES,
-                "its %d maps of cross-attention differ by %.0e from those of %d passes",
+                "its %d maps of cross-attention differ by %.2g from those of %d passes",
                 LAYERS * HEADS, worst, LAYERS * HEADS);
 }
 
