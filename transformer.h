@@ -517,7 +517,8 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
 typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
-   learned tokens follow, the most frequent first, equal counts in byte order. One thread at a time while learning;
+   learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are no special
+   ids: they are words that you put into your texts (examples/studies/next_sentence.c). One thread at a time while learning;
    afterwards any number of threads may use it. TRF_E_STATE: to learn more, or to use it before that. */
 typedef struct trf_vocab trf_vocab;
 

@@ -413,7 +413,7 @@ a position table from 0 @@ blocks @@ trf__position_row(out->data + p * d, first 
 cross-attention counted for a decoder alone @@ look @@ n.cross_attention = source ? n.decoder_attention : 0; @@ n.cross_attention = n.decoder_attention;
 causal attention counted as full @@ look @@ (t * (t + 1) / 2); @@ t * t;
 a final norm of the other side @@ look model @@ c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER); @@ c->final_norm == (decoder ? TRF_FINAL_NORM_ENCODER : TRF_FINAL_NORM_DECODER);
-a final norm of an absent side @@ look @@ if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if ((
+a final norm of an absent side @@ look @@ if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if (
 beginnings beyond 31 bits @@ generate @@ if (trf__times(n, most) > INT32_MAX) @@ if (0)
 files of 64 MiB @@ definitions @@ (uint64_t)64 << 30 @@ (uint64_t)64 << 20
 a negative ordinal @@ model @@ batch->ordinal < 0 || batch->ordinal > room @@ batch->ordinal > room
