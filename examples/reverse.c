@@ -197,29 +197,35 @@ static trf_status show_attention(trf_translator *translator, const trf_model *mo
 {
     static const sequence shown = {{4 + 7, 4 + 2, 4 + 15, 4 + 9, 4 + 0, 4 + 18, 4 + 4, 4 + 11}, 8};
     const trf_config *config = trf_model_config(model);
-    trf_real weights[(LONGEST + 2) * (LONGEST + 2)], best_weights[(LONGEST + 2) * (LONGEST + 2)];
     pairs room;
     trf_batch batch = lay_out(&room, &shown, 1);
-    int64_t queries = trf_target_rows(model, &batch.target), keys = trf_source_rows(model, &batch.source);
+    int64_t keys = trf_source_rows(model, &batch.source), queries = trf_target_rows(model, &batch.target);
+    trf_tensor cross = trf_tensor_of(NULL, 1, trf_attention_numbers(model, &batch, TRF_DECODER_CROSS), 1, 1);
+    trf_views views = {0};
+    trf_status status;
+    const trf_real *best_weights = NULL;
     double best = -1;
     int32_t layer, head, best_layer = 0, best_head = 0;
+    cross.data = (trf_real *)malloc((size_t)cross.shape[0] * sizeof *cross.data);
+    if (!cross.data) { perror("attention"); exit(1); }
+    views.cross = &cross;
+    status = trf_look_inside(translator, &batch, &views, err);      /* all layers and heads in one pass */
+    if (status) { free(cross.data); return status; }
     for (layer = 0; layer < config->decoder_layers; layer++) {
         for (head = 0; head < config->n_heads; head++) {
-            trf_tensor out = trf_tensor_of(weights, 2, queries, keys, 1);
-            trf_status status = trf_attention_weights(translator, &batch, TRF_DECODER_CROSS, layer, head, &out, err);
-            double share;
-            if (status) return status;
-            share = share_on_line(weights, shown.n, keys);
+            const trf_real *weights = cross.data + (layer * config->n_heads + head) * queries * keys;
+            double share = share_on_line(weights, shown.n, keys);
             if (share <= best) continue;
             best = share;
             best_layer = layer;
             best_head = head;
-            memcpy(best_weights, weights, sizeof best_weights);
+            best_weights = weights;
         }
     }
     print_weights(best_weights, &shown, keys);
     printf("\n  cross-attention, layer %d, head %d: %.0f %% of its weight is on the line\n",
            (int)best_layer + 1, (int)best_head + 1, 100 * best);
+    free(cross.data);
     return TRF_OK;
 }
 
