@@ -1323,7 +1323,7 @@ PICTURE void picture__tic(FILE *script, const char *text, double at, int first)
         if (c == '%') putc('%', script);
         picture__put_quoted(script, c);
     }
-    fprintf(script, "%s' %.6f", cut ? "\xE2\x80\xA6" : "", at);
+    fprintf(script, "%s' %.9g", cut ? "\xE2\x80\xA6" : "", at);
 }
 
 /* side: so many cells are one of the image. */

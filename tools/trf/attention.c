@@ -331,174 +331,20 @@ static char *picture_title(const struct looking *l)
     return format_text("%s", whose[l->kind]);
 }
 
-static int write_svg(const struct looking *l, FILE *out)
+static int draw_maps(const struct looking *l, FILE *to, const char *kind)
 {
     struct heat_map *heat = zeroed((size_t)l->n_maps, sizeof *heat);
-    char *title = picture_title(l);
+    char *title = picture_title(l), message[300];
     int32_t i;
     int failed;
     for (i = 0; i < l->n_maps; i++) heat[i] = heat_of(l, &l->maps[i]);
-    failed = picture_heat_maps(out, title, heat, (int)l->n_maps, maps_across(l), 0,
-                               l->high > 0 ? l->high : 1);
-    if (failed && !ferror(out)) say("out of memory for the picture");
+    failed = picture_heat_maps_to(to, kind, title, heat, (int)l->n_maps, maps_across(l), 0,
+                                  l->high > 0 ? l->high : 1, message, sizeof message);
+    if (failed)
+        say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : "; trf itself writes an .svg");
     free(heat);
     free(title);
-    return failed && !ferror(out) ? FAILED : DONE;
-}
-
-enum { MOST_LETTERS = 24, PIXELS = 320 };
-
-/* Every which token has a label, where a row or a column of the map is that wide. */
-static int64_t label_step(double cell) { return cell >= 12 ? 1 : (int64_t)ceil(12 / cell); }
-
-/* A label of gnuplot's, which is a format. */
-static void write_label(FILE *script, const char *text)
-{
-    int letters = 0;
-    putc('\'', script);
-    while (*text && letters < MOST_LETTERS) {
-        uint32_t c = picture__next(&text);
-        letters += picture__wide(c);
-        if (c == '%') putc('%', script);
-        picture__put_quoted(script, c);
-    }
-    fputs(*text ? "\xE2\x80\xA6'" : "'", script);
-}
-
-static void write_tics(FILE *script, const char *axis, const char *const *names, int64_t n,
-                       double cell)
-{
-    int64_t i;
-    fprintf(script, "set %s (", axis);
-    for (i = 0; i < n; i += label_step(cell)) {
-        if (i) fputs(", ", script);
-        write_label(script, names[i]);
-        fprintf(script, " %lld", (long long)i);
-    }
-    fputs(")\n", script);
-}
-
-/* Pixels that the labels of an axis take. */
-static int label_pixels(const char *const *names, int64_t n)
-{
-    int most = 1, columns;
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        columns = picture_columns(names[i]);
-        if (columns > most) most = columns;
-    }
-    return 24 + 8 * (most < MOST_LETTERS ? most : MOST_LETTERS + 1);
-}
-
-/* Where the maps of a picture lie, in pixels. */
-struct layout {
-    double cell;
-    int across, left, top, panel_width, panel_height, width, height;
-};
-
-enum { HEADLINE = 40, TITLE = 28, GAP = 24, SCALE = 90 };
-
-static struct layout lay_out(const struct looking *l)
-{
-    struct layout at;
-    int64_t larger = l->rows > l->columns ? l->rows : l->columns;
-    at.cell = larger <= 100 ? fmin(26, fmax(14, (double)PIXELS / (double)larger))
-                            : fmax(1, 800 / (double)larger);
-    at.across = maps_across(l);
-    at.left = label_pixels(l->row_names, l->rows);
-    at.top = TITLE + label_pixels(l->column_names, l->columns);
-    at.panel_width = at.left + (int)(at.cell * (double)l->columns) + GAP;
-    at.panel_height = at.top + (int)(at.cell * (double)l->rows) + GAP;
-    if (at.panel_width < 200) at.panel_width = 200;
-    at.width = at.across * at.panel_width + SCALE;
-    at.height = HEADLINE + (l->n_maps + at.across - 1) / at.across * at.panel_height;
-    if (at.width < 420) at.width = 420;
-    if (at.height < HEADLINE + 180) at.height = HEADLINE + 180;
-    return at;
-}
-
-static void write_map(const struct looking *l, FILE *script, const struct layout *at, int32_t i)
-{
-    const struct map *m = &l->maps[i];
-    double x = i % at->across * at->panel_width + at->left,
-           y = HEADLINE + i / at->across * at->panel_height + at->top;
-    int64_t k, j;
-    fprintf(script, "$m << end\n");
-    for (k = 0; k < l->rows; k++) {
-        for (j = 0; j < l->columns; j++)
-            fprintf(script, "%.6g ", (double)m->values[k * l->columns + j]);
-        fputc('\n', script);
-    }
-    fprintf(script, "end\nset lmargin at screen %.6f\nset rmargin at screen %.6f\n", x / at->width,
-            (x + at->cell * (double)l->columns) / at->width);
-    fprintf(script, "set tmargin at screen %.6f\nset bmargin at screen %.6f\n", 1 - y / at->height,
-            1 - (y + at->cell * (double)l->rows) / at->height);
-    fprintf(script, "set label 1 '%s' at screen %.6f,%.6f left\n", m->title,
-            (x - at->left + 12) / at->width, 1 - (y - at->top + 10) / at->height);
-    if (i == 0)
-        fprintf(script, "set colorbox user origin screen %.6f,%.6f size screen %.6f,%.6f\n",
-                1 - (double)(SCALE - 10) / at->width, 1 - (HEADLINE + 150.0) / at->height,
-                14.0 / at->width, 130.0 / at->height);
-    else fputs("unset colorbox\n", script);
-    fprintf(script, "plot $m matrix with image%s\nunset label 2\n",
-            at->cell >= 14 ? " pixels" : "");
-}
-
-/* For gnuplot: every map an image, tokens as its tics. */
-static void write_script(const struct looking *l, FILE *script, const char *kind)
-{
-    struct layout at = lay_out(l);
-    char *title = picture_title(l);
-    int32_t i;
-    fputs("set encoding utf8\n", script);
-    if (!strcmp(kind, "pdf"))
-        fprintf(script,
-                "set terminal pdfcairo size %gin,%gin font 'sans,9' noenhanced background rgb "
-                "'white'\n",
-                at.width / 100.0, at.height / 100.0);
-    else
-        fprintf(
-            script,
-            "set terminal pngcairo size %d,%d font 'sans,10' noenhanced background rgb 'white'\n",
-            at.width, at.height);
-    fprintf(script,
-            "set multiplot\nunset key\nset link x2\nset label 2 '%s' at screen %.6f,%.6f left\n",
-            title, 12.0 / at.width, 1 - 18.0 / at.height);
-    fputs("set palette defined (0 '#ffffff', 1 '#9ecae1', 2 '#2171b5', 3 '#081d58')\nset border lc "
-          "rgb '#888899'\n"
-          "set tics out nomirror textcolor rgb '#222222'\nset x2tics rotate by 90\nunset xtics\n",
-          script);
-    fprintf(script, "set cbrange [0:%.9g]\nset xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n",
-            l->high > 0 ? l->high : 1, (double)l->columns - 0.5, (double)l->rows - 0.5);
-    write_tics(script, "x2tics", l->column_names, l->columns, at.cell);
-    write_tics(script, "ytics", l->row_names, l->rows, at.cell);
-    for (i = 0; i < l->n_maps; i++) write_map(l, script, &at, i);
-    fputs("unset multiplot\n", script);
-    free(title);
-}
-
-static int write_by_gnuplot(const struct looking *l, FILE *out, const char *kind)
-{
-    FILE *script = tmpfile(), *picture = tmpfile(), *complaints = tmpfile();
-    char message[300];
-    int status = FAILED, ended;
-    if (script) write_script(l, script, kind);
-    if (!script || !picture || !complaints || fflush(script) || ferror(script))
-        say("cannot write a temporary file for gnuplot: %s", strerror(errno));
-    else if ((ended = picture__gnuplot(script, picture, complaints)) != 0) {
-        picture__failed(ended, complaints, message, sizeof message);
-        if (ended == 127)
-            say("gnuplot, which draws .%s, is not installed; trf itself writes an .svg", kind);
-        else say("%s", message);
-    } else {
-        if (picture_copy(picture, out) && !ferror(out))
-            say("cannot read gnuplot's picture: %s", strerror(errno));
-        else status = DONE;
-    }
-    if (script) fclose(script);
-    if (picture) fclose(picture);
-    if (complaints) fclose(complaints);
-    return status;
+    return failed ? FAILED : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -670,6 +516,8 @@ static int look(struct looking *l)
     return DONE;
 }
 
+enum { MOST_LETTERS = 24 };
+
 /* Names of at most MOST_LETTERS columns: in a terminal those of columns stand upright. */
 static char **short_names(const char *const *names, int64_t n)
 {
@@ -730,11 +578,7 @@ static int write_maps(const struct looking *l)
             say("cannot make a temporary file: %s", strerror(errno));
             return FAILED;
         }
-        status = strcmp(kind, "svg") ? write_by_gnuplot(l, drawn, kind) : write_svg(l, drawn);
-        if (!status && ferror(drawn)) {
-            say("cannot write a temporary file: %s", strerror(errno));
-            status = FAILED;
-        }
+        status = draw_maps(l, drawn, kind);
         if (!status && (out = open_output(l->s))) {
             if (picture_copy(drawn, out) && !ferror(out)) {
                 say("cannot read a temporary file");
