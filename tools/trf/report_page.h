@@ -44,6 +44,7 @@ static const char *const page_style[] = {
     "#runs tbody th{position:sticky;left:0;background:var(--back)}",
     "#runs td small{display:block}",
     "#runs table{font-size:.85rem}",
+    "#runs td:last-child{min-width:5rem}",
     /* lists of options, in as many columns as there is room for */
     "details{margin:.8rem 0}",
     "summary{cursor:pointer;color:var(--mark)}",
