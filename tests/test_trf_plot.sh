@@ -93,6 +93,9 @@ expect 2 "a log beside a schedule" "schedule takes options alone, got 'first.jso
 expect 2 "a misspelt picture" "did you mean trf plot schedule" "$trf" plot schedul
 expect 2 "a misspelt option" "did you mean --warmup" "$trf" plot schedule --warmpu 5
 expect 2 "what is no picture" "takes an .svg, .png or .pdf, got 'x.gif'" "$trf" plot first.json --output x.gif
+expect 2 "numbers in a picture" "--csv writes numbers, and 'x.svg' is the name of a picture" "$trf" plot first.json --csv --output x.svg
+expect 0 "numbers in a file" "" "$trf" plot first.json --csv --output numbers.csv
+check "are the same" eval '"$trf" plot first.json --csv | cmp -s - numbers.csv'
 expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot masks --output /nonexistent/x.svg
 echo mine >mine.svg
 for what in first.json schedule positions masks; do

@@ -555,6 +555,10 @@ int command_plot(struct settings *s, int argc, char **argv)
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
         return USAGE;
     }
+    if (s->output && s->csv && picture_kind(s->output)) {
+        say("--csv writes numbers, and '%s' is the name of a picture", s->output);
+        return USAGE;
+    }
     for (i = 0; i < 3 && argc; i++) {
         if (strcmp(argv[0], diagrams[i].word)) continue;
         if (argc > 1) {
