@@ -1863,13 +1863,13 @@ int madvise(void *, size_t, int);
 #endif
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
-/* Before functions that do little beside what they call: small rather than fast. It slows their own
-   loops, and those of functions that only they call. So none stands before a loop over weights or
-   ids, nor before what runs for every token that is generated. */
+/* Before functions that do little beside what they call, and run once for an object or a batch:
+   small rather than fast. None has a loop over weights, ids or lines. GCC's own "cold" will not do:
+   what calls such a function on every path is cold too, so that loops of the caller's were slow. */
 #if defined(__clang__)
-#define TRF__COLD __attribute__((cold, minsize))
-#elif TRF__GNU
-#define TRF__COLD __attribute__((cold))
+#define TRF__COLD __attribute__((minsize))
+#elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define TRF__COLD __attribute__((optimize("Os")))
 #else
 #define TRF__COLD
 #endif
@@ -7805,6 +7805,7 @@ TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
 TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
+TRF__COLD
 TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team, trf_error *err)
 {
     (void)threads; (void)hooks; (void)err;
@@ -9238,7 +9239,6 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 
 /* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
-TRF__COLD
 TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
                               int64_t *from, trf_error *err)
 {
@@ -9912,6 +9912,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     return trf__vocab_finished(v, made, status);
 }
 
+TRF__COLD
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__begin(copy, "copy", err));
@@ -10351,6 +10352,7 @@ struct trf_model {
     int32_t n_metadata;
 };
 
+TRF__COLD
 TRF_API void trf_model_destroy(trf_model *model)
 {
     trf_hooks hooks;
@@ -10454,6 +10456,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 }
 
 /* A model without weights: configuration, names and places. */
+TRF__COLD
 TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, trf_error *err)
 {
     trf_model *model;
@@ -11133,6 +11136,7 @@ TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_
 TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
 
 /* A sublayer's activations, for so many rows and, of cross-attention, rows of the encoder's result. */
+TRF__COLD
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, int kind,
                                 int64_t rows, int64_t memory_rows)
 {
@@ -11342,6 +11346,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
 }
 
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
+TRF__COLD
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
 {
@@ -11770,7 +11775,6 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
 
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
    the rows of the batch before stay. */
-TRF__COLD
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
                                    trf_error *err)
 {
@@ -12443,6 +12447,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, 
 }
 
 /* What a trainer keeps on the device besides its pass, in one arena; base NULL: only the size. */
+TRF__COLD
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, int64_t n_weights, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
@@ -12606,6 +12611,7 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "the trainer keeps its allocator, got another one");
 }
 
+TRF__COLD
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
@@ -13002,6 +13008,7 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
                      (long long)count, (long long)n);
 }
 
+TRF__COLD
 TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n, trf_error *err)
 {
     trf__layout *layout = &u->model.layout;
@@ -13289,6 +13296,7 @@ TRF__FN int64_t trf__most_candidates(const trf_search *s, int64_t vocab)
     return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
 }
 
+TRF__COLD
 TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
 {
     x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
@@ -14297,6 +14305,7 @@ TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *bat
 }
 
 /* The forward pass with what is to be seen of it; room for the largest map comes first. */
+TRF__COLD
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
@@ -14357,6 +14366,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 }
 
 /* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries, keys). */
+TRF__COLD
 TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
                                              const trf_tensor *view, const char *name, trf_error *err)
 {
@@ -14398,6 +14408,7 @@ TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stac
 }
 
 /* Checks all views of a batch whose rows are known, and notes where they lie. */
+TRF__COLD
 TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch, const trf_views *wanted,
                                  trf__views *views, trf_error *err)
 {
@@ -14567,6 +14578,7 @@ struct trf_context {
     trf__room room;                         /* what a block needs besides its arguments */
 };
 
+TRF__COLD
 TRF_API void trf_context_destroy(trf_context *context)
 {
     trf_hooks hooks;
@@ -15149,6 +15161,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
 }
 
 /* Brings weights and spans, and lays `saved` out. */
+TRF__COLD
 TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
                                     const trf_attention_params *params, const trf_tensor *saved, char use)
 {
@@ -15275,6 +15288,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 /* saved: wide, then inner. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
 
+TRF__COLD
 TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub, const trf_tensor *x,
                                            const trf_feed_forward_params *p, trf_activation activation,
                                            const trf_tensor *saved, int forward, trf_error *err)
@@ -15301,6 +15315,7 @@ TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, cons
     sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
 }
 
+TRF__COLD
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params, trf_activation activation,
                                     trf_tensor *saved, trf_error *err)
@@ -15843,6 +15858,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     return TRF_OK;
 }
 
+TRF__COLD
 TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 {
     trf_hooks hooks;
@@ -16084,6 +16100,7 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
@@ -16427,6 +16444,7 @@ TRF__FN int trf__close(int fd)
 
 /* Opens a regular file for reading. Asks before opening, since opening a device can already do something,
    and again afterwards, since the name may have got another owner in between. */
+TRF__COLD
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
     int error;
@@ -16471,6 +16489,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
     return trf__fail(err, TRF_E_IO, -1, path, "the file became shorter while it was read");
 }
 
+TRF__COLD
 TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path, const trf_hooks *hooks,
                                                 trf_error *err)
 {
@@ -16558,6 +16577,7 @@ TRF__FN int trf__save_open(trf__saving *saving, int mode)
     return saving->fd < 0 ? error : 0;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
 {
     trf_os_facts old, now;
@@ -16604,6 +16624,7 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
     return error;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
@@ -16627,6 +16648,7 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 
 /* Ends what trf__save_begin began, whatever it returned: commits if `status` is TRF_OK, else leaves
    nothing behind. Only a folder that cannot be flushed is an error with the new file in place. */
+TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status, trf_error *err)
 {
     if (!status) status = trf__save_commit(saving, err);
@@ -17013,6 +17035,7 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
     }
 }
 
+TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
     int more, first = 1, texts = 0;
@@ -17169,6 +17192,7 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 }
 
 /* The first eight bytes, held against the size of the file and the limits. */
+TRF__COLD
 TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
@@ -17223,6 +17247,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     return file;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
     trf__json s;
@@ -17642,6 +17667,7 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 }
 
 /* Tensor number i of trf_file_save. */
+TRF__COLD
 TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
     int64_t most = sizeof(trf_real);        /* bytes, if no dimension were 0: readers ask for that */
@@ -17666,6 +17692,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 
 /* ---- public ---- */
 
+TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks, trf_error *err)
 {
@@ -17899,6 +17926,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     return TRF_E_FORMAT;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c,
                                     trf_error *err)
 {
@@ -18049,6 +18077,7 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 }
 
 /* One tensor into the place of a parameter, or, if that has been read already, compared with what is there. */
+TRF__COLD
 TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model, trf_real *arena,
                                    const trf__param *p, int have, trf_error *err)
 {
@@ -18216,6 +18245,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
 }
 
 /* A model from a path, or, where that is NULL, from memory. */
+TRF__COLD
 TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const void *bytes, size_t n,
                                    const trf_load_options *options, trf_error *err)
 {
@@ -18451,6 +18481,7 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
     return trf__checkpoint_write(trainer, corpus, &to, err);
 }
 
+TRF__COLD
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
 {
     const trf_train_options d = trf_train_defaults();
@@ -18501,6 +18532,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 }
 
 /* What is frozen, and has been, after `updates` updates. */
+TRF__COLD
 TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates, trf_error *err)
 {
     const char *frozen = trf_file_metadata(file, "trf.frozen");
@@ -18527,6 +18559,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     return TRF_OK;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
 {
@@ -18686,6 +18719,7 @@ struct trf_generator {
     double *weights; int32_t *order;            /* (vocab) of one draw */
 };
 
+TRF__COLD
 TRF__FN trf_status trf__sampling_check(const trf_sampling *s, trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
@@ -19011,6 +19045,7 @@ TRF__FN void trf__generator_free(trf_generator *g)
 }
 
 /* Lays both arenas out, and sets their sizes. */
+TRF__COLD
 TRF__FN void trf__generator_layout(trf_generator *g)
 {
     const trf__pass *pass = &g->pass;
@@ -19080,6 +19115,7 @@ TRF__FN int32_t trf__story_limit(const trf_generator *g, int32_t n)
 
 /* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
    begins: how many ids of each are its beginning; NULL: all. */
+TRF__COLD
 TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *target, const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *room, trf_error *err)
 {
@@ -19278,6 +19314,7 @@ TRF__FN double trf__get_double(const int32_t *words)
 
 typedef struct trf__session { const trf_generator *g; int64_t sum, format; } trf__session;
 
+TRF__COLD
 TRF__FN void trf__note_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
@@ -19379,6 +19416,7 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
 }
 
 /* Goes on with what n words say, which may be hostile. */
+TRF__COLD
 TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, const int32_t *words, int64_t n,
                                       int64_t format, int64_t ordinal, trf_error *err)
 {
@@ -19412,6 +19450,7 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
     return trf__file_fault(status, err);
 }
 
+TRF__COLD
 TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error *err)
 {
     trf_file_entry e = trf_file_at(file, 0);
@@ -19513,6 +19552,7 @@ TRF__FN double trf__clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
     int64_t tokens = a->source_tokens + a->target_tokens;
@@ -19562,6 +19602,7 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     o->longest = longest;
 }
 
+TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
@@ -19590,6 +19631,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
 }
 
+TRF__COLD
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 {
     const double most = 9e18, vocab = 1 << 24;
@@ -20321,6 +20363,7 @@ typedef struct trf__learner {
 
 enum { TRF__MOST_SKIPPED = 100 };
 
+TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
     const trf_learn_options *o = l->o;
@@ -20372,6 +20415,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
 }
 
 /* Validates what stands in the model now, and keeps it if it is the best. */
+TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
     trf_early_stopping stopping = l->report->stopping;
@@ -20451,6 +20495,7 @@ TRF__FN int trf__learn_is_over(trf__learner *l)
     return 1;
 }
 
+TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->report->stopping;
@@ -20756,7 +20801,6 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-TRF__COLD
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err)
 {
@@ -20851,7 +20895,7 @@ TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 TRF__FN void trf__labels_settle(trf__split *s)
 {
     int64_t i, n = 0;
-    qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
+    if (s->n_labels) qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
     for (i = 0; i < s->n_labels; i++)
         if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
             s->labels[n++] = s->labels[i];
@@ -21027,6 +21071,7 @@ TRF__FN int trf__asks(const trf_dataset *d, int side)
                 : !o->source_vocab && o->source_tokens == TRF_TOKENS_AUTO;
 }
 
+TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
@@ -21044,6 +21089,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
 }
 
 /* Vocabularies: those that are given, as copies, and the others from the lines to learn from. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
                                        trf_token_choice *choice, trf_error *err)
 {
@@ -21250,6 +21296,7 @@ TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2],
     return trf__dataset_recipe(d, err);
 }
 
+TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
     char line[200];
@@ -21276,6 +21323,7 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
 }
 
 /* Everything that finishing makes, from where the lines are on. */
+TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2],
                                       trf_error *err)
 {
@@ -21375,8 +21423,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
         line = strchr(line, '\n');
         if (line) line++;
     }
-    if (!line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
-                                         "the model has no such label");
+    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
+                                                   "the model has no such label");
     n = strcspn(line, "\n");
     if (bytes) *bytes = n;
     if (n > size - 1) n = size - 1;

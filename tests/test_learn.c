@@ -849,6 +849,12 @@ static void labels(void **state)
     FAILS(trf_model_label(model, 0, NULL, 9, NULL, &err), TRF_E_INVALID_ARG, "text", -1);
     FAILS(trf_model_label(model, 3, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 3);
     FAILS(trf_model_label(model, -1, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", -1);
+    OK(trf_model_set_metadata(model, "labels", "a\nb\n", &err));        /* an end of line begins no other */
+    OK(trf_model_label(model, 1, text, sizeof text, NULL, &err));
+    assert_string_equal(text, "b");
+    FAILS(trf_model_label(model, 2, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 2);
+    OK(trf_model_set_metadata(model, "labels", "", &err));
+    FAILS(trf_model_label(model, 0, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 0);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
     o.kind = TRF_DATA_TAGGED;
@@ -894,6 +900,10 @@ static void labels(void **state)
         OK(trf_dataset_add(data, "a", text, &err));
     }
     FAILS(trf_dataset_finish(data, &err), TRF_E_LIMIT, "labels", -1);
+    trf_dataset_destroy(data);
+    OK(trf_dataset_create(&data, &o, &err));    /* no label at all: the sanitizer sees a sort of nothing */
+    for (i = 0; i < 3; i++) OK(trf_dataset_add(data, "a", " ", &err));
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "labels", -1);
     trf_dataset_destroy(data);
 }
 
