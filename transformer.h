@@ -1864,8 +1864,8 @@ int madvise(void *, size_t, int);
 #endif
 #define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
 /* Before functions that do little beside what they call, and run once for an object or a batch:
-   small rather than fast. None has a loop over weights, ids or lines. GCC's own "cold" will not do:
-   what calls such a function on every path is cold too, so that loops of the caller's were slow. */
+   small rather than fast. None has an inner loop over weights, ids or lines. GCC's own "cold" will
+   not do: what calls such a function on every path is cold too, and its loops are slow. */
 #if defined(__clang__)
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
@@ -14838,7 +14838,6 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
     return m;
 }
 
-TRF__COLD
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
@@ -14860,7 +14859,6 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
                                        const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
                                        trf_error *err)
@@ -19902,7 +19900,6 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
     return count;
 }
 
-TRF__COLD
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
@@ -20086,7 +20083,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int
                  : metric != TRF_METRIC_LOSS && score <= 0;
     s->validated = update;
     /* where no score can be worse, only the loss can tell */
-    s->wait = improves || (best && hopeless) ? 0 : s->wait + 1;
+    s->wait = improves || (best && hopeless) ? 0 : s->wait + (s->wait < INT32_MAX);
     if (best) {
         s->best = score;
         s->best_loss = loss;
@@ -20100,6 +20097,7 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric 
 {
     if (patience <= 0) return INT32_MAX;
     if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3;
+    if (s->wait <= 0) return patience;
     return patience > s->wait ? patience - s->wait : 0;
 }
 

@@ -424,6 +424,11 @@ static void early_stopping(void **state)
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 2), 0);
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 1), 0);
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 0), INT32_MAX);
+    s.wait = INT32_MAX;                 /* as a damaged checkpoint may have it */
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 70, (double)NAN, 1), 0);
+    assert_true(s.wait == INT32_MAX && trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10) == 0);
+    s.wait = INT32_MIN;
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, INT32_MAX), INT32_MAX);
     s.best = 0;
     s.wait = 3;
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10), 0);        /* perfect: three will do */
