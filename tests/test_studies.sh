@@ -74,6 +74,7 @@ for file in "$source"/examples/studies/*.c; do
     if [ ! -x "$study" ]; then check "$name is built" false; continue; fi
     if "$study" --quick --threads 1 --output "out/$name" >"$name.out" 2>"$name.err"; then passed=$((passed + 1))
     else failed=$((failed + 1)); echo "FAILED: $name --quick"; cat "$name.out" "$name.err"; fi
+    check "$name is in README" grep -q "^| \`$name\` | .* | \(yes\|no\|undecided\) |\$" "$source/examples/studies/README.md"
     check "$name prints a table" grep -q '^|---' "$name.out"
     check "$name has a claim" grep -q '^claim: .* | measured: .* | holds: \(yes\|no\|undecided\)$' "$name.out"
     check "$name measures numbers" not grep -qiw -e nan -e inf "$name.out"
