@@ -518,8 +518,9 @@ typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIE
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
    learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are no special
-   ids: they are words that you put into your texts (examples/studies/next_sentence.c). One thread at a time while learning;
-   afterwards any number of threads may use it. TRF_E_STATE: to learn more, or to use it before that. */
+   ids: they are words that you put into your texts (examples/studies/next_sentence.c). One thread at a
+   time while learning; afterwards any number of threads may use it. TRF_E_STATE: to learn more, or to use
+   it before that. */
 typedef struct trf_vocab trf_vocab;
 
 /* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
@@ -14136,8 +14137,8 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 /* The generator's, or head's, projection of so many rows. */
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
 {
-    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w), trf__generator_bias(pass), rows,
-                 trf__n_logits(pass->config), pass->config->d_model);
+    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w),
+                 trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
 }
 
 /* The logits of the pass's rows, in the translator's room. */
@@ -14313,12 +14314,14 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
     trf_status status;
     for (i = 0; i < pass->n_sentences; i++) {
         const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
-        int64_t source = pass->encoder.n_self ? self[i].n_query : 0, target = pass->decoder.n_self ? own[i].n_query : 0;
+        int64_t source = pass->encoder.n_self ? self[i].n_query : 0;
+        int64_t target = pass->decoder.n_self ? own[i].n_query : 0;
         if (views->attention[TRF_ENCODER_SELF]) most = trf__max64(most, source * source);
         if (views->attention[TRF_DECODER_SELF]) most = trf__max64(most, target * target);
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
+    TRF__TRY(trf__room_for(&pass->run, &translator->room,
+                           trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
     views->map = (trf_real *)translator->room.memory;
     pass->views = views;
     status = TRF_OK;
@@ -14542,8 +14545,8 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
     if (rows == 0) return TRF_OK;
     bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));   /* logits stand behind */
-    TRF__TRY(trf__room_for(run, &translator->room, trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
-                           err));
+    TRF__TRY(trf__room_for(run, &translator->room,
+                           trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))), err));
     x = (trf__act *)translator->room.memory;
     y = (trf__act *)(void *)((char *)translator->room.memory + bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);

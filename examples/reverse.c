@@ -201,13 +201,14 @@ static trf_status show_attention(trf_translator *translator, const trf_model *mo
     trf_batch batch = lay_out(&room, &shown, 1);
     int64_t keys = trf_source_rows(model, &batch.source), queries = trf_target_rows(model, &batch.target);
     trf_tensor cross = trf_tensor_of(NULL, 1, trf_attention_numbers(model, &batch, TRF_DECODER_CROSS), 1, 1);
-    trf_views views = {0};
+    trf_views views;
     trf_status status;
     const trf_real *best_weights = NULL;
     double best = -1;
     int32_t layer, head, best_layer = 0, best_head = 0;
     cross.data = (trf_real *)malloc((size_t)cross.shape[0] * sizeof *cross.data);
     if (!cross.data) { perror("attention"); exit(1); }
+    memset(&views, 0, sizeof views);
     views.cross = &cross;
     status = trf_look_inside(translator, &batch, &views, err);      /* all layers and heads in one pass */
     if (status) { free(cross.data); return status; }

@@ -198,7 +198,7 @@ static void test_logits(void **state)
         trf_tensor out;
         c.source_eos = eos;
         c.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
-        c.final_norm = pre;
+        c.final_norm = (trf_final_norm)pre;
         model = model_of(&c);
         shake(model);
         t = translator_of(model);
@@ -310,7 +310,7 @@ static void test_gradients(void **state)
         trf_batch batch;
         int32_t index;
         c.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
-        c.final_norm = !pre;
+        c.final_norm = (trf_final_norm)!pre;
         c.activation = TRF_GELU;
         c.source_eos = pre;
         c.positions = pre ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
