@@ -10144,8 +10144,7 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
-// All parameters lie in one arena: first those of the second table below, then the first table once per layer, each
-// at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's
+// All parameters lie in one arena: those of the table below, the final norms, then each layer's sublayers, each at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's
 // moments and packed copies are arenas of the same layout: one offset finds a parameter in all of them. Layers and
 // final norms have the names and shapes of PyTorch's nn.Transformer. d = d_model, f = d_ff. Two parameters that are
 // tied are one, with the same offset.
@@ -10157,27 +10156,6 @@ enum {
     TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO, TRF__START_ONE,
     TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
-
-/* field, only with cross-attention, name inside the layer, rows, columns (0: a vector), first value */
-#define TRF__LAYER_PARAMS(X) \
-    X(self_in_w,   0, "self_attn.in_proj_weight",      3 * d, d, TRF__START_QKV) \
-    X(self_in_b,   0, "self_attn.in_proj_bias",        3 * d, 0, TRF__START_BIAS) \
-    X(self_out_w,  0, "self_attn.out_proj.weight",     d,     d, TRF__START_MATRIX) \
-    X(self_out_b,  0, "self_attn.out_proj.bias",       d,     0, TRF__START_BIAS) \
-    X(cross_in_w,  1, "multihead_attn.in_proj_weight", 3 * d, d, TRF__START_QKV) \
-    X(cross_in_b,  1, "multihead_attn.in_proj_bias",   3 * d, 0, TRF__START_BIAS) \
-    X(cross_out_w, 1, "multihead_attn.out_proj.weight", d,    d, TRF__START_MATRIX) \
-    X(cross_out_b, 1, "multihead_attn.out_proj.bias",  d,     0, TRF__START_BIAS) \
-    X(w1,          0, "linear1.weight",                f,     d, TRF__START_MATRIX) \
-    X(b1,          0, "linear1.bias",                  f,     0, TRF__START_BIAS) \
-    X(w2,          0, "linear2.weight",                d,     f, TRF__START_MATRIX) \
-    X(b2,          0, "linear2.bias",                  d,     0, TRF__START_INNER_BIAS) \
-    X(norm1_g,     0, "norm1.weight",                  d,     0, TRF__START_ONE) \
-    X(norm1_b,     0, "norm1.bias",                    d,     0, TRF__START_ZERO) \
-    X(norm2_g,     0, "norm2.weight",                  d,     0, TRF__START_ONE) \
-    X(norm2_b,     0, "norm2.bias",                    d,     0, TRF__START_ZERO) \
-    X(norm3_g,     1, "norm3.weight",                  d,     0, TRF__START_ONE) \
-    X(norm3_b,     1, "norm3.bias",                    d,     0, TRF__START_ZERO)
 
 /* field, condition, name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
@@ -10196,23 +10174,32 @@ enum {
     X(src_positions,  source && learned, \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
     X(tgt_positions,  target && learned, \
-      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
-    X(encoder_norm_g, source && trf__has_final_norm(c, 0), "encoder.norm.weight", d, 0, TRF__START_ONE) \
-    X(encoder_norm_b, source && trf__has_final_norm(c, 0), "encoder.norm.bias",   d, 0, TRF__START_ZERO) \
-    X(decoder_norm_g, target && trf__has_final_norm(c, 1), "decoder.norm.weight", d, 0, TRF__START_ONE) \
-    X(decoder_norm_b, target && trf__has_final_norm(c, 1), "decoder.norm.bias",   d, 0, TRF__START_ZERO)
+      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING)
 
-/* Offsets of one layer's parameters in the arena; -1: the layer has none. */
-typedef struct trf__layer {
-#define TRF__X(field, cross, name, rows, columns, start) int64_t field;
-    TRF__LAYER_PARAMS(TRF__X)
-#undef TRF__X
-} trf__layer;
+/* A matrix (out, in) with its bias, y = x w^T + b, and a norm, by the offsets of their parameters in the arena; -1:
+   there is none. */
+typedef struct trf__affine { int64_t w, b, out, in; } trf__affine;
+typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
+
+enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
+
+/* What a sublayer is: the one place that follows it from the configuration is trf__part_of. Parameters, activations,
+   forward, backward and decoding read it here. */
+typedef struct trf__part {
+    int kind;
+    int layer, number;                  /* of its stack; in that layer */
+    trf__affine in, out;                /* in: of attention W_q, W_k and W_v below one another */
+    trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
+    int heads, d_head, causal;          /* of attention */
+    int activation;                     /* of feed-forward */
+    int64_t wide, memory, inner;        /* numbers that it keeps, a row and a row of its memory: see >>sublayers */
+} trf__part;
 
 typedef struct trf__whole {
 #define TRF__X(field, condition, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
+    trf__scaling final_norm[2];         /* of the encoder and of the decoder */
 } trf__whole;
 
 typedef struct trf__param {
@@ -10226,9 +10213,9 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 /* A layout in the making: lists NULL only counts. */
 typedef struct trf__layout {
     trf__param *params;
-    trf__layer *layers;         /* encoder layers, then decoder layers */
+    trf__part *parts;           /* the encoder's sublayers, then the decoder's */
     trf__whole whole;
-    int32_t n_params;
+    int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
@@ -10256,12 +10243,89 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     return offset;
 }
 
+/* How many sublayers a layer has, and how many layers. */
+TRF__FN int trf__per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
+TRF__FN int trf__layers(const trf_config *c, int decoder) { return decoder ? c->decoder_layers : c->encoder_layers; }
+
+/* Sublayer i of a stack, without its parameters. */
+TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
+{
+    int per = trf__per_layer(c, decoder);
+    int64_t d = c->d_model;
+    trf__part part;
+    TRF__ZERO(part);
+    part.layer = i / per;
+    part.number = i % per;
+    part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD : TRF__CROSS;
+    part.in.in = part.out.out = d;
+    part.in.out = part.kind == TRF__FEED_FORWARD ? c->d_ff : 3 * d;
+    part.out.in = part.inner = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
+    part.wide = part.kind == TRF__CROSS ? d : part.in.out;
+    part.in.w = part.in.b = part.out.w = part.out.b = part.norm.gain = part.norm.bias = -1;
+    part.activation = (int)c->activation;
+    if (part.kind == TRF__FEED_FORWARD) return part;
+    part.heads = c->n_heads;
+    part.d_head = c->d_model / c->n_heads;
+    part.causal = decoder && part.kind == TRF__SELF;
+    part.memory = part.kind == TRF__CROSS ? 2 * d : 0;
+    return part;
+}
+
+TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *stack, int layer,
+                             const char *const names[2], int start, int start_bias)
+{
+    a->w = trf__add_param(layout, stack, layer, names[0], a->out, a->in, start);
+    a->b = trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias);
+}
+
+TRF__FN void trf__add_scaling(trf__layout *layout, trf__scaling *norm, const char *stack, int layer,
+                              const char *name, int64_t d)
+{
+    char whole[40];
+    snprintf(whole, sizeof whole, "%s.weight", name);
+    norm->gain = trf__add_param(layout, stack, layer, whole, d, 0, TRF__START_ONE);
+    snprintf(whole, sizeof whole, "%s.bias", name);
+    norm->bias = trf__add_param(layout, stack, layer, whole, d, 0, TRF__START_ZERO);
+}
+
+/* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
+TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int decoder, int layer)
+{
+    static const char *const names[3][2][2] = {
+        {{"self_attn.in_proj_weight", "self_attn.in_proj_bias"},
+         {"self_attn.out_proj.weight", "self_attn.out_proj.bias"}},
+        {{"multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias"},
+         {"multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias"}},
+        {{"linear1.weight", "linear1.bias"}, {"linear2.weight", "linear2.bias"}}};
+    const char *stack = decoder ? "decoder" : "encoder";
+    trf__part parts[3];
+    char norm[8];
+    int per = trf__per_layer(c, decoder), i;
+    for (i = 0; i < per; i++) {
+        trf__part *part = &parts[i];
+        int forward;
+        *part = trf__part_of(c, decoder, layer * per + i);
+        forward = part->kind == TRF__FEED_FORWARD;
+        trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
+                        forward ? TRF__START_MATRIX : TRF__START_QKV, TRF__START_BIAS);
+        trf__add_affine(layout, &part->out, stack, layer, names[part->kind][1], TRF__START_MATRIX,
+                        forward ? TRF__START_INNER_BIAS : TRF__START_BIAS);
+    }
+    for (i = 0; i < per; i++) {
+        snprintf(norm, sizeof norm, "norm%d", i + 1);
+        trf__add_scaling(layout, &parts[i].norm, stack, layer, norm, c->d_model);
+        if (layout->parts) layout->parts[layout->n_parts] = parts[i];
+        layout->n_parts++;
+    }
+}
+
 TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
-    int64_t d = c->d_model, f = c->d_ff;
-    int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED, i;
-    layout->n_params = 0;
+    int64_t d = c->d_model;
+    int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED;
+    int stack, i;
+    layout->n_params = layout->n_parts = 0;
     layout->n_weights = layout->n_tiles = 0;
 #define TRF__X(field, condition, name, rows, columns, start) \
     layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
@@ -10273,17 +10337,14 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
         layout->whole.generator_w = trf__has_labels(c) ? layout->whole.head_w : layout->whole.src_embed;
         layout->whole.generator_b = layout->whole.head_b;
     }
-    for (i = 0; i < c->encoder_layers + c->decoder_layers; i++) {
-        int decoder = i >= c->encoder_layers, with_cross = decoder && source;
-        trf__layer layer;
-#define TRF__X(field, cross, name, rows, columns, start) \
-        layer.field = !(cross) || with_cross ? trf__add_param(layout, decoder ? "decoder" : "encoder", \
-                                                          decoder ? i - c->encoder_layers : i, \
-                                                          name, rows, columns, start) : -1;
-        TRF__LAYER_PARAMS(TRF__X)
-#undef TRF__X
-        if (layout->layers) layout->layers[i] = layer;
+    for (stack = 0; stack < 2; stack++) {
+        trf__scaling *norm = &layout->whole.final_norm[stack];
+        norm->gain = norm->bias = -1;
+        if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
+            trf__add_scaling(layout, norm, NULL, 0, stack ? "decoder.norm" : "encoder.norm", d);
     }
+    for (stack = 0; stack < 2; stack++)
+        for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
 }
 
 /* A uniform number in (0, 1), 53 bits. */
@@ -10364,8 +10425,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf__free(&hooks, model->metadata, model->metadata_bytes);
     model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
-    trf__free(&hooks, model->layout.layers,
-              trf__bytes(model->config.encoder_layers + model->config.decoder_layers, sizeof(trf__layer)));
+    trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
     trf__free(&hooks, model, sizeof *model);
 }
 
@@ -10377,50 +10437,65 @@ TRF_API size_t trf_model_memory(const trf_config *config)
     trf__lay_out(&layout, config);
     return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
                          sizeof(trf_model) + trf__bytes(layout.n_params, sizeof(trf__param))
-                         + trf__bytes(config->encoder_layers + config->decoder_layers, sizeof(trf__layer)));
+                         + trf__bytes(layout.n_parts, sizeof(trf__part)));
 }
 
-/* A matrix (out, in) with its bias. */
-TRF__FN int64_t trf__affine(int64_t out, int64_t in) { return out * in + out; }
+/* Numbers of a matrix and its bias. */
+TRF__FN int64_t trf__affine_size(const trf__affine *a) { return a->out * a->in + a->out; }
 
 TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err)
 {
     const trf_config *c = config;
+    trf__layout layout;
+    const trf__whole *at = &layout.whole;
     trf_weight_counts n;
-    int64_t d, attention, feed_forward, side;
-    int source, target, i;
+    int64_t d, vocab, own;
+    int stack, i;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
     TRF__TRY(trf__config_check(c, err));
     TRF__ZERO(n);
+    TRF__ZERO(layout);
+    trf__lay_out(&layout, c);
     d = c->d_model;
-    source = trf__has_source(c); target = trf__has_target(c);
-    attention = trf__affine(3 * d, d) + trf__affine(d, d);
-    feed_forward = trf__affine(c->d_ff, d) + trf__affine(d, c->d_ff);
-    for (i = 0; i < 2; i++)
-        if ((i ? target : source) && c->positions == TRF_POSITIONS_LEARNED)
-            n.positions += (c->max_length + (int64_t)c->position_offset) * d;
-    n.source_embedding = source ? c->source_vocab * d : 0;
-    n.target_embedding = target && !trf__shares_embedding(c) ? c->target_vocab * d : 0;
-    n.encoder_attention = c->encoder_layers * attention;
-    n.encoder_feed_forward = c->encoder_layers * feed_forward;
-    n.encoder_norms = source ? 2 * d * (2 * c->encoder_layers + trf__has_final_norm(c, 0)) : 0;
-    n.decoder_attention = c->decoder_layers * attention;
-    n.cross_attention = source ? n.decoder_attention : 0;
-    n.decoder_feed_forward = c->decoder_layers * feed_forward;
-    n.decoder_norms = target ? 2 * d * ((2 + source) * c->decoder_layers + trf__has_final_norm(c, 1)) : 0;
-    side = trf__n_logits(c);
-    if (target) {
-        int own = c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS;
-        n.generator = (own ? side * d : 0) + (c->generator_bias ? side : 0);
-    } else if (c->head) n.generator = (trf__has_labels(c) ? side * d : 0) + side;
+    for (stack = 0; stack < 2; stack++) {
+        int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
+        for (i = 0; i < trf__per_layer(c, stack) * trf__layers(c, stack); i++) {
+            trf__part part = trf__part_of(c, stack, i);
+            int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
+                        : part.kind == TRF__SELF ? (stack ? &n.decoder_attention : &n.encoder_attention)
+                                                 : (stack ? &n.decoder_feed_forward : &n.encoder_feed_forward);
+            *to += trf__affine_size(&part.in) + trf__affine_size(&part.out);
+            *norms += 2 * d;
+        }
+        if (at->final_norm[stack].gain >= 0) *norms += 2 * d;
+    }
+    vocab = trf__n_logits(c);
+    own = at->generator_w >= 0 && at->generator_w != at->src_embed && at->generator_w != at->tgt_embed;
+    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d : 0;
+    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * (c->max_length + (int64_t)c->position_offset)
+                * d;
+    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention + n.encoder_feed_forward
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward + n.decoder_norms
             + n.generator;
     *counts = n;
     return TRF_OK;
+}
+
+/* The products of one sublayer: `rows` of its own, `keys` of what cross-attention reads. */
+TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections, double *attention,
+                             double *forward)
+{
+    double in = (double)part->in.out * (double)part->in.in, out = (double)part->out.out * (double)part->out.in;
+    double width = (double)part->heads * part->d_head, pairs = part->causal ? rows * (rows + 1) / 2 : rows * keys;
+    if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
+    if (part->kind == TRF__CROSS) *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out * rows);
+    else *projections += 2 * (in + out) * rows;
+    *attention += 2 * 2 * width * pairs;
 }
 
 TRF__COLD
@@ -10429,7 +10504,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 {
     const trf_config *c = config;
     trf_flop_counts n;
-    double d, f, s = (double)source_rows, t = (double)target_rows;
+    double s = (double)source_rows, t = (double)target_rows, logits;
+    int stack, i;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
@@ -10437,19 +10513,17 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
-    d = c->d_model; f = c->d_ff;
-    n.encoder_projections = c->encoder_layers * 2 * 4 * d * d * s;
-    n.encoder_attention = c->encoder_layers * 2 * 2 * d * s * s;
-    n.encoder_feed_forward = c->encoder_layers * 2 * 2 * d * f * s;
-    n.decoder_projections = c->decoder_layers * 2 * 4 * d * d * t;
-    n.decoder_attention = c->decoder_layers * 2 * 2 * d * (t * (t + 1) / 2);
-    if (trf__has_source(c)) {
-        n.cross_projections = c->decoder_layers * 2 * 2 * d * d * (t + s);
-        n.cross_attention = c->decoder_layers * 2 * 2 * d * t * s;
-    }
-    n.decoder_feed_forward = c->decoder_layers * 2 * 2 * d * f * t;
-    if (trf__has_target(c)) n.generator = 2 * d * trf__n_logits(c) * t;
-    else if (c->head) n.generator = 2 * d * trf__n_logits(c) * (trf__pools(c) ? s > 0 : s);
+    for (stack = 0; stack < 2; stack++)
+        for (i = 0; i < trf__per_layer(c, stack) * trf__layers(c, stack); i++) {
+            trf__part part = trf__part_of(c, stack, i);
+            if (!stack)
+                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention, &n.encoder_feed_forward);
+            else if (part.kind == TRF__CROSS)
+                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention, &n.decoder_feed_forward);
+            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention, &n.decoder_feed_forward);
+        }
+    logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
+    n.generator = 2 * (double)c->d_model * trf__n_logits(c) * logits;
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward + n.decoder_projections
             + n.decoder_attention + n.cross_projections + n.cross_attention + n.decoder_feed_forward + n.generator;
     *counts = n;
@@ -10472,13 +10546,13 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
     model->layout.n_params = count.n_params;
+    model->layout.n_parts = count.n_parts;
     model->layout.n_weights = count.n_weights;
     model->layout.params =
         (trf__param *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_params, sizeof(trf__param)));
-    model->layout.layers =
-        (trf__layer *)trf__alloc_zeroed(&config->hooks, trf__bytes(config->encoder_layers + config->decoder_layers,
-                                                                   sizeof(trf__layer)));
-    if (!model->layout.params || !model->layout.layers) {
+    model->layout.parts =
+        (trf__part *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_parts, sizeof(trf__part)));
+    if (!model->layout.params || !model->layout.parts) {
         trf_model_destroy(model);
         return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
     }
@@ -11021,13 +11095,11 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *su
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD: rows of the head */
 
 typedef struct trf__sublayer {
-    int kind, layer;
-    int64_t in_w, in_b, out_w, out_b;   /* offsets of its parameters */
-    int64_t gain, bias;                 /* of the norm that follows; -1: none */
+    trf__part is;
+    trf__scaling next_norm;             /* of the norm that follows it, whosever that is */
     trf__drop inner_drop, residual_drop;
     trf__act *wide, *memory, *inner;    /* see >>sublayers */
     trf_real *stats;
@@ -11049,8 +11121,8 @@ typedef struct trf__stack {
     int decoder, per_layer, n_sublayers;
     trf__sublayer *sublayers;
     int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1: none */
-    int64_t first_gain, first_bias;     /* pre-norm: before the first sublayer; -1: none */
-    int64_t final_gain, final_bias;     /* -1: none (pre-norm has it on the last sublayer) */
+    trf__scaling first_norm;            /* pre-norm: before the first sublayer */
+    trf__scaling final_norm;            /* of post-norm; pre-norm's follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
     /* the batch */
     int64_t rows, n_self, n_cross, n_groups;
@@ -11127,36 +11199,18 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
     return (trf__act *)trf__take(cursor, rows, trf__bytes(columns, pass->run.element));
 }
 
-/* Widths of what a sublayer stores as wide and inner, and the widest of them. */
-TRF__FN int64_t trf__wide(const trf_config *c, int kind)
-{
-    return kind == TRF__SELF ? 3 * (int64_t)c->d_model : kind == TRF__CROSS ? c->d_model : c->d_ff;
-}
-TRF__FN int64_t trf__inner(const trf_config *c, int kind) { return kind == TRF__FEED_FORWARD ? c->d_ff : c->d_model; }
-TRF__FN int64_t trf__widest(const trf_config *c) { return trf__max64(3 * (int64_t)c->d_model, c->d_ff); }
-TRF__FN int64_t trf__innermost(const trf_config *c) { return trf__max64(c->d_model, c->d_ff); }
-
-/* A sublayer's activations, for so many rows and, of cross-attention, rows of the encoder's result. */
+/* A sublayer's activations, for so many rows and rows of its memory. */
 TRF__COLD
-TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, int kind,
+TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, const trf__part *is,
                                 int64_t rows, int64_t memory_rows)
 {
-    const trf_config *c = pass->config;
-    int64_t d = c->d_model, heads = kind == TRF__FEED_FORWARD ? 0 : c->n_heads;
-    sub->s = trf__take_acts(cursor, pass, rows, d);
-    sub->y = trf__take_acts(cursor, pass, rows, d);
-    sub->wide = trf__take_acts(cursor, pass, rows, trf__wide(c, kind));
-    sub->inner = trf__take_acts(cursor, pass, rows, trf__inner(c, kind));
-    sub->memory = kind == TRF__CROSS ? trf__take_acts(cursor, pass, memory_rows, 2 * d) : NULL;
-    sub->stats = pass->training && heads > 0 ? trf__take_reals(cursor, rows, 2 * heads) : NULL;
+    sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
+    sub->y = trf__take_acts(cursor, pass, rows, is->out.out);
+    sub->wide = trf__take_acts(cursor, pass, rows, is->wide);
+    sub->inner = trf__take_acts(cursor, pass, rows, is->inner);
+    sub->memory = is->memory ? trf__take_acts(cursor, pass, memory_rows, is->memory) : NULL;
+    sub->stats = pass->training && is->heads ? trf__take_reals(cursor, rows, 2 * is->heads) : NULL;
     sub->norm_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
-}
-
-/* Which sublayer number i of a stack is. */
-TRF__FN int trf__sublayer_kind(const trf__stack *stack, int i)
-{
-    if (i % stack->per_layer == 0) return TRF__SELF;
-    return i % stack->per_layer == 1 && stack->per_layer == 3 ? TRF__CROSS : TRF__FEED_FORWARD;
 }
 
 /* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A pass that does not
@@ -11175,8 +11229,9 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
+        trf__part is = trf__part_of(c, stack->decoder, i);
         if (!pass->training || (pass->limits.recompute && i % stack->per_layer == 0)) cursor->used = first;
-        trf__take_sublayer(cursor, pass, sub, trf__sublayer_kind(stack, i), rows, pass->limits.source_rows);
+        trf__take_sublayer(cursor, pass, sub, &is, rows, pass->limits.source_rows);
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
@@ -11191,6 +11246,23 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     stack->final_y = trf__take_acts(cursor, pass, rows, d);
     stack->first_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
     stack->final_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
+}
+
+/* Gradients of what a sublayer keeps, for whichever keeps most. */
+TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows)
+{
+    int64_t wide = 0, inner = 0, memory = 0;
+    int stack, i;
+    for (stack = 0; stack < 2; stack++)
+        for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
+            trf__part is = trf__part_of(pass->config, stack, i);
+            wide = trf__max64(wide, is.wide);
+            inner = trf__max64(inner, is.inner);
+            memory = trf__max64(memory, is.memory);
+        }
+    pass->dwide = trf__take_acts(cursor, pass, rows, wide);
+    pass->dinner = trf__take_acts(cursor, pass, rows, inner);
+    pass->dmemory = trf__take_acts(cursor, pass, pass->limits.source_rows, memory);
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
@@ -11218,9 +11290,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
         pass->din = trf__take_acts(&cursor, pass, rows, d);
         pass->dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
-        pass->dwide = trf__take_acts(&cursor, pass, rows, trf__widest(c));
-        pass->dinner = trf__take_acts(&cursor, pass, rows, trf__innermost(c));
-        pass->dmemory = trf__take_acts(&cursor, pass, l->source_rows, 2 * d);
+        trf__take_widest(&cursor, pass, rows);
     }
     return cursor.used;
 }
@@ -11297,35 +11367,26 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
-        sub->inner_drop = sub->kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
+        sub->inner_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
                                                          : trf__drop_of(o->attention_dropout, site);
         sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
     }
 }
 
-/* Fills in what a sublayer is: parameters, and the norm that follows. */
+/* Fills in what each sublayer is, and the norm that follows it: its own, or with pre-norm the next one's. */
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__layer *layers = pass->layout->layers + (stack->decoder ? c->encoder_layers : 0);
-    int i, per = stack->per_layer, pre = c->norm_place == TRF_PRE_NORM;
-    for (i = 0; i < stack->n_sublayers; i++) {
-        const trf__layer *p = &layers[i / per];
-        trf__sublayer *sub = &stack->sublayers[i], *follows = pre ? (i > 0 ? sub - 1 : NULL) : sub;
-        int64_t gain = i % per == 0 ? p->norm1_g : i % per == 1 ? p->norm2_g : p->norm3_g;
-        int64_t bias = i % per == 0 ? p->norm1_b : i % per == 1 ? p->norm2_b : p->norm3_b;
-        int kind = trf__sublayer_kind(stack, i), self = kind == TRF__SELF, cross = kind == TRF__CROSS;
-        sub->kind = kind;
-        sub->layer = i / per;
-        sub->in_w = self ? p->self_in_w : cross ? p->cross_in_w : p->w1;
-        sub->in_b = self ? p->self_in_b : cross ? p->cross_in_b : p->b1;
-        sub->out_w = self ? p->self_out_w : cross ? p->cross_out_w : p->w2;
-        sub->out_b = self ? p->self_out_b : cross ? p->cross_out_b : p->b2;
-        if (follows) { follows->gain = gain; follows->bias = bias; }
-        else { stack->first_gain = gain; stack->first_bias = bias; }
-        if (pre && i == stack->n_sublayers - 1) { sub->gain = stack->final_gain; sub->bias = stack->final_bias; }
+    const trf__part *parts = pass->layout->parts + (stack->decoder ? pass->encoder.n_sublayers : 0);
+    int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
+    for (i = 0; i <= last; i++) {
+        trf__sublayer *sub = &stack->sublayers[i];
+        sub->is = parts[i];
+        sub->next_norm = !pre ? parts[i].norm : i < last ? parts[i + 1].norm : stack->final_norm;
     }
-    if (pre) stack->final_gain = stack->final_bias = -1;
+    if (!pre || last < 0) return;
+    stack->first_norm = parts[0].norm;
+    stack->final_norm.gain = stack->final_norm.bias = -1;
 }
 
 /* A stack before its sublayers exist. */
@@ -11334,14 +11395,13 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     trf__stack stack;
     TRF__ZERO(stack);
     stack.decoder = decoder;
-    stack.per_layer = decoder && trf__has_source(c) ? 3 : 2;
-    stack.n_sublayers = stack.per_layer * (decoder ? c->decoder_layers : c->encoder_layers);
-    stack.first_gain = stack.first_bias = -1;
+    stack.per_layer = trf__per_layer(c, decoder);
+    stack.n_sublayers = stack.per_layer * trf__layers(c, decoder);
+    stack.first_norm.gain = stack.first_norm.bias = -1;
     if (layout) {
         stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
         stack.positions = decoder ? layout->whole.tgt_positions : layout->whole.src_positions;
-        stack.final_gain = decoder ? layout->whole.decoder_norm_g : layout->whole.encoder_norm_g;
-        stack.final_bias = decoder ? layout->whole.decoder_norm_b : layout->whole.encoder_norm_b;
+        stack.final_norm = layout->whole.final_norm[decoder];
     }
     return stack;
 }
@@ -11855,18 +11915,19 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
 {
     const trf_config *c = pass->config;
     const trf__cache *cache = stack->decoder ? pass->cache : NULL;
-    int cross = layer->kind == TRF__CROSS, self = layer->kind == TRF__SELF;
+    const trf__part *is = &layer->is;
+    int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
     trf__work sub;
     TRF__ZERO(sub);
     sub.rows = stack->rows;
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
-    sub.d = c->d_model; sub.f = c->d_ff;
+    sub.d = c->d_model; sub.f = is->inner;
     sub.at = trf__stack_rows(stack);
-    sub.in_w = trf__weight(pass, layer->in_w); sub.out_w = trf__weight(pass, layer->out_w);
-    sub.in_b = pass->weights + layer->in_b; sub.out_b = pass->weights + layer->out_b;
-    sub.activation = (int)c->activation;
-    sub.attention.heads = c->n_heads;
-    sub.attention.causal = stack->decoder && self;
+    sub.in_w = trf__weight(pass, is->in.w); sub.out_w = trf__weight(pass, is->out.w);
+    sub.in_b = pass->weights + is->in.b; sub.out_b = pass->weights + is->out.b;
+    sub.activation = is->activation;
+    sub.attention.heads = is->heads;
+    sub.attention.causal = is->causal;
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
     sub.attention.most_queries = stack->most_queries;
@@ -11875,11 +11936,11 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
     sub.memory = sub.fresh = layer->memory;
     if (cache && cross) {
-        sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer);
+        sub.memory = trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer);
         sub.attention.area = cache->area;
     }
     if (cache && self) {
-        sub.memory = trf__act_at(&pass->run, cache->self, layer->layer * cache->self_layer);
+        sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
         sub.fresh = trf__act_at(&pass->run, sub.wide, stack->rows * c->d_model);    /* behind the queries */
         sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->ancestors;
@@ -11890,7 +11951,7 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
 }
 
 /* The norm after a sublayer. */
-TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, int64_t gain, int64_t bias)
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm)
 {
     trf__norm n;
     TRF__ZERO(n);
@@ -11899,14 +11960,14 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, i
     n.epsilon = pass->config->norm_epsilon;
     n.rule = (int)pass->config->norm_rule;
     n.at = trf__stack_rows(stack);
-    if (gain >= 0) { n.gain = pass->weights + gain; n.bias = pass->weights + bias; }
+    if (norm.gain >= 0) { n.gain = pass->weights + norm.gain; n.bias = pass->weights + norm.bias; }
     return n;
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y, trf_real *stats,
-                             const trf__act *x, int64_t gain, int64_t bias)
+                             const trf__act *x, trf__scaling norm)
 {
-    trf__norm n = trf__norm_of(pass, stack, gain, bias);
+    trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
     n.y = y;
     n.stats = stats;
@@ -11924,19 +11985,19 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
                                  const trf__work *sub)
 {
     const trf__views *views = pass->views;
-    int cross = layer->kind == TRF__CROSS;
+    int cross = layer->is.kind == TRF__CROSS;
     int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
     int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
     trf_real *to = views->attention[kind];
     trf__attention_in in = trf__attention_of(&pass->run, sub);
-    if (!to || (views->layer >= 0 && views->layer != layer->layer)) return;
+    if (!to || (views->layer >= 0 && views->layer != layer->is.layer)) return;
     for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
         numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
         if (numbers == 0) continue;
         trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
         if (views->layer < 0)
-            pass->run.backend->download(&pass->run, to + layer->layer * numbers, views->map,
+            pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
                                         trf__bytes(numbers, sizeof(trf_real)));
     }
 }
@@ -11953,8 +12014,8 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
-    if (i == 0) return stack->first_gain >= 0 ? stack->first_y : stack->embedded;
-    return before->gain >= 0 ? before->y : before->s;
+    if (i == 0) return stack->first_norm.gain >= 0 ? stack->first_y : stack->embedded;
+    return before->next_norm.gain >= 0 ? before->y : before->s;
 }
 TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack, int i)
 {
@@ -11968,14 +12029,15 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
     const trf__sublayer *layer = &stack->sublayers[i];
     const trf__act *in = trf__stream_in(stack, i);
     trf__work sub = trf__work_of(pass, stack, layer);
-    trf__norm n = trf__norm_of(pass, stack, layer->gain, layer->bias);
-    if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
+    trf__norm n = trf__norm_of(pass, stack, layer->next_norm);
+    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
-        trf__attention_forward(&pass->run, &sub, pass->proj, in, layer->kind == TRF__CROSS ? pass->encoder.out : in);
+        trf__attention_forward(&pass->run, &sub, pass->proj, in,
+                               layer->is.kind == TRF__CROSS ? pass->encoder.out : in);
         if (pass->views) trf__view_attention(pass, stack, layer, &sub);
     }
     n.s = layer->s;
-    n.y = layer->gain >= 0 ? layer->y : NULL;
+    n.y = layer->next_norm.gain >= 0 ? layer->y : NULL;
     n.stats = layer->norm_stats;
     n.x = trf__stream_res(pass, stack, i);
     n.sub = pass->proj;
@@ -12010,9 +12072,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     trf__act *last;
     int i;
     trf__stack_embed(pass, stack);
-    if (stack->first_gain >= 0)
-        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded, stack->first_gain,
-                        stack->first_bias);
+    if (stack->first_norm.gain >= 0)
+        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded, stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
@@ -12021,9 +12082,9 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
             trf__view_state(pass, stack, (i + 1) / stack->per_layer, trf__stream_res(pass, stack, i + 1));
     }
     last = stack->out = trf__stream_in(stack, i);
-    if (stack->final_gain >= 0) {
+    if (stack->final_norm.gain >= 0) {
         stack->out = stack->final_y;
-        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_gain, stack->final_bias);
+        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_norm);
     }
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;
@@ -12116,18 +12177,18 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
 {
     trf__work sub = trf__work_of(pass, stack, layer);
     trf_real *g = pass->gradients;
-    sub.d_in_w = g + layer->in_w; sub.d_in_b = g + layer->in_b;
-    sub.d_out_w = g + layer->out_w; sub.d_out_b = g + layer->out_b;
+    sub.d_in_w = g + layer->is.in.w; sub.d_in_b = g + layer->is.in.b;
+    sub.d_out_w = g + layer->is.out.w; sub.d_out_b = g + layer->is.out.b;
     sub.first = pass->first;
     sub.dwide = pass->dwide; sub.dmemory = pass->dmemory; sub.dinner = pass->dinner;
-    if (layer->kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
+    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
     else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory, pass->dsub, in,
                                  pass->encoder.out);
 }
 
-/* Back through a norm (gain -1: none) whose input was s, into ds; the caller adds the gradients that come in. */
-TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack, int64_t gain,
-                                                 int64_t bias, const trf__act *s, const trf_real *stats)
+/* Back through a norm, if there is one, whose input was s, into ds; the caller adds the gradients that come in. */
+TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm,
+                                                 const trf__act *s, const trf_real *stats)
 {
     trf__norm_gradient n;
     TRF__ZERO(n);
@@ -12140,10 +12201,10 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     n.rule = (int)pass->config->norm_rule;
     n.first = pass->first;
     n.at = trf__stack_rows(stack);
-    if (gain < 0) return n;
-    n.gain = pass->weights + gain;
-    n.dgain = pass->gradients + gain;
-    n.dbias = pass->gradients + bias;
+    if (norm.gain < 0) return n;
+    n.gain = pass->weights + norm.gain;
+    n.dgain = pass->gradients + norm.gain;
+    n.dbias = pass->gradients + norm.bias;
     return n;
 }
 
@@ -12187,7 +12248,7 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__work sub = trf__work_of(pass, stack, &stack->sublayers[last]);
     int i = last + 1 - stack->per_layer;
     const trf__sublayer *below = &stack->sublayers[i > 0 ? i - 1 : 0];
-    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->gain, below->bias);
+    if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->next_norm);
     for (; i < last; i++) trf__sublayer_forward(pass, stack, i);
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }
@@ -12201,9 +12262,9 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     const trf__act *dy = dout, *dy2 = NULL, *ds_in = NULL;
     trf__norm_gradient n;
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
-    if (stack->final_gain >= 0) {
-        n = trf__norm_gradient_of(pass, stack, stack->final_gain, stack->final_bias,
-                                  stack->sublayers[stack->n_sublayers - 1].y, stack->final_stats);
+    if (stack->final_norm.gain >= 0) {
+        n = trf__norm_gradient_of(pass, stack, stack->final_norm, stack->sublayers[stack->n_sublayers - 1].y,
+                                  stack->final_stats);
         n.dy = dy;
         on->norm_gradient(&pass->run, &n);
         dy = pass->ds;
@@ -12213,18 +12274,18 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
         if (pass->limits.recompute && (i + 1) % stack->per_layer == 0 && i + 1 < stack->n_sublayers)
             trf__recompute_layer(pass, stack, i);
-        n = trf__norm_gradient_of(pass, stack, layer->gain, layer->bias, layer->s, layer->norm_stats);
+        n = trf__norm_gradient_of(pass, stack, layer->next_norm, layer->s, layer->norm_stats);
         n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
         n.dsub = pass->dsub;
         n.drop = layer->residual_drop;
         on->norm_gradient(&pass->run, &n);
         trf__sublayer_backward(pass, stack, layer, trf__stream_in(stack, i), memory_seen);
-        if (layer->kind == TRF__CROSS) memory_seen = 1;
+        if (layer->is.kind == TRF__CROSS) memory_seen = 1;
         dy = pass->din;
         dy2 = pre ? NULL : pass->ds;
         ds_in = pre ? pass->ds : NULL;
     }
-    n = trf__norm_gradient_of(pass, stack, stack->first_gain, stack->first_bias, stack->embedded, stack->first_stats);
+    n = trf__norm_gradient_of(pass, stack, stack->first_norm, stack->embedded, stack->first_stats);
     n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
     on->norm_gradient(&pass->run, &n);
     trf__stack_embed_backward(pass, stack);
@@ -12837,13 +12898,14 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     const trf__layout *layout = &t->model->layout;
     const trf__run *run = &t->pass.run;
     int64_t end = layout->n_weights + TRF__SLOTS, begin;
-    int i = t->model->config.encoder_layers + t->model->config.decoder_layers;
+    int32_t i = layout->n_parts;
     trf_real slots[TRF__SLOTS];
     trf_status status;
     *tokens = (double)t->target_rows;
     if (!t->options.all_reduce) return TRF_OK;
     for (; end > 0; end = begin) {
-        begin = i > 0 ? layout->layers[--i].self_in_w : 0;
+        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* a layer's first sublayer, or the embeddings */
+        begin = i >= 0 ? layout->parts[i].in.w : 0;
         if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin),
                                   run->backend->stream(run)) != 0) {
             trf_discard_gradients(t);
@@ -13611,13 +13673,16 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     pass->cache = NULL;
     TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    for (i = 0; i < pass->config->decoder_layers; i++) {
-        trf__work sub = trf__work_of(pass, &pass->decoder, &pass->decoder.sublayers[3 * i + 1]);
+    for (i = 0; i < pass->decoder.n_sublayers; i++) {
+        const trf__sublayer *layer = &pass->decoder.sublayers[i];
+        trf__work sub;
         trf__remember r;
+        if (layer->is.kind != TRF__CROSS) continue;
+        sub = trf__work_of(pass, &pass->decoder, layer);
         trf__project_memory(&pass->run, &sub, pass->encoder.out);
-        r.cache = trf__act_at(&pass->run, cache->cross, i * cache->cross_layer);
+        r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
         r.fresh = sub.fresh; r.slots = slots;
-        r.rows = sub.memory_rows; r.width = 2 * sub.d; r.area = cache->area;
+        r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
         pass->run.backend->remember(&pass->run, &r);
     }
     return TRF_OK;

@@ -618,7 +618,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("losses of rows", p->row_loss, rows * 8);
     OBJECT("sums", p->sums, sizeof *p->sums);
     OBJECT("room for logits", p->loss_room, VOCAB * number);
-    OBJECT("packed copies", (const trf_real *)l->translator->pass.copies + layout->layers[0].self_in_w,
+    OBJECT("packed copies", (const trf_real *)l->translator->pass.copies + layout->parts[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->cache.self, 2 * D * number);
     OBJECT("keys of the source", h->cache.cross, number);
