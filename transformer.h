@@ -386,7 +386,9 @@ typedef enum trf_norm_place {
 
 typedef enum trf_norm_rule {
     TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and nearly everybody */
-    TRF_NORM_ANNOTATED = 1  /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
+    TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
+    TRF_NORM_RMS       = 2  /* x / sqrt(mean of x^2 + epsilon), times a gain, no bias: Zhang and Sennrich 2019,
+                               T5, Llama */
 } trf_norm_rule;
 
 typedef enum trf_final_norm {
@@ -467,6 +469,9 @@ typedef struct trf_config {
     trf_tying tying;            /* decoder-only: UNTIED or DECODER; encoder-only: UNTIED (TRF_HEAD_MASKED
                                    has its own) */
     int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
+    int32_t qkv_bias;           /* 1, the default: the projections to queries, keys and values have biases, */
+    int32_t out_bias;           /* and attention's output, */
+    int32_t feed_forward_bias;  /* and both matrices of feed-forward. T5 and Llama: 0 in all three */
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
@@ -2768,7 +2773,7 @@ typedef struct trf__norm {              /* (rows, d) */
     trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no norm follows */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
-    const trf_real *gain, *bias;
+    const trf_real *gain, *bias;        /* bias NULL: none */
     int64_t rows, d;
     double epsilon;
     int rule;                           /* a trf_norm_rule */
@@ -2778,7 +2783,7 @@ typedef struct trf__norm {              /* (rows, d) */
 
 typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = drop(ds) */
     trf__act *ds, *dsub;                /* ds may be dy, dy2 or ds_in; dsub may be NULL */
-    trf_real *dgain, *dbias;
+    trf_real *dgain, *dbias;            /* dbias may be NULL */
     const trf__act *dy, *dy2, *ds_in;   /* dy2 and ds_in may be NULL */
     const trf__act *s;
     const trf_real *stats, *gain;       /* gain NULL: there is no norm, ds = dy + dy2 */
@@ -4717,11 +4722,12 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
 //
 //   s = x + drop(sub)     y = gain * (s - mean) * r + bias
 //   r = 1 / sqrt(var + epsilon), var biased; TRF_NORM_ANNOTATED: r = 1 / (deviation + epsilon), deviation unbiased
+//   TRF_NORM_RMS: mean = 0, and so var is the mean of squares; bias NULL: 0
 //   x, sub, s, y: (rows, d)   gain, bias: (d)   kept for backward: s, and per row mean and r
 //
 //   with n = (s - mean) r, g = dy + dy2, dn = gain * g, averages over d:
 //   ds = r (dn - avg(dn) - (s - mean) c sum(dn (s - mean))) + ds_in
-//   c = r^2 / d, annotated: r / ((d-1) deviation)
+//   c = r^2 / d, annotated: r / ((d-1) deviation); RMS: without avg(dn)
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
@@ -4729,13 +4735,16 @@ enum { TRF__NORM_ROWS = 32 };
 
 TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, trf_real stats[2])
 {
+    static const trf_real nothing[TRF__WIDE] = {0};
+    const trf_real *bias = j->bias ? j->bias : nothing;
+    int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
     double var, r;
     int64_t c, d = j->d;
     /* from the first one, so that equal numbers have exactly themselves as mean */
-    for (c = 0; c < d; c += 16)
+    for (c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
-    stats[0] = s[0] + trf__sum(sum) / (trf_real)d;
+    stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
     mean = trf__set(stats[0]);
     for (c = 0; c < d; c += 16) {
         trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
@@ -4748,7 +4757,8 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     factor = trf__set(stats[1]);
     for (c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
-        trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c), trf__load_n(j->bias + c, d - c)), d - c);
+        trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c), trf__load_n(bias + c * bias_step, d - c)),
+                     d - c);
     }
 }
 
@@ -4813,7 +4823,7 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
     /* Without ds_in zeros are added: a branch would let compilers share the product, which then is not fused. */
     more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
     more_step = j->ds_in != NULL;
-    average = trf__set((trf_real)(-(double)trf__sum(sum) / (double)d));
+    average = trf__set(j->rule == TRF_NORM_RMS ? 0 : (trf_real)(-(double)trf__sum(sum) / (double)d));
     pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
@@ -4852,7 +4862,7 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t t
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
     int64_t row, r0, d = j->d, c = tile * 16, n = d - c;
     trf__v16 all_gain = j->first ? trf__set(0) : trf__load_n(j->dgain + c, n);
-    trf__v16 all_bias = j->first ? trf__set(0) : trf__load_n(j->dbias + c, n);
+    trf__v16 all_bias = j->first || !j->dbias ? trf__set(0) : trf__load_n(j->dbias + c, n);
     (void)run; (void)worker;
     for (r0 = 0; r0 < j->rows; r0 += 64) {
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
@@ -4867,7 +4877,7 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t t
         all_bias = trf__add(all_bias, dbias);
     }
     trf__store_n(j->dgain + c, all_gain, n);
-    trf__store_n(j->dbias + c, all_bias, n);
+    if (j->dbias) trf__store_n(j->dbias + c, all_bias, n);
 }
 
 /* dgain and dbias first: ds may overwrite dy and dy2. */
@@ -6278,6 +6288,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 {
     trf__each(j.columns * j.outputs, [&](int64_t i) {
         int64_t output = i / j.columns, c = i % j.columns;
+        if (!j.sums[output]) return;
         float sum = j.first ? 0 : j.sums[output][c];
         for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
         j.sums[output][c] = sum;
@@ -6995,7 +7006,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         if (!j.y) continue;
         begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
         trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
-        mean = begin + trf__warp_sum(sum) / (float)d;
+        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
         trf__lane_features(d, [&](int64_t c) {
             float centered = trf__get<A>(s, row * d + c) - mean;
             squares = fmaf(centered, centered, squares);
@@ -7005,7 +7016,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
             r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
         else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
         trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c, fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias[c]));
+            trf__put<A>(j.y, row * d + c,
+                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c] : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -7047,7 +7059,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
                 double deviation = 1 / (double)r - j.epsilon;
                 slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
             }
-            average = (float)(-(double)sum / (double)d);
+            average = j.rule == TRF_NORM_RMS ? 0 : (float)(-(double)sum / (double)d);
             pull = (float)(-slope * (double)dot);
         }
         for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
@@ -7089,7 +7101,7 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
         piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
         piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
         j.ld = n->d;
-        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias + c;
+        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
         trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), piece, j);
         trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
     }
@@ -9968,6 +9980,7 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.max_length = 512;
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
+    config.qkv_bias = config.out_bias = config.feed_forward_bias = 1;
     config.seed = 1;
     config.device = trf_device_default();
     return config;
@@ -10046,6 +10059,7 @@ TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
     return c->final_norm == TRF_FINAL_NORM_BOTH ||
            c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
 }
+TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
 /* How many logits a row has. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
@@ -10088,12 +10102,15 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(trf_positions,      positions,        0, 4, 2) \
     X(int32_t,            position_offset,  0, 1 << 20, 2) \
     X(trf_norm_place,     norm_place,       0, 1, 2) \
-    X(trf_norm_rule,      norm_rule,        0, 1, 2) \
+    X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 2) \
     X(double,             norm_epsilon,     1e-30, 1, 2) \
     X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_DECODER, 2) \
     X(int32_t,            scale_embeddings, 0, 1, 2) \
     X(trf_tying,          tying,            0, source && target ? TRF_TIED_EMBEDDINGS : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
+    X(int32_t,            qkv_bias,         0, 1, 4) \
+    X(int32_t,            out_bias,         0, 1, 4) \
+    X(int32_t,            feed_forward_bias, 0, 1, 4) \
     X(trf_init,           init,             0, TRF_INIT_LINEAR, 2) \
     X(trf_embedding_init, embedding_init,   0, 3, 2) \
     X(int32_t,            source_eos,       0, 1, 2) \
@@ -10178,7 +10195,7 @@ enum {
 
 /* A matrix (out, in) with its bias, y = x w^T + b, and a norm, by the offsets of their parameters in the arena; -1:
    there is none. */
-typedef struct trf__affine { int64_t w, b, out, in; } trf__affine;
+typedef struct trf__affine { int64_t w, b, out, in; int biased; } trf__affine;
 typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
@@ -10260,6 +10277,8 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
     part.in.in = part.out.out = d;
     part.in.out = part.kind == TRF__FEED_FORWARD ? c->d_ff : 3 * d;
     part.out.in = part.inner = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
+    part.in.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->qkv_bias;
+    part.out.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->out_bias;
     part.wide = part.kind == TRF__CROSS ? d : part.in.out;
     part.in.w = part.in.b = part.out.w = part.out.b = part.norm.gain = part.norm.bias = -1;
     part.activation = (int)c->activation;
@@ -10271,21 +10290,29 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
     return part;
 }
 
+/* Width of a head: the first sublayer of every stack is attention. */
+TRF__FN int trf__d_head(const trf_config *c)
+{
+    trf__part first = trf__part_of(c, !trf__has_source(c), 0);
+    return first.d_head;
+}
+
 TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *stack, int layer,
                              const char *const names[2], int start, int start_bias)
 {
     a->w = trf__add_param(layout, stack, layer, names[0], a->out, a->in, start);
-    a->b = trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias);
+    a->b = a->biased ? trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias) : -1;
 }
 
-TRF__FN void trf__add_scaling(trf__layout *layout, trf__scaling *norm, const char *stack, int layer,
-                              const char *name, int64_t d)
+TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm, const char *stack,
+                              int layer, const char *name)
 {
     char whole[40];
     snprintf(whole, sizeof whole, "%s.weight", name);
-    norm->gain = trf__add_param(layout, stack, layer, whole, d, 0, TRF__START_ONE);
+    norm->gain = trf__add_param(layout, stack, layer, whole, c->d_model, 0, TRF__START_ONE);
     snprintf(whole, sizeof whole, "%s.bias", name);
-    norm->bias = trf__add_param(layout, stack, layer, whole, d, 0, TRF__START_ZERO);
+    norm->bias = trf__norm_has_bias(c) ? trf__add_param(layout, stack, layer, whole, c->d_model, 0, TRF__START_ZERO)
+                                       : -1;
 }
 
 /* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
@@ -10313,7 +10340,7 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     }
     for (i = 0; i < per; i++) {
         snprintf(norm, sizeof norm, "norm%d", i + 1);
-        trf__add_scaling(layout, &parts[i].norm, stack, layer, norm, c->d_model);
+        trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norm);
         if (layout->parts) layout->parts[layout->n_parts] = parts[i];
         layout->n_parts++;
     }
@@ -10341,7 +10368,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
         trf__scaling *norm = &layout->whole.final_norm[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_scaling(layout, norm, NULL, 0, stack ? "decoder.norm" : "encoder.norm", d);
+            trf__add_scaling(layout, c, norm, NULL, 0, stack ? "decoder.norm" : "encoder.norm");
     }
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
@@ -10441,7 +10468,7 @@ TRF_API size_t trf_model_memory(const trf_config *config)
 }
 
 /* Numbers of a matrix and its bias. */
-TRF__FN int64_t trf__affine_size(const trf__affine *a) { return a->out * a->in + a->out; }
+TRF__FN int64_t trf__affine_size(const trf__affine *a) { return a->out * a->in + (a->biased ? a->out : 0); }
 
 TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err)
@@ -10450,7 +10477,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     trf__layout layout;
     const trf__whole *at = &layout.whole;
     trf_weight_counts n;
-    int64_t d, vocab, own;
+    int64_t d, vocab, own, norm;
     int stack, i;
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
@@ -10460,6 +10487,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
     d = c->d_model;
+    norm = d * (1 + trf__norm_has_bias(c));
     for (stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
         for (i = 0; i < trf__per_layer(c, stack) * trf__layers(c, stack); i++) {
@@ -10468,9 +10496,9 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention : &n.encoder_attention)
                                                  : (stack ? &n.decoder_feed_forward : &n.encoder_feed_forward);
             *to += trf__affine_size(&part.in) + trf__affine_size(&part.out);
-            *norms += 2 * d;
+            *norms += norm;
         }
-        if (at->final_norm[stack].gain >= 0) *norms += 2 * d;
+        if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     vocab = trf__n_logits(c);
     own = at->generator_w >= 0 && at->generator_w != at->src_embed && at->generator_w != at->tgt_embed;
@@ -10958,7 +10986,8 @@ TRF__FN trf__mat trf__keys_weight(const trf__work *sub)
 /* Keys and values of m (M, d). */
 TRF__FN void trf__project_memory(const trf__run *run, const trf__work *sub, const trf__act *m)
 {
-    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b + sub->d, sub->memory_rows, 2 * sub->d, sub->d);
+    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL, sub->memory_rows,
+                 2 * sub->d, sub->d);
 }
 
 TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__work *sub)
@@ -11065,8 +11094,8 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__work *sub, 
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, d, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, wide, d, sub->first);
     if (sub->memory)
-        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b + d, sub->dmemory, m, sub->memory_rows, 2 * d, d,
-                           sub->first);
+        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory, m,
+                           sub->memory_rows, 2 * d, d, sub->first);
     trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
     run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
@@ -11428,10 +11457,15 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
 /* Numbers of the largest second factor of a product in training: a weight, or what it is multiplied by. */
 TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits)
 {
-    const trf_config *c = pass->config;
-    int64_t rows = trf__max64(limits->source_rows, limits->target_rows), d = c->d_model;
-    int64_t deep = trf__max64(rows, trf__max64(3 * d, c->d_ff));
-    return pass->training ? trf__times(deep, trf__max64(d, c->d_ff)) : 0;
+    int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0;
+    int stack, i;
+    for (stack = 0; stack < 2; stack++)
+        for (i = 0; i < trf__per_layer(pass->config, stack) * trf__layers(pass->config, stack); i++) {
+            trf__part is = trf__part_of(pass->config, stack, i);
+            deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
+            wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
+        }
+    return pass->training ? trf__times(deep, wide) : 0;
 }
 
 /* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
@@ -11443,7 +11477,7 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
     size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(2, trf__block_most(&pass)));
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
-    return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, c->d_model / c->n_heads,
+    return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, trf__d_head(c),
                                                          trf__pass_widest(&pass, limits)));
 }
 
@@ -11511,7 +11545,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     if (status == TRF_OK) trf__pass_layout(&size, bigger.arena);
     if (status == TRF_OK) status = trf__pass_table(&size, err);
     if (status == TRF_OK)
-        status = on->reserve(&bigger.run, limits->longest, pass->config->d_model / pass->config->n_heads,
+        status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config),
                              trf__pass_widest(pass, limits), err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
     on->release(run, size.arena, size.arena_bytes);
@@ -11901,6 +11935,13 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, int64_t offset)
     return w;
 }
 
+/* A parameter of an arena; -1: NULL. */
+TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset) { return offset < 0 ? NULL : arena + offset; }
+TRF__FN const trf_real *trf__plain(const trf__pass *pass, int64_t offset)
+{
+    return offset < 0 ? NULL : pass->weights + offset;
+}
+
 TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
 {
     trf__rows at;
@@ -11924,7 +11965,7 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.d = c->d_model; sub.f = is->inner;
     sub.at = trf__stack_rows(stack);
     sub.in_w = trf__weight(pass, is->in.w); sub.out_w = trf__weight(pass, is->out.w);
-    sub.in_b = pass->weights + is->in.b; sub.out_b = pass->weights + is->out.b;
+    sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
     sub.activation = is->activation;
     sub.attention.heads = is->heads;
     sub.attention.causal = is->causal;
@@ -11960,7 +12001,8 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, t
     n.epsilon = pass->config->norm_epsilon;
     n.rule = (int)pass->config->norm_rule;
     n.at = trf__stack_rows(stack);
-    if (norm.gain >= 0) { n.gain = pass->weights + norm.gain; n.bias = pass->weights + norm.bias; }
+    n.gain = trf__plain(pass, norm.gain);
+    n.bias = trf__plain(pass, norm.bias);
     return n;
 }
 
@@ -12132,8 +12174,7 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
 
 TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
-    int64_t bias = pass->layout->whole.generator_b;
-    return bias >= 0 ? pass->weights + bias : NULL;
+    return trf__plain(pass, pass->layout->whole.generator_b);
 }
 
 /* The loss of the batch, row by row, without gradients. */
@@ -12177,8 +12218,8 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
 {
     trf__work sub = trf__work_of(pass, stack, layer);
     trf_real *g = pass->gradients;
-    sub.d_in_w = g + layer->is.in.w; sub.d_in_b = g + layer->is.in.b;
-    sub.d_out_w = g + layer->is.out.w; sub.d_out_b = g + layer->is.out.b;
+    sub.d_in_w = g + layer->is.in.w; sub.d_in_b = trf__at(g, layer->is.in.b);
+    sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->first;
     sub.dwide = pass->dwide; sub.dmemory = pass->dmemory; sub.dinner = pass->dinner;
     if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
@@ -12204,7 +12245,7 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     if (norm.gain < 0) return n;
     n.gain = pass->weights + norm.gain;
     n.dgain = pass->gradients + norm.gain;
-    n.dbias = pass->gradients + norm.bias;
+    n.dbias = trf__at(pass->gradients, norm.bias);
     return n;
 }
 
@@ -12306,11 +12347,10 @@ TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel, trf_error *err)
 {
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    int64_t bias = pass->layout->whole.generator_b;
     loss.slots = pass->gradients + pass->layout->n_weights;
     loss.dx = pass->din;
     loss.dw = pass->gradients + pass->layout->whole.generator_w;
-    loss.db = bias >= 0 ? pass->gradients + bias : NULL;
+    loss.db = trf__at(pass->gradients, pass->layout->whole.generator_b);
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     if (pass->sides & TRF__HEAD)
@@ -14011,9 +14051,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only if it grows */
-        state = run.backend->state_bytes(&run, have.longest, config->d_model / config->n_heads, 0);
+        state = run.backend->state_bytes(&run, have.longest, trf__d_head(config), 0);
         growing = trf__pass_memory(config, &have, NULL, &device);
-        if (state == run.backend->state_bytes(&run, grown.longest, config->d_model / config->n_heads, 0))
+        if (state == run.backend->state_bytes(&run, grown.longest, trf__d_head(config), 0))
             growing -= state;
     }
     TRF__ZERO(h);
@@ -17908,7 +17948,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
 //                      model.
-//   __metadata__       trf.format = 3; trf.version, of the library that wrote it; trf.content = model | checkpoint;
+//   __metadata__       trf.format = 4; trf.version, of the library that wrote it; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
@@ -17929,7 +17969,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 
 /* The format moves with every change that a reader of another one would not understand. What format 2 lacks (3 in the
    tables' last column) has its default there. */
-enum { TRF__FORMAT = 3, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 4, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 

@@ -53,6 +53,8 @@ static const kind kinds[] = {
       TRF_POSITIONS_NONE, TRF_SMOOTH_UNIFORM, TRF_ADAMW, 0.1 },
     { "one head wider than a block's columns", TRF_ENCODER_DECODER, 160, 1, 16, 33, TRF_PRE_NORM, TRF_NORM_STANDARD,
       TRF_RELU, TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0 },
+    { "RMS norm, no biases", TRF_ENCODER_DECODER, 32, 2, 64, 70, TRF_PRE_NORM, TRF_NORM_RMS, TRF_SILU,
+      TRF_TIED_EMBEDDINGS, TRF_POSITIONS_HALVES, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1 },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -85,7 +87,9 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c.d_model = k->d; c.n_heads = k->heads; c.d_ff = k->f;
     c.source_vocab = c.target_vocab = k->vocab;
     c.max_length = 64;
-    c.norm_place = k->place; c.norm_rule = k->rule; c.activation = k->activation;
+    c.norm_place = k->place; c.norm_rule = k->rule;
+    c.qkv_bias = c.out_bias = c.feed_forward_bias = k->rule != TRF_NORM_RMS;
+    c.activation = k->activation;
     c.tying = k->tying; c.positions = k->positions;
     c.device.kind = device;
     c.device.threads = 1;

@@ -133,7 +133,8 @@ static void recomputing_is_the_same(void **state)
                 c.decoder_layers = c.kind == TRF_ENCODER_ONLY ? 0 : c.kind == TRF_DECODER_ONLY ? layers : 5 - layers;
                 c.norm_place = norm & 1 ? TRF_PRE_NORM : TRF_POST_NORM;
                 c.final_norm = (trf_final_norm)(norm / 2);
-                c.norm_rule = layers == 3 ? TRF_NORM_ANNOTATED : TRF_NORM_STANDARD;
+                c.norm_rule = layers == 3 ? TRF_NORM_ANNOTATED : layers == 4 ? TRF_NORM_RMS : TRF_NORM_STANDARD;
+                c.qkv_bias = c.feed_forward_bias = layers != 4;
                 c.activation = (trf_activation)(layers % 3);
                 if (layers == 2) {
                     c.positions = TRF_POSITIONS_LEARNED;

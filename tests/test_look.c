@@ -607,6 +607,8 @@ static trf_config random_config(void)
     c.source_vocab = 5 + up_to(40);
     c.target_vocab = c.tying >= TRF_TIED_ALL ? c.source_vocab : 5 + up_to(40);
     c.generator_bias = up_to(2);
+    c.norm_rule = (trf_norm_rule)up_to(3);
+    c.qkv_bias = up_to(2); c.out_bias = up_to(2); c.feed_forward_bias = up_to(2);
     c.final_norm = (trf_final_norm)(both ? up_to(4) : up_to(2));
     c.init = (trf_init)up_to(3);
     if (c.kind == TRF_ENCODER_ONLY) {

@@ -530,6 +530,8 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     if (c.tying >= TRF_TIED_ALL) c.target_vocab = c.source_vocab;
     c.norm_place = UP_TO(2) ? TRF_PRE_NORM : TRF_POST_NORM;
     c.final_norm = (trf_final_norm)UP_TO(c.kind ? 2 : 4);
+    c.norm_rule = (trf_norm_rule)UP_TO(3);
+    c.qkv_bias = UP_TO(2); c.out_bias = UP_TO(2); c.feed_forward_bias = UP_TO(2);
     c.generator_bias = c.kind != TRF_ENCODER_ONLY && UP_TO(2);
     c.positions = UP_TO(2) ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
     c.max_length = 2 + UP_TO(200);

@@ -158,6 +158,7 @@ static void assert_same_gradients(const lab *l, const trf_real *want)
    Gradients. The functional is report.loss * tokens; dropout's mask follows from the step, so it is the same at every
    call as long as no update is made. */
 
+enum { NO_QKV = 2, NO_OUT = 4, NO_FORWARD = 8 };     /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
     int kind, place, rule, activation, tying, positions, final_norm, bias, scale, source_eos, start, smoothing,
@@ -185,6 +186,10 @@ static const variant variants[] = {
     { "dropout everywhere, pre", 0, 1, 0, 1, 2, 0, 1, 1, 1, 1, 0, 0, 0, { 0.2, 0.2, 0.2, 0.2 } },
     { "tied embeddings, final norm of the decoder", 0, 1, 0, 1, 3, 0, 3, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
     { "tied embeddings, learned positions, final norm of the encoder", 0, 0, 0, 1, 3, 3, 2, 0, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
+    { "RMS norm, no bias, pre", 0, 1, 2, 1, 3, 0, 1, NO_QKV | NO_OUT | NO_FORWARD, 0, 1, 0, 0, 0, { 0, 0, 0, 0 } },
+    { "RMS norm, biases, post", 0, 0, 2, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
+    { "RMS norm, decoder only, biases of q, k and v alone", 2, 1, 2, 2, 0, 0, 1, NO_OUT | NO_FORWARD, 0, 0, 0, 0, 0, { 0, 0, 0, 0.1 } },
+    { "no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
 };
 
 static trf_products whose_products = TRF_PRODUCTS_AUTO;
@@ -201,7 +206,10 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.norm_place = (trf_norm_place)v->place; c.norm_rule = (trf_norm_rule)v->rule;
     c.activation = (trf_activation)v->activation;
     c.tying = (trf_tying)v->tying; c.positions = (trf_positions)v->positions; c.final_norm = (trf_final_norm)v->final_norm;
-    c.generator_bias = v->bias; c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
+    c.generator_bias = v->bias & 1;
+    c.qkv_bias = !(v->bias & NO_QKV); c.out_bias = !(v->bias & NO_OUT);
+    c.feed_forward_bias = !(v->bias & NO_FORWARD);
+    c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     o.smoothing_rule = (trf_smoothing)v->smoothing;
     o.dropout = v->p[0]; o.attention_dropout = v->p[1]; o.activation_dropout = v->p[2]; o.residual_dropout = v->p[3];
@@ -1619,7 +1627,7 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_positions, positions, 5);
     BAD_INT(position_offset, INT32_MAX - 1);
     BAD_CHOICE(trf_norm_place, norm_place, 2);
-    BAD_CHOICE(trf_norm_rule, norm_rule, 2);
+    BAD_CHOICE(trf_norm_rule, norm_rule, 3);
     BAD_CONFIG(norm_epsilon, 0);
     BAD_CONFIG(norm_epsilon, -1e-5);
     BAD_CONFIG(norm_epsilon, (double)NAN);
@@ -1628,6 +1636,9 @@ static void test_bad_config(void **state)
     BAD_INT(scale_embeddings, 2);
     BAD_CHOICE(trf_tying, tying, 4);
     BAD_INT(generator_bias, 2);
+    BAD_INT(qkv_bias, 2);
+    BAD_INT(out_bias, 2);
+    BAD_INT(feed_forward_bias, 2);
     BAD_CHOICE(trf_init, init, 3);
     BAD_CHOICE(trf_embedding_init, embedding_init, 4);
     BAD_INT(source_eos, 2);

@@ -413,7 +413,10 @@ static void every_configuration(void **state)
         /* and all other fields, each with two values at least */
         config.activation = (trf_activation)(number % 3);
         config.norm_place = (trf_norm_place)(number / 2 % 2);
-        config.norm_rule = (trf_norm_rule)(number / 3 % 2);
+        config.norm_rule = (trf_norm_rule)(number / 3 % 3);
+        config.qkv_bias = number / 17 % 2;
+        config.out_bias = number / 19 % 2;
+        config.feed_forward_bias = number / 23 % 2;
         config.scale_embeddings = number / 5 % 2;
         config.init = (trf_init)(number / 7 % 3);
         config.embedding_init = (trf_embedding_init)(number % 4);
@@ -437,7 +440,7 @@ static void every_configuration(void **state)
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
         OK(trf_file_open(&file, in_folder("one"), NULL, &err));         /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "3");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "4");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -832,7 +835,8 @@ static void config_fields(void **state)
             {"source_vocab", "4"}, {"source_vocab", "-7"},
         {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"},
             {"activation", "3"},
-        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "2"},
+        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "3"}, {"qkv_bias", "2"}, {"out_bias", "2"},
+            {"feed_forward_bias", "2"},
             {"final_norm", "4"},
         {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "4"}, {"tying", "-1"},
             {"generator_bias", "2"}, {"init", "3"},
@@ -986,7 +990,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "4", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "5", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -2203,8 +2207,8 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
-/* Files of format 2 lack the fields that have come since: these have their defaults, the rest is the same. */
-static void format_2(void **state)
+/* Files of formats 2 and 3 lack the fields that have come since: these have their defaults, the rest is the same. */
+static void old_formats(void **state)
 {
     static const struct { const char *key; int stored; } fields[] = {
 #define X(type, field, low, high, stored) {"trf.config." #field, stored},
@@ -2216,9 +2220,11 @@ static void format_2(void **state)
     };
     trf_error err;
     trf_load_options options = watched();
-    int checkpoint;
+    int number;
     (void)state;
-    for (checkpoint = 0; checkpoint < 2; checkpoint++) {
+    for (number = 0; number < 4; number++) {
+        int checkpoint = number % 2, format = 2 + number / 2;
+        char text[2] = {(char)('0' + format), 0}, next[2] = {(char)('1' + format), 0};
         draft d;
         run r;
         size_t i;
@@ -2227,9 +2233,9 @@ static void format_2(void **state)
         if (checkpoint) { r = train_some(3, in_folder("small")); end_run(&r); take_apart(&d, in_folder("small")); }
         else draft_of_small(&d);
         whole = hash_file(in_folder("small"));
-        free(set_note(&d, "trf.format", "2"));
+        free(set_note(&d, "trf.format", text));
         for (i = 0; i < sizeof fields / sizeof fields[0]; i++)
-            if (fields[i].stored == 3) free(set_note(&d, fields[i].key, NULL));
+            if (fields[i].stored > format) free(set_note(&d, fields[i].key, NULL));
         put_together(&d, in_folder("draft"), 0);
         if (checkpoint) {
             r.corpus = corpus_of(0);
@@ -2243,8 +2249,8 @@ static void format_2(void **state)
             trf_model_destroy(model);
         }
         assert_true(hash_file(in_folder("again")) == whole);
-        free(set_note(&d, "trf.format", "3"));          /* format 3 must have them */
-        draft_refused(&d, TRF_E_FORMAT, "trf.config.target_eos");
+        free(set_note(&d, "trf.format", next));         /* the next format must have them */
+        draft_refused(&d, TRF_E_FORMAT, format == 2 ? "trf.config.target_eos" : "trf.config.qkv_bias");
         forget(&d);
     }
 }
@@ -3000,7 +3006,7 @@ int main(void)
         cmocka_unit_test(config_against_tensors),
         cmocka_unit_test(tied_matrices),
         cmocka_unit_test(formats),
-        cmocka_unit_test(format_2),
+        cmocka_unit_test(old_formats),
         cmocka_unit_test(without_metadata),
         cmocka_unit_test(bad_vocabularies),
         cmocka_unit_test(checksums),

@@ -1563,7 +1563,10 @@ static void cache_is_recomputation(void **state)
         config.positions = (trf_positions)(number % 5);
         config.position_offset = number % 3;
         config.norm_place = (trf_norm_place)(number / 5 % 2);
-        config.norm_rule = (trf_norm_rule)(number / 3 % 2);
+        config.norm_rule = (trf_norm_rule)(number / 3 % 3);
+        config.qkv_bias = number / 6 % 2;
+        config.out_bias = number / 9 % 2;
+        config.feed_forward_bias = number / 13 % 2;
         config.final_norm = (trf_final_norm)(number / 2 % 2);
         config.activation = (trf_activation)(number / 4 % 3);
         config.decoder_start = (trf_decoder_start)(number / 5 % 4);

@@ -40,7 +40,8 @@ LONG = [([4 + (k * k + 3 * i) % 7 for k in range(n)], [4 + (k * k * k + i) % 7 f
 CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_layers=1, decoder_layers=1,
               source_vocab=13, target_vocab=11, max_length=16, pad=0, bos=1, eos=2, unk=3, activation="RELU",
               positions="POSITIONS_INTERLEAVED", position_offset=0, norm_place="POST_NORM", norm_rule="NORM_STANDARD",
-              norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1, source_eos=1,
+              norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1,
+              qkv_bias=1, out_bias=1, feed_forward_bias=1, source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
@@ -102,6 +103,14 @@ CASES = [
          activation="GELU", generator_bias=0, scale_embeddings=0, positions="POSITIONS_NONE", decoder_start="START_PAD"),
     dict(name="encoder_norm", tying="TIED_EMBEDDINGS", source_vocab=11, final_norm=2, weight_decay=0.05,
          optimizer="ADAMW", positions="POSITIONS_LEARNED"),
+    # T5 without its relative positions: RMSNorm, no bias anywhere
+    dict(name="rms_no_bias", norm_rule="NORM_RMS", norm_place="PRE_NORM", norm_epsilon=1e-6, qkv_bias=0, out_bias=0,
+         feed_forward_bias=0, generator_bias=0, tying="TIED_EMBEDDINGS", source_vocab=11, scale_embeddings=0,
+         decoder_start="START_PAD", encoder_layers=2, d_model=20, n_heads=2, d_ff=27),
+    dict(name="rms_post", norm_rule="NORM_RMS", out_bias=0, source_vocab=11, weight_decay=0.05),
+    dict(name="qwen", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, norm_rule="NORM_RMS", activation="SILU",
+         norm_place="PRE_NORM", out_bias=0, feed_forward_bias=0, generator_bias=0, decoder_layers=2),
+    dict(name="no_qkv_bias", qkv_bias=0, activation="GELU", n_heads=4),
 ]
 
 
@@ -128,7 +137,7 @@ class Model(nn.Module):
         super().__init__()
         self.c, d = c, c["d_model"]
         act = {"RELU": "relu", "GELU": "gelu", "SILU": F.silu}[c["activation"]]
-        norm = AnnotatedNorm if c["norm_rule"] == "NORM_ANNOTATED" else nn.LayerNorm
+        norm = {"NORM_ANNOTATED": AnnotatedNorm, "NORM_RMS": nn.RMSNorm}.get(c["norm_rule"], nn.LayerNorm)
         opts = dict(d_model=d, nhead=c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
                     layer_norm_eps=c["norm_epsilon"], batch_first=True, norm_first=c["norm_place"] == "PRE_NORM")
 
@@ -136,6 +145,10 @@ class Model(nn.Module):
             layer = (nn.TransformerDecoderLayer if kind == "cross" else nn.TransformerEncoderLayer)(**opts)
             for name, _ in list(layer.named_children()):
                 if name.startswith("norm"): setattr(layer, name, norm(d, c["norm_epsilon"]))
+            for name, module in list(layer.named_modules()):
+                if name.endswith("attn") and not c["qkv_bias"]: module.in_proj_bias = None
+                if name.endswith("out_proj") and not c["out_bias"]: module.bias = None
+                if name.startswith("linear") and not c["feed_forward_bias"]: module.bias = None
             final = norm(d, c["norm_epsilon"]) if c["final_norm"] in (1, side) else None
             if kind == "cross": return nn.TransformerDecoder(layer, layers, norm=final)
             return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 20, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 24, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -25,6 +25,10 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "head_masked",
     "tied_embeddings",
     "encoder_norm",
+    "rms_no_bias",
+    "rms_post",
+    "qwen",
+    "no_qkv_bias",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -78,8 +82,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -93,8 +97,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -108,8 +112,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 2; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -124,8 +128,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 11; c->eos = 0; c->unk = 1; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -139,8 +143,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -155,8 +159,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_ANNOTATED;
         c->norm_epsilon = 0.001; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -170,8 +174,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -185,8 +189,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -200,8 +204,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -215,8 +219,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -230,8 +234,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -244,8 +248,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 2; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -258,8 +262,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -272,8 +276,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -286,8 +290,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN;
-        c->n_labels = 3;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN; c->n_labels = 3;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -301,8 +305,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST;
-        c->n_labels = 4;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST; c->n_labels = 4;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -316,8 +320,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_TOKENS;
-        c->n_labels = 3;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_TOKENS; c->n_labels = 3;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -331,8 +335,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -346,8 +350,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 3; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS;
-        c->generator_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -361,10 +365,69 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 2; c->scale_embeddings = 1; c->tying = TRF_TIED_EMBEDDINGS;
-        c->generator_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 20: /* rms_no_bias */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 20; c->n_heads = 2; c->d_ff = 27; c->encoder_layers = 2;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-06;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS; c->generator_bias = 0;
+        c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0; c->source_eos = 1;
+        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 21: /* rms_post */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
+        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 1; c->qkv_bias = 1;
+        c->out_bias = 0; c->feed_forward_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 22: /* qwen */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
+        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 0; c->qkv_bias = 1;
+        c->out_bias = 0; c->feed_forward_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 23: /* no_qkv_bias */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 4; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->qkv_bias = 0; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;

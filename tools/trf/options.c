@@ -263,9 +263,9 @@ const struct row rows[] = {
     {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
      "post-norm: norm(x + sublayer(x)), the paper; pre-norm: x + sublayer(norm(x))", NULL},
-    {TRAIN | INSPECT, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated",
+    {TRAIN | INSPECT, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated|rms",
      "standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) / (deviation + epsilon), The "
-     "Annotated Transformer", NULL},
+     "Annotated Transformer; rms: x / sqrt(mean of squares + epsilon), without a bias, T5 and Llama", NULL},
     {TRAIN | INSPECT, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
     {TRAIN | INSPECT, CHOICE, "final-norm", AT(config.final_norm), NO_YES "|encoder|decoder",
      "one more norm after the last layer: of no stack, of both, of the encoder or of the decoder alone", NULL},
@@ -277,6 +277,10 @@ const struct row rows[] = {
      "vocabulary", NULL},
     {TRAIN | INSPECT | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
      "a bias in the output projection", NULL},
+    {TRAIN | INSPECT, SWITCH, "qkv-bias", AT(config.qkv_bias), NO_YES,
+     "biases in the projections to queries, keys and values", NULL},
+    {TRAIN | INSPECT, SWITCH, "out-bias", AT(config.out_bias), NO_YES, "a bias in attention's output projection", NULL},
+    {TRAIN | INSPECT, SWITCH, "feed-forward-bias", AT(config.feed_forward_bias), NO_YES, "biases in feed-forward", NULL},
     {TRAIN | INSPECT, CHOICE, "init", AT(config.init), "xavier-packed|xavier|linear",
      "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
      "matrix (nn.Transformer) or as three (tensor2tensor); linear: these and their biases uniform +-1 / sqrt(in) "
