@@ -10161,10 +10161,11 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
-// All parameters lie in one arena: those of the table below, the final norms, then each layer's sublayers, each at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's
-// moments and packed copies are arenas of the same layout: one offset finds a parameter in all of them. Layers and
-// final norms have the names and shapes of PyTorch's nn.Transformer. d = d_model, f = d_ff. Two parameters that are
-// tied are one, with the same offset.
+// All parameters lie in one arena: those of the table below, the final norms, then each layer's sublayers, each at a
+// multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's moments and
+// packed copies are arenas of the same layout: one offset finds a parameter in all of them. Layers and final norms have
+// the names and shapes of PyTorch's nn.Transformer. d = d_model. Two parameters that are tied are one, with the same
+// offset.
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS and
@@ -10504,8 +10505,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     own = at->generator_w >= 0 && at->generator_w != at->src_embed && at->generator_w != at->tgt_embed;
     n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
     n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d : 0;
-    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * (c->max_length + (int64_t)c->position_offset)
-                * d;
+    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+                * (c->max_length + (int64_t)c->position_offset);
     n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention + n.encoder_feed_forward
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward + n.decoder_norms

@@ -96,7 +96,7 @@ every span has the ancestors of the first @@ ops usage @@ in->key_rows ? in->key
 attention weights of the first head @@ ops usage @@ trf__head h = trf__head_of(&a->in, a->head); @@ trf__head h = trf__head_of(&a->in, 0);
 learned positions' gradient without the offset @@ model golden @@ e.dtable = table + c->position_offset * e.d; @@ e.dtable = table;
 a decoded token's keys go to the first slot @@ usage model @@ a->slots[row + j] = (int32_t)(at * a->n_rows + row + j); @@ a->slots[row + j] = row + j;
-every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, layer->layer * cache->cross_layer); @@ sub.memory = cache->cross;
+every layer reads the first layer's source @@ usage model @@ sub.memory = trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer); @@ sub.memory = cache->cross;
 the prefix of the first place for all @@ usage @@ h->there.prefixes + at, n_prefix, c->eos, @@ h->there.prefixes, n_prefix, c->eos,
 decoding one position late @@ usage model @@ a->position[row + j] = beam->n; @@ a->position[row + j] = beam->n + 1;
 decoding does not see its own token @@ usage model @@ trf__span span = { row + j, 1, 0, beam->n + 1, 0 }; @@ trf__span span = { row + j, 1, 0, beam->n > 0 ? beam->n : 1, 0 };
@@ -167,7 +167,7 @@ no place behind an epoch's last batch @@ store corpus @@ if (batch == c->n_batch
 warm-up exponent @@ definitions @@ double rising = s * pow(w, -1.5) @@ double rising = s * pow(w, -1.4)
 learning rate of the step before @@ definitions model usage golden @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1); @@ pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step);
 target embedding learns nothing @@ model golden @@     pass->run.backend->embed_gradient(&pass->run, &e); @@     if (!stack->decoder) pass->run.backend->embed_gradient(&pass->run, &e);
-only one decoder layer teaches the encoder @@ model golden @@ if (layer->kind == TRF__CROSS) memory_seen = 1; @@ if (layer->kind == TRF__CROSS) memory_seen = 0;
+only one decoder layer teaches the encoder @@ model golden @@ if (layer->is.kind == TRF__CROSS) memory_seen = 1; @@ if (layer->is.kind == TRF__CROSS) memory_seen = 0;
 NaN is applied @@ ops model @@ v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss); @@ v->skipped = 0;
 a loss that is not finite is learned from @@ ops @@ || !trf__is_finite(v->sums.loss); @@ ;
 a skipped step moves the weights @@ ops model @@ if (!a->verdict->skipped) trf__tiles( @@ trf__tiles(
@@ -198,7 +198,7 @@ sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x-
 EOS may stand in a sequence @@ usage definitions @@ if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
-a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, 1, 0)
+a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 2) @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 0)
 a sequence's row is a sum @@ ops heads @@ trf__to(j->to) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->to) + tile * j->d + c, sum
 pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0) @@ trf__load_n(dy + c, j->d - c) : trf__set(0)
 rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
@@ -397,7 +397,7 @@ all weights begin alike @@ definitions @@ chunk, at, n, p, (uint32_t)i, config @
 attention to an absent source @@ model @@ return trf__has_source(c) ? c->decoder_layers : 0; @@ return c->decoder_layers;
 maps of one sequence for all @@ look @@     a.in.spans += s; @@     (void)s;
 maps of one head for all @@ look @@         a.head = h; @@         a.head = 0;
-maps of all layers in one place @@ look @@ to + layer->layer * numbers, views->map, @@ to, views->map,
+maps of all layers in one place @@ look @@ to + layer->is.layer * numbers, views->map, @@ to, views->map,
 states of all layers in one place @@ look @@ to + i * numbers, state, numbers) @@ to, state, numbers)
 the state after the last layer without its norm @@ look @@     trf__view_state(pass, stack, i / stack->per_layer, stack->out); @@     trf__view_state(pass, stack, i / stack->per_layer, last);
 a look at the encoder wants a target @@ look @@     sides = pass->sides & TRF__SOURCE; @@     sides = pass->sides;
@@ -410,8 +410,11 @@ probabilities of the first sequence alone @@ blocks @@ const trf__span *span = &
 probabilities without their shape @@ blocks @@ out->shape[1] == spans[0].n_query && @@ 1 &&
 targets of -2 count nothing @@ blocks @@ if (targets[i] < -1 || targets[i] >= vocab) @@ if (targets[i] >= vocab)
 a position table from 0 @@ blocks @@ trf__position_row(out->data + p * d, first + p, d, (int)rule); @@ trf__position_row(out->data + p * d, p, d, (int)rule);
-cross-attention counted for a decoder alone @@ look @@ n.cross_attention = source ? n.decoder_attention : 0; @@ n.cross_attention = n.decoder_attention;
-causal attention counted as full @@ look @@ (t * (t + 1) / 2); @@ t * t;
+cross-attention counted as self-attention @@ look @@ int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention @@ int64_t *to = part.kind == TRF__CROSS ? &n.decoder_attention
+causal attention counted as full @@ look @@ part->causal ? rows * (rows + 1) / 2 : rows * keys; @@ rows * keys;
+a norm by RMS that subtracts the mean @@ golden model @@ stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] @@ stats[0] = s[0]
+the gradient of RMS subtracts its average @@ golden model @@ average = trf__set(j->rule == TRF_NORM_RMS ? 0 : (trf_real) @@ average = trf__set((trf_real)
+biases of q, k and v whatever the configuration says @@ golden look @@ c->feed_forward_bias : c->qkv_bias; @@ c->feed_forward_bias : 1;
 a final norm of the other side @@ look model @@ c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER); @@ c->final_norm == (decoder ? TRF_FINAL_NORM_ENCODER : TRF_FINAL_NORM_DECODER);
 a final norm of an absent side @@ look @@ if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if (
 beginnings beyond 31 bits @@ generate @@ if (trf__times(n, most) > INT32_MAX) @@ if (0)
