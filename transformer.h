@@ -10161,11 +10161,11 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
-// All parameters lie in one arena: those of the table below, the final norms, then each layer's sublayers, each at a
-// multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so that gradients, Adam's moments and
-// packed copies are arenas of the same layout: one offset finds a parameter in all of them. Layers and final norms have
-// the names and shapes of PyTorch's nn.Transformer. d = d_model. Two parameters that are tied are one, with the same
-// offset.
+// All parameters lie in one arena: those of the table below, the final norms, then each layer's
+// sublayers, each at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so
+// that gradients, Adam's moments and packed copies are arenas of the same layout: one offset finds a
+// parameter in all of them. Layers and final norms have the names and shapes of PyTorch's nn.Transformer.
+// d = d_model. Two parameters that are tied are one, with the same offset.
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS and
