@@ -88,7 +88,7 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n); 
 // The structs of the library are in here as they are; options write straight into their fields.
 // -----------------------------------------------------------------------------------------------
 
-enum { MAX_OPTIONS = 256, MAX_TEXTS = 64 };
+enum { MAX_OPTIONS = 320, MAX_TEXTS = 64 };
 
 /* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
 enum tokens { TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE, TOKENS_SENTENCEPIECE };
