@@ -10325,9 +10325,9 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
         {{"multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias"},
          {"multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias"}},
         {{"linear1.weight", "linear1.bias"}, {"linear2.weight", "linear2.bias"}}};
+    static const char *const norms[3] = {"norm1", "norm2", "norm3"};
     const char *stack = decoder ? "decoder" : "encoder";
     trf__part parts[3];
-    char norm[8];
     int per = trf__per_layer(c, decoder), i;
     for (i = 0; i < per; i++) {
         trf__part *part = &parts[i];
@@ -10340,8 +10340,7 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                         forward ? TRF__START_INNER_BIAS : TRF__START_BIAS);
     }
     for (i = 0; i < per; i++) {
-        snprintf(norm, sizeof norm, "norm%d", i + 1);
-        trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norm);
+        trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norms[i]);
         if (layout->parts) layout->parts[layout->n_parts] = parts[i];
         layout->n_parts++;
     }
