@@ -387,7 +387,7 @@ typedef enum trf_norm_place {
 typedef enum trf_norm_rule {
     TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and nearly everybody */
     TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
-    TRF_NORM_RMS       = 2  /* x / sqrt(mean of x^2 + epsilon), times a gain, no bias: Zhang and Sennrich 2019,
+    TRF_NORM_RMS       = 2  /* x / sqrt(mean of x^2 + epsilon); a gain, no bias: Zhang and Sennrich 2019,
                                T5, Llama */
 } trf_norm_rule;
 
@@ -402,13 +402,13 @@ typedef enum trf_tying {
     TRF_UNTIED          = 0,
     TRF_TIED_DECODER    = 1,    /* target embedding = generator weight */
     TRF_TIED_ALL        = 2,    /* source embedding = target embedding = generator weight: one vocabulary */
-    TRF_TIED_EMBEDDINGS = 3     /* source embedding = target embedding, one vocabulary; the generator has a
-                                   weight of its own: T5 v1.1 */
+    TRF_TIED_EMBEDDINGS = 3     /* source embedding = target embedding: one vocabulary. The generator
+                                   has a weight of its own: T5 v1.1 */
 } trf_tying;
 
-/* Weights of attention, feed-forward and heads. XAVIER: uniform +-sqrt(6/(in+out)) (Glorot and Bengio
-   2010), their biases zero (nn.Transformer's in feed-forward: uniform +-1/sqrt(in)). Norms start at gain
-   1, bias 0. */
+/* First values of attention, feed-forward and heads. XAVIER: weights are uniform +-sqrt(6/(in+out))
+   (Glorot and Bengio 2010), biases are zero (nn.Transformer's in feed-forward are uniform
+   +-1/sqrt(in)). Norms start at gain 1, bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
     TRF_INIT_XAVIER        = 1, /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
@@ -416,9 +416,10 @@ typedef enum trf_init {
                                    build a model of nn.Linear */
 } trf_init;
 
-/* Embeddings, learned positions, and the generator's weight where it is a matrix of its own. Beside
-   scale_embeddings, NORMAL_1 drowns sinusoidal positions: a token's numbers then have deviation
-   sqrt(d_model), a position's 0.7. Order is learned late or never (examples/studies/reversal.c). */
+/* First values of embeddings, learned positions, and the generator's weight where it is a matrix of
+   its own. With scale_embeddings, NORMAL_1 drowns sinusoidal positions: a token's numbers have
+   deviation sqrt(d_model), a position's have 0.7. Such a model learns the order of its tokens late
+   or never (examples/studies/reversal.c). */
 typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
     TRF_EMBEDDING_NORMAL_1 = 1, /* normal, 1; generator and its bias uniform +-1/sqrt(d): nn.Embedding, nn.Linear */
@@ -469,9 +470,9 @@ typedef struct trf_config {
     trf_tying tying;            /* decoder-only: UNTIED or DECODER; encoder-only: UNTIED (TRF_HEAD_MASKED
                                    has its own) */
     int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
-    int32_t qkv_bias;           /* 1, the default: the projections to queries, keys and values have biases, */
-    int32_t out_bias;           /* and attention's output, */
-    int32_t feed_forward_bias;  /* and both matrices of feed-forward. T5 and Llama: 0 in all three */
+    int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases; default 1 */
+    int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
+    int32_t feed_forward_bias;  /* 1: both matrices of feed-forward have biases; default 1 */
     trf_init init;
     trf_embedding_init embedding_init;
     int32_t source_eos;         /* 1: the library ends every source with EOS */
@@ -504,7 +505,7 @@ TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's 
        embedding_init    NORMAL_1           NORMAL_D
 
    Both: ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source EOS, start BOS.
-   PYTORCH's embeddings drown the positions (trf_embedding_init): where order matters, set NORMAL_D. */
+   PYTORCH's embeddings drown the positions (trf_embedding_init). Where order matters, set NORMAL_D. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1     /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
@@ -522,10 +523,10 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
 typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
-   learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are no special
-   ids: they are words that you put into your texts (examples/studies/next_sentence.c). One thread at a
-   time while learning; afterwards any number of threads may use it. TRF_E_STATE: to learn more, or to use
-   it before that. */
+   learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP]
+   are no special ids: your texts have them as words (examples/studies/next_sentence.c). One thread at
+   a time while learning; afterwards any number of threads may use it. TRF_E_STATE: to learn more, or
+   to use it before that. */
 typedef struct trf_vocab trf_vocab;
 
 /* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
@@ -593,12 +594,13 @@ TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translat
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
 
-/* How many weights each part of a model has. Nothing is allocated. A tied matrix counts once, at the
-   first of its parts below. An invalid configuration fails as in trf_model_create. */
+/* How many weights each part of a model has. The call allocates nothing. A tied matrix counts once, in
+   the first part below that it belongs to. An invalid configuration fails as in trf_model_create. */
 typedef struct trf_weight_counts {
     int64_t source_embedding, target_embedding;
     int64_t positions;                  /* learned ones, of both sides */
-    int64_t encoder_attention, encoder_feed_forward, encoder_norms;     /* of all layers; norms: the final one too */
+    int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
+    int64_t encoder_norms;                                  /* with the final one */
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
     int64_t generator;                  /* the vocabulary projection or the head, with its bias */
     int64_t total;                      /* trf_parameter_total of the model */
@@ -606,12 +608,14 @@ typedef struct trf_weight_counts {
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err);
 
 /* Floating-point operations of the matrix products of one forward pass over one pair. A multiplication
-   and an addition are two operations. source_rows and target_rows are the pair's rows as the model reads
-   them: its ids and EOS; 0..max_length, and 0 for a side that the model does not have. Causal attention
-   counts the keys that a query sees. A backward pass takes twice as many; recomputing, three times. */
+   and an addition are two operations. source_rows and target_rows count the pair's ids, and EOS where
+   the model adds it: 0..max_length, and 0 for a side that the model does not have. Causal attention
+   counts the keys that a query sees. A backward pass takes twice as many operations, and with
+   trf_train_options.recompute about three times as many. */
 typedef struct trf_flop_counts {
-    double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v, output */
-    double decoder_projections, decoder_attention, cross_projections, cross_attention, decoder_feed_forward;
+    double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v, out */
+    double decoder_projections, decoder_attention, cross_projections, cross_attention;
+    double decoder_feed_forward;
     double generator;
     double total;
 } trf_flop_counts;
@@ -1041,45 +1045,48 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
 } trf_attention_kind;
-/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys). Each call
-   is a whole forward pass: for more than one head use trf_look_inside. */
+/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys).
+   Each call is a whole forward pass. For more than one head use trf_look_inside. */
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
 
 /* What one forward pass computes on its way. The tensors are the caller's; NULL: not wanted.
 
-   Attention holds a block (layers, heads, queries, keys) for each sequence of the batch, one after
-   another: rank 1 and trf_attention_numbers of them, or, for one sequence, rank 4. A row of a block sums
-   to 1; keys that causal attention hides have weight 0.
-   States are (layers + 1, rows, d_model), as Hugging Face's hidden_states: number 0 is what the first
-   layer reads, embedding and position; number i is what layer i leaves; the last one has passed the final
-   norm, if there is one, and equals trf_encode's or trf_decode's.
-   logits: as trf_logits writes them. */
+   Attention: each sequence of the batch has a block (layers, heads, queries, keys), and the blocks
+   follow one another. The tensor has rank 1 and trf_attention_numbers elements; for a batch of one
+   sequence it may have rank 4 and the block's shape. A query's weights sum to 1. Keys that causal
+   attention hides have weight 0.
+   States: (layers + 1, rows, d_model), as Hugging Face's hidden_states. State 0 is what the first layer
+   reads: embedding plus position. State i is the output of layer i. The last state has passed the final
+   norm, if there is one; it equals the result of trf_encode or trf_decode.
+   Logits: as trf_logits writes them. */
 typedef struct trf_views {
-    trf_tensor *encoder_self, *decoder_self, *cross;    /* by trf_attention_kind */
+    trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
     trf_tensor *encoder_states, *decoder_states;
     trf_tensor *logits;
 } trf_views;
-/* One forward pass over a batch, teacher-forced. If only views of the encoder are wanted, the target is
-   not read. A view of a stack that the model does not have is TRF_E_INVALID_ARG, a tensor of another
-   shape TRF_E_SHAPE, with the view's name. After a failure the tensors' contents are unspecified. */
+/* One forward pass over a batch, teacher-forced. Views of the encoder alone need no target: batch->target
+   is not read. A view of a stack that the model does not have is TRF_E_INVALID_ARG, a tensor of another
+   shape is TRF_E_SHAPE, both with the view's name. After a failure the contents of the tensors are
+   unspecified. */
 TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
                                    trf_error *err);
 /* How many numbers the attention of one kind has for a batch; 0 if the model has no such attention. */
 TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind);
-/* The block (layers, heads, queries, keys) of one sequence among them, as a view on `all`. Without data: there is no
-   such sequence, or `all` has another number of elements. */
+/* The block (layers, heads, queries, keys) of one sequence, as a view on the tensor `all` that
+   trf_look_inside has filled. The view has no data if there is no such sequence, or if `all` has not
+   trf_attention_numbers elements. */
 TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
                                     const trf_tensor *all, int32_t sequence);
 
-/* The decoder alone, teacher-forced, of an encoder-decoder model. memory holds what cross-attention reads,
-   (the sum of memory_lengths, d_model): trf_encode's output, or rows of your own; sequence i of
-   targets->count has memory_lengths[i] rows, 1..max_length. out: (target rows, d_model), after the final
-   norm. trf_project makes logits of it. */
+/* The decoder of an encoder-decoder model alone, teacher-forced. memory: (sum of memory_lengths, d_model),
+   what cross-attention reads; trf_encode's output, or rows of your own. Sequence i has memory_lengths[i]
+   rows in it, 1..max_length. out: (target rows, d_model), after the final norm. trf_project turns it into
+   logits. */
 TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory, const int32_t *memory_lengths,
                               const trf_sequences *targets, trf_tensor *out, trf_error *err);
-/* The generator, or the head's projection, alone: states (rows, d_model) to logits (rows, target_vocab or
-   those of the head). TRF_E_STATE: the model has neither. */
+/* The projection of the generator or of the head alone: states (rows, d_model) to logits (rows,
+   target_vocab, or the columns of trf_logits). TRF_E_STATE: the model has neither. */
 TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states, trf_tensor *logits,
                                trf_error *err);
 /* Rows that `sequences` become on each side; 0 if a length is negative. */
@@ -1234,9 +1241,9 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
                                           trf_error *err);
 #endif
 
-/* The softmax alone, which attention multiplies by v: for each sequence a block (heads, queries, keys), one
-   after another. out: rank 1, with n_heads times the sum of queries * keys numbers, or, for one sequence,
-   rank 3. */
+/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries, keys),
+   and the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
+   elements; for one sequence it may have rank 3 and the block's shape. */
 TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
                                                const trf_tensor *k, const trf_attention_shape *shape,
                                                trf_error *err);
@@ -1250,8 +1257,8 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                             const trf_tensor *memory, const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
-/* The weights that its heads use, as trf_attention_probabilities writes them: nn.MultiheadAttention's
-   second result with average_attn_weights=False. */
+/* The weights of multi-head attention, as trf_attention_probabilities writes them. They are the second
+   result of nn.MultiheadAttention with average_attn_weights=False. */
 TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
                                                           const trf_tensor *x, const trf_tensor *memory,
                                                           const trf_attention_params *params,
@@ -1300,7 +1307,7 @@ typedef enum trf_smoothing {
 typedef struct trf_cross_entropy_options {
     double label_smoothing;     /* 0 <= e < 1 */
     trf_smoothing rule;
-    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1; the other rules do not read it */
+    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1. Other rules ignore it */
 } trf_cross_entropy_options;
 /* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
    rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
@@ -2149,6 +2156,9 @@ TRF__FN int64_t trf__times(int64_t a, int64_t b)
     if (a <= 0 || b <= 0) return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
 }
+
+/* A sum of counts, none negative: INT64_MAX if it is beyond that. */
+TRF__FN int64_t trf__plus(int64_t a, int64_t b) { return b > INT64_MAX - a ? INT64_MAX : a + b; }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -10145,7 +10155,7 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
-                         "final_norm %d norms a stack that this model does not have", (int)c->final_norm);
+                         "final_norm %d is for a stack that this model does not have", (int)c->final_norm);
     if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for both sides needs equal vocabularies, got source %d and target %d",
@@ -10168,8 +10178,8 @@ TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
 // d = d_model. Two parameters that are tied are one, with the same offset.
 // -----------------------------------------------------------------------------------------------
 
-/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS and
-   INNER_BIAS belong to a matrix of d_model or d_ff columns, ZERO to a norm. */
+/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS
+   is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of a norm. */
 enum {
     TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO, TRF__START_ONE,
     TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
@@ -10194,15 +10204,15 @@ enum {
     X(tgt_positions,  target && learned, \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING)
 
-/* A matrix (out, in) with its bias, y = x w^T + b, and a norm, by the offsets of their parameters in the arena; -1:
-   there is none. */
+/* A matrix (out, in) with its bias, y = x w^T + b, and a norm: offsets of their parameters in the arena.
+   -1: there is none. */
 typedef struct trf__affine { int64_t w, b, out, in; int biased; } trf__affine;
 typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 
-/* What a sublayer is: the one place that follows it from the configuration is trf__part_of. Parameters, activations,
-   forward, backward and decoding read it here. */
+/* What a sublayer is. trf__part_of derives it from the configuration, and nothing else does: parameters,
+   activations, forward, backward and decoding read it here. */
 typedef struct trf__part {
     int kind;
     int layer, number;                  /* of its stack; in that layer */
@@ -10210,7 +10220,8 @@ typedef struct trf__part {
     trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
     int heads, d_head, causal;          /* of attention */
     int activation;                     /* of feed-forward */
-    int64_t wide, memory, inner;        /* numbers that it keeps, a row and a row of its memory: see >>sublayers */
+    int64_t wide, inner, memory;        /* how many numbers it keeps of a row and, memory, of a row of its
+                                           memory: see >>sublayers */
 } trf__part;
 
 typedef struct trf__whole {
@@ -10265,6 +10276,11 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
 TRF__FN int trf__per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
 TRF__FN int trf__layers(const trf_config *c, int decoder) { return decoder ? c->decoder_layers : c->encoder_layers; }
 
+TRF__FN int trf__n_sublayers(const trf_config *c, int decoder)
+{
+    return trf__per_layer(c, decoder) * trf__layers(c, decoder);
+}
+
 /* Sublayer i of a stack, without its parameters. */
 TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
 {
@@ -10305,15 +10321,14 @@ TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *st
     a->b = a->biased ? trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias) : -1;
 }
 
-TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm, const char *stack,
-                              int layer, const char *name)
+TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm,
+                              const char *stack, int layer, const char *const names[2])
 {
-    char whole[40];
-    snprintf(whole, sizeof whole, "%s.weight", name);
-    norm->gain = trf__add_param(layout, stack, layer, whole, c->d_model, 0, TRF__START_ONE);
-    snprintf(whole, sizeof whole, "%s.bias", name);
-    norm->bias = trf__norm_has_bias(c) ? trf__add_param(layout, stack, layer, whole, c->d_model, 0, TRF__START_ZERO)
-                                       : -1;
+    int64_t d = c->d_model;
+    norm->gain = trf__add_param(layout, stack, layer, names[0], d, 0, TRF__START_ONE);
+    norm->bias = -1;
+    if (trf__norm_has_bias(c))
+        norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
 /* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
@@ -10325,7 +10340,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
         {{"multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias"},
          {"multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias"}},
         {{"linear1.weight", "linear1.bias"}, {"linear2.weight", "linear2.bias"}}};
-    static const char *const norms[3] = {"norm1", "norm2", "norm3"};
+    static const char *const norms[3][2] = {{"norm1.weight", "norm1.bias"}, {"norm2.weight", "norm2.bias"},
+                                            {"norm3.weight", "norm3.bias"}};
     const char *stack = decoder ? "decoder" : "encoder";
     trf__part parts[3];
     int per = trf__per_layer(c, decoder), i;
@@ -10349,9 +10365,11 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
 TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
+    static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
+                                            {"decoder.norm.weight", "decoder.norm.bias"}};
     int64_t d = c->d_model;
-    int source = trf__has_source(c), target = trf__has_target(c), learned = c->positions == TRF_POSITIONS_LEARNED;
-    int stack, i;
+    int source = trf__has_source(c), target = trf__has_target(c), stack, i;
+    int learned = c->positions == TRF_POSITIONS_LEARNED;
     layout->n_params = layout->n_parts = 0;
     layout->n_weights = layout->n_tiles = 0;
 #define TRF__X(field, condition, name, rows, columns, start) \
@@ -10368,7 +10386,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
         trf__scaling *norm = &layout->whole.final_norm[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_scaling(layout, c, norm, NULL, 0, stack ? "decoder.norm" : "encoder.norm");
+            trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
     }
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
@@ -10490,7 +10508,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     norm = d * (1 + trf__norm_has_bias(c));
     for (stack = 0; stack < 2; stack++) {
         int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
-        for (i = 0; i < trf__per_layer(c, stack) * trf__layers(c, stack); i++) {
+        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__part part = trf__part_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
                         : part.kind == TRF__SELF ? (stack ? &n.decoder_attention : &n.encoder_attention)
@@ -10542,7 +10560,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
     for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__per_layer(c, stack) * trf__layers(c, stack); i++) {
+        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__part part = trf__part_of(c, stack, i);
             if (!stack)
                 trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention, &n.encoder_feed_forward);
@@ -11004,7 +11022,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__work
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s, which the host knows as `span`. */
+/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s, const trf__span *span,
                                  int head, trf_real *maps)
 {
@@ -11128,7 +11146,7 @@ enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a bat
 
 typedef struct trf__sublayer {
     trf__part is;
-    trf__scaling next_norm;             /* of the norm that follows it, whosever that is */
+    trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next one's */
     trf__drop inner_drop, residual_drop;
     trf__act *wide, *memory, *inner;    /* see >>sublayers */
     trf_real *stats;
@@ -11150,8 +11168,8 @@ typedef struct trf__stack {
     int decoder, per_layer, n_sublayers;
     trf__sublayer *sublayers;
     int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1: none */
-    trf__scaling first_norm;            /* pre-norm: before the first sublayer */
-    trf__scaling final_norm;            /* of post-norm; pre-norm's follows the last sublayer */
+    trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
+    trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
     /* the batch */
     int64_t rows, n_self, n_cross, n_groups;
@@ -11277,13 +11295,13 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     stack->final_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
 
-/* Gradients of what a sublayer keeps, for whichever keeps most. */
+/* Room for the gradients of what a sublayer keeps, as much as the one that keeps most needs. */
 TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows)
 {
     int64_t wide = 0, inner = 0, memory = 0;
     int stack, i;
     for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
+        for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
             trf__part is = trf__part_of(pass->config, stack, i);
             wide = trf__max64(wide, is.wide);
             inner = trf__max64(inner, is.inner);
@@ -11402,7 +11420,7 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     }
 }
 
-/* Fills in what each sublayer is, and the norm that follows it: its own, or with pre-norm the next one's. */
+/* Fills in what each sublayer is, and the norm that follows it. */
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -11425,7 +11443,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     TRF__ZERO(stack);
     stack.decoder = decoder;
     stack.per_layer = trf__per_layer(c, decoder);
-    stack.n_sublayers = stack.per_layer * trf__layers(c, decoder);
+    stack.n_sublayers = trf__n_sublayers(c, decoder);
     stack.first_norm.gain = stack.first_norm.bias = -1;
     if (layout) {
         stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
@@ -11460,7 +11478,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0;
     int stack, i;
     for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__per_layer(pass->config, stack) * trf__layers(pass->config, stack); i++) {
+        for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
             trf__part is = trf__part_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
@@ -12022,7 +12040,7 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
     return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
-/* The attention weights of a sublayer go to the host, if it is one that is looked at. */
+/* The attention weights of a sublayer go to the host, if its views want them. */
 TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                  const trf__work *sub)
 {
@@ -12150,11 +12168,12 @@ TRF__FN void trf__head_forward(trf__pass *pass)
     if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
 }
 
-TRF__FN trf_status trf__pass_forward(trf__pass *pass, trf_error *err)
+/* The sides that trf__pass_sides has filled in. */
+TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
 {
-    if (pass->sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    if (pass->sides & TRF__HEAD) trf__head_forward(pass);
-    return pass->sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
+    if (sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    if (sides & TRF__HEAD) trf__head_forward(pass);
+    return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
@@ -12175,6 +12194,13 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
 TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
     return trf__plain(pass, pass->layout->whole.generator_b);
+}
+
+/* y (rows, logits): the projection of the generator or of the head. */
+TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
+{
+    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w),
+                 trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
 }
 
 /* The loss of the batch, row by row, without gradients. */
@@ -12870,7 +12896,7 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     TRF__TRY(trf__cancel_status(&run->hooks, err));
     do {
         if (run->backend->replay(run, &shape)) return TRF_OK;
-        status = trf__pass_forward(pass, err);
+        status = trf__pass_forward(pass, pass->sides, err);
         if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
     } while (!run->backend->asked(run, status == TRF_OK));
     return status;
@@ -12944,7 +12970,7 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     *tokens = (double)t->target_rows;
     if (!t->options.all_reduce) return TRF_OK;
     for (; end > 0; end = begin) {
-        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* a layer's first sublayer, or the embeddings */
+        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* to a layer's first sublayer */
         begin = i >= 0 ? layout->parts[i].in.w : 0;
         if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin),
                                   run->backend->stream(run)) != 0) {
@@ -13053,7 +13079,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     run = &trainer->pass.run;
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     if (trainer->written) trf__pack_weights(&trainer->pass);
-    TRF__TRY(trf__pass_forward(&trainer->pass, err));
+    TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
     return trf__report_batch(&trainer->pass, report, trainer->step, err);
@@ -14202,7 +14228,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &pass->run.hooks);
-    TRF__TRY(trf__pass_forward(pass, err));
+    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
     on->download(&pass->run, translator->numbers, pass->row_nll, trf__bytes(pass->decoder.rows, sizeof(double)));
@@ -14239,13 +14265,6 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* The generator's, or head's, projection of so many rows. */
-TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
-{
-    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w),
-                 trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
-}
-
 /* The logits of the pass's rows, in the translator's room. */
 TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *err)
 {
@@ -14268,7 +14287,7 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
     TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0), vocab, err));
-    TRF__TRY(trf__pass_forward(pass, err));
+    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_room(translator, err);
 }
 
@@ -14370,21 +14389,20 @@ TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch
     sides[0] = kind == TRF_DECODER_SELF && !trf__has_source(&model->config) ? &batch->target : &batch->source;
     sides[1] = kind == TRF_ENCODER_SELF ? &batch->source : &batch->target;
     n = sides[0]->count;
-    if (n != sides[1]->count) return 0;
+    if (n < 0 || n != sides[1]->count) return 0;
     for (side = 0; side < 2; side++)
         for (i = 0; i < n; i++) if (!sides[side]->lengths || sides[side]->lengths[i] < 0) return 0;
-    return trf__max64(n, 0) > 0 ? n : 0;
+    return n;
 }
 
-/* Numbers of the attention of sequence `first` to `end` - 1. */
+/* How many numbers the attention of sequences first to end - 1 has. */
 TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch, trf_attention_kind kind,
                                      int32_t first, int32_t end)
 {
     int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
     for (; first < end; first++) {
         trf__attention_extent(c, batch, kind, first, &queries, &keys);
-        queries = trf__times(trf__times(queries, keys), maps);
-        n = queries > INT64_MAX - n ? INT64_MAX : n + queries;
+        n = trf__plus(n, trf__times(trf__times(queries, keys), maps));
     }
     return n;
 }
@@ -14392,7 +14410,7 @@ TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch
 TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
 {
     int32_t n = trf__attention_sequences(model, batch, kind);
-    return n ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
+    return n > 0 ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
 }
 
 TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
@@ -14410,7 +14428,7 @@ TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *bat
     return one;
 }
 
-/* The forward pass with what is to be seen of it; room for the largest map comes first. */
+/* The forward pass of these sides, with its views. */
 TRF__COLD
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides, trf_error *err)
 {
@@ -14429,10 +14447,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
                            trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
     views->map = (trf_real *)translator->room.memory;
     pass->views = views;
-    status = TRF_OK;
-    if (sides & TRF__SOURCE) status = trf__stack_forward(pass, &pass->encoder, err);
-    if (status == TRF_OK && (sides & TRF__HEAD)) trf__head_forward(pass);
-    if (status == TRF_OK && (sides & TRF__TARGET)) status = trf__stack_forward(pass, &pass->decoder, err);
+    status = trf__pass_forward(pass, sides, err);
     pass->views = NULL;
     return status;
 }
@@ -14478,21 +14493,18 @@ TRF__COLD
 TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
                                              const trf_tensor *view, const char *name, trf_error *err)
 {
-    const trf_config *c = &model->config;
-    int64_t numbers, queries, keys;
+    int64_t numbers;
+    trf_tensor one;
     if (!view) return TRF_OK;
-    if (!trf__attention_layers(c, kind))
+    if (!trf__attention_layers(&model->config, kind))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no attention of kind %d (%s)", (int)kind,
                          name);
     if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     numbers = trf_attention_numbers(model, batch, kind);
     if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
-    if (view->rank == 4 && trf_attention_of(model, batch, kind, view, 0).data &&
-        trf__attention_sequences(model, batch, kind) == 1) {
-        trf__attention_extent(c, batch, kind, 0, &queries, &keys);
-        if (view->shape[0] == trf__attention_layers(c, kind) && view->shape[1] == c->n_heads &&
-            view->shape[2] == queries && view->shape[3] == keys) return TRF_OK;
-    }
+    one = trf_attention_of(model, batch, kind, view, 0);
+    if (view->rank == 4 && one.data && trf__attention_sequences(model, batch, kind) == 1 &&
+        memcmp(view->shape, one.shape, sizeof one.shape) == 0) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld), or of one sequence (layers, heads, queries, keys); got rank %d with "
                      "first extent %lld", name, (long long)numbers, view->rank, (long long)view->shape[0]);
@@ -14574,7 +14586,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Sources of unknown tokens that become as many rows as a memory has: a pass learns the lengths from them. */
+/* Sources of unknown tokens, each as long as its memory: a pass takes the lengths of memory from sources. */
 TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows, int32_t count, int64_t total,
                                        trf_sequences *sources, trf_error *err)
 {
@@ -15116,7 +15128,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
 }
 
-/* `saved` of a forward pass may be NULL: then the context has room for what would be saved. */
+/* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
 TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers, int forward,
                                     trf_error *err)
 {
@@ -15161,10 +15173,8 @@ TRF__FN trf_status trf__probabilities_check(const trf_context *context, const tr
 {
     const trf__span *spans = context->spans;
     int64_t i, n = 0;
-    for (i = 0; i < in->n_spans; i++) {
-        int64_t more = trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads);
-        n = more > INT64_MAX - n ? INT64_MAX : n + more;
-    }
+    for (i = 0; i < in->n_spans; i++)
+        n = trf__plus(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
     if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
         out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
     return trf__shape_check(out, "out", n, -1, err);
@@ -15233,9 +15243,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
     int64_t queries = trf__times(trf__times(4, query_rows), d_model);
-    int64_t keys = trf__times(trf__times(2, key_rows), d_model), stats = trf_attention_saved(query_rows, n_heads);
-    if (keys > INT64_MAX - queries || stats > INT64_MAX - queries - keys) return INT64_MAX;
-    return queries + keys + stats;
+    int64_t keys = trf__times(trf__times(2, key_rows), d_model);
+    return trf__plus(trf__plus(queries, keys), trf_attention_saved(query_rows, n_heads));
 }
 
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
@@ -19114,8 +19123,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
         while (status == TRF_OK && !(last && run->backend->replay(run, &shape))) {
             status = trf__stack_forward(pass, stack, err);
             if (status == TRF_OK && last)
-                trf__project(run, g->scores, stack->out, trf__weight(pass, pass->layout->whole.generator_w),
-                             trf__generator_bias(pass), stack->rows, vocab, pass->config->d_model);
+                trf__project_states(pass, g->scores, stack->out, stack->rows);
             if (!last || run->backend->asked(run, status == TRF_OK)) break;
         }
         pass->cache = NULL;

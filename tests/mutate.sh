@@ -402,7 +402,7 @@ states of all layers in one place @@ look @@ to + i * numbers, state, numbers) @
 the state after the last layer without its norm @@ look @@     trf__view_state(pass, stack, i / stack->per_layer, stack->out); @@     trf__view_state(pass, stack, i / stack->per_layer, last);
 a look at the encoder wants a target @@ look @@     sides = pass->sides & TRF__SOURCE; @@     sides = pass->sides;
 views beyond their tensors @@ look @@ view->shape[1] == stack->rows && @@ 1 &&
-maps turned round @@ look @@ view->shape[2] == queries && view->shape[3] == keys) @@ 1)
+maps turned round @@ look @@ memcmp(view->shape, one.shape, sizeof one.shape) == 0) @@ 1)
 a memory without its end mark @@ look @@ translator->text.ids[i] = rows[i] - c->source_eos; @@ translator->text.ids[i] = rows[i];
 a memory without rows @@ look @@ if (memory_lengths[i] < 1 || @@ if (memory_lengths[i] < 0 ||
 what nobody saves is saved over weights @@ blocks @@ return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory; @@ return trf__guest_of(context, saved, use);

@@ -228,7 +228,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     pass->now.step = (uint32_t)(t->step + 1);
     assert_int_equal(trf__pass_sides(pass, batch, pass->sides, batch->ordinal, NULL), TRF_OK);
     pass->run.now = (const trf__now *)(const void *)pass->device_block;
-    assert_int_equal(trf__pass_forward(pass, NULL), TRF_OK);
+    assert_int_equal(trf__pass_forward(pass, pass->sides, NULL), TRF_OK);
     pass->run.now = NULL;
     l = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     pass->run.backend->cross_entropy(&pass->run, &l);
