@@ -107,11 +107,11 @@
 //   >>api-model        a configuration and its weights
 //   >>api-batch        sequences without padding
 //   >>api-files        safetensors, and how a model is written in it
+//   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-generate     sampling, token by token
-//   >>api-blocks       the parts alone, for other architectures
-//   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
+//   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
@@ -879,6 +879,217 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
                                  const char *const *metadata, const trf_hooks *hooks, trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
+// >>api-train      gradients, Adam, schedules, checkpoints
+//
+// One step is trf_train_step; its halves are public too, for accumulation, for looking at gradients, and for an
+// optimizer of your own. A step whose numbers are not finite is no error: it is skipped, and the report says why.
+// -----------------------------------------------------------------------------------------------
+
+/* Label smoothing: V tokens, smoothing e, how the wanted distribution is spread (paper 5.4). */
+typedef enum trf_smoothing {
+    TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
+    TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
+    TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
+    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
+} trf_smoothing;
+
+typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
+
+/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. t counts the
+   updates that the moments have had: a skipped step is none, though schedule and dropout move on, as in PyTorch. */
+typedef enum trf_adam_epsilon {
+    TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
+    TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
+    TRF_EPSILON_INSIDE  = 2     /* m' / sqrt(v' + epsilon) */
+} trf_adam_epsilon;
+
+/* Learning rate of update s = 1, 2, ..., w = warmup. */
+typedef enum trf_schedule {
+    TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
+    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then * sqrt(w/s): fairseq */
+    TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
+    TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
+} trf_schedule;
+
+#define TRF_NO_CLIPPING 1e300   /* a clip_norm that no gradient reaches */
+
+typedef struct trf_train_options {
+    trf_optimizer optimizer;
+    double beta1, beta2, epsilon;       /* betas 0..1 - 1e-12, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
+    trf_adam_epsilon epsilon_rule;
+    double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
+    int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
+    trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
+    double learning_rate;               /* 1e-30..1e6; the peak, default 1e-3; but for TRF_NOAM a factor, about 1 */
+    double initial_rate, final_rate;    /* 0..1e6; default 0 */
+    int64_t warmup;                     /* updates; >= 1; default 100 */
+    int64_t total_steps;                /* TRF_COSINE only; > warmup */
+    double label_smoothing;             /* 0 <= e < 1; default 0; paper 5.4: 0.1, for answers */
+    trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
+    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
+                                           multiple of 1/65536 below 1); default 0 */
+    double attention_dropout;           /* on attention weights; default 0 */
+    double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
+    double residual_dropout;            /* on the output of every sublayer; default 0 */
+    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
+    uint64_t seed;                      /* of dropout; default 1 */
+    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes
+                                           the rest again (Chen et al. 2016): less memory, more
+                                           time, the same bits. A stack of one layer does not
+                                           change. Default 0 */
+
+    /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
+       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
+       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
+       nothing: its rows are sequences or source tokens. */
+    int32_t source_tokens, target_tokens, sequences, longest;
+    int32_t threads;                    /* 1..4096; default 0: as many as the device's */
+    int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
+
+    /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
+       the optimizer step with slices in a fixed order, last layer first. Non-zero is an error (TRF_E_BACKEND,
+       gradients discarded). stream: on a GPU, the cudaStream_t in which it is to happen (it need not wait); NULL on
+       the CPU. examples/ranks.c does it with threads and with NCCL. */
+    int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
+    void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
+    trf_hooks hooks;
+} trf_train_options;
+
+/* What small tasks bear: Adam(0.9, 0.98, 1e-9) with TRF_EPSILON_OUTSIDE; the rate rises to 1e-3 in 100 updates and
+   falls with the square root of their number; no dropout, no smoothing (with some, it is TRF_SMOOTH_UNIFORM); and
+   clip_norm 1. Large data sets and large models want more of each: trf_recipe_find chooses it. */
+TRF_API trf_train_options trf_train_defaults(void);
+/* Whose conventions: sets the fields in which systems differ, and no others.
+
+                           PYTORCH                  PAPER
+       optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
+       epsilon, its rule   1e-8, OUTSIDE            1e-9, FAIRSEQ
+       schedule            TRF_CONSTANT             TRF_NOAM
+       learning_rate       1e-3                     1: a factor
+       warmup              1                        4000
+       label_smoothing     0, UNIFORM               0.1, OTHERS_KL
+       dropouts            0.1: all four            0.1: embedding and residual; attention and activation 0
+
+   PyTorch's are those of torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
+TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
+TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
+
+/* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
+   not know are 0. The target tokens of a head are its labels without those of -1. */
+typedef struct trf_step_report {
+    int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
+    double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
+    double nll;                 /* mean negative log-likelihood per target token, without smoothing */
+    double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
+    int64_t source_tokens, target_tokens;       /* ends and beginnings counted, as the model reads them */
+    double gradient_norm;       /* global, of the mean loss, before clipping */
+    double learning_rate;
+    int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
+                                   squares hold (1e18; 1e150 in double); every parameter and Adam's moments are
+                                   as they were. A weight alone that would become infinite stays as it was */
+    char tensor[64];            /* then: the first tensor whose gradient was not finite, "loss" or "gradient_norm" */
+} trf_step_report;
+
+#if !defined(TRF_NO_TRAIN)
+typedef struct trf_trainer trf_trainer;
+
+/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
+   encoder-only model without a head is TRF_E_UNSUPPORTED. */
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
+                                      trf_error *err);
+TRF_API void trf_trainer_destroy(trf_trainer *trainer);
+/* Bytes that trf_trainer_create will take, exactly, on host and device. Steps within the limits
+   take no more. 0: the configuration or an option is not valid. */
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
+
+/* One update: trf_forward_backward, then trf_optimizer_step. */
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                  trf_error *err);
+/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so a split of a
+   batch gives the same update (but for rounding). The report speaks of this micro-batch alone. */
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                        trf_error *err);
+/* What trf_optimizer_step would have reported of the last update. TRF_E_STATE if there was none yet. */
+TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err);
+/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
+   no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
+TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
+/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero, and in a
+   checkpoint the batches are still to come, but for those that earlier steps have trained on. */
+TRF_API void trf_discard_gradients(trf_trainer *trainer);
+/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
+   the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
+TRF_API void trf_end_step(trf_trainer *trainer);
+/* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+                                trf_error *err);
+
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
+/* Changes options from the next step on: the same bits as saving a checkpoint and loading it with
+   the new options. All may change but the threads and the hooks' alloc and free (with `user`, where
+   there are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones
+   give no memory back. TRF_E_STATE in the middle of an accumulation. */
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
+/* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
+   characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
+   moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
+   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep
+   what is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
+   TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
+TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
+                                      trf_error *err);
+/* 1: the parameter is frozen; 0: it learns, or there is none of this number. */
+TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
+/* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
+   step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
+TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
+TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
+
+/* Weights, Adam, schedule, random numbers, and the place in the corpus (may be NULL): the first batch after the last
+   complete step. In the middle of an accumulation: TRF_E_STATE. Loading makes a model and a trainer that go on with
+   the same bits, and moves the corpus, if there is one, as trf_corpus_resume does. NULL training: the stored options,
+   with the default limits where theirs are larger, the hooks and the device of the load options, and without ranks
+   and all_reduce. */
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
+                                       trf_error *err);
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
+                                       const trf_train_options *training, const trf_load_options *options,
+                                       trf_error *err);
+/* The same in the caller's memory: see trf_model_save_memory. */
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
+                                              size_t size, size_t *bytes, trf_error *err);
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                              const void *bytes, size_t n, const trf_train_options *training,
+                                              const trf_load_options *options, trf_error *err);
+/* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
+   discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
+   place. */
+TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err);
+
+/* The optimizer alone, for architectures of your own (>>api-blocks): what trf_optimizer_step does with the model's
+   weights it does with `n` tensors, by the same code. All are in the host's memory and have as many numbers at every
+   call (else TRF_E_SHAPE); copies of weights and gradients go to the device and back. d_model (1..65536) is for
+   TRF_NOAM alone. Of the options those of optimizer, decay (of what has two dimensions or more, or all), schedule,
+   clipping, threads, ranks and hooks count; NULL device: trf_device_default(). */
+typedef struct trf_updater trf_updater;
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
+                                      const trf_train_options *options, const trf_device *device, trf_error *err);
+TRF_API void trf_updater_destroy(trf_updater *updater);
+/* One update: the gradients, divided by `divisor` (their tokens, say: 1e-30..1e12, or 0 where another rank has some;
+   summed over the ranks as they are, and then above 0, or TRF_E_STATE), are clipped and move the weights. The report
+   has no losses. */
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
+                                    double divisor, trf_step_report *report, trf_error *err);
+/* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
+   number of steps, which the schedule follows, and of those not skipped, the updates that the moments have had. */
+TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err);
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err);
+#endif
+
+// -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
 // A translator is a search (beam or greedy) over one model. It also looks inside: scores, hidden states, logits,
@@ -1160,367 +1371,6 @@ TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, i
 TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err);
 TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err);
 
-// -----------------------------------------------------------------------------------------------
-// >>api-blocks     the parts alone, for other architectures
-// -----------------------------------------------------------------------------------------------
-
-/* Where blocks run: device, threads, scratch. One thread at a time. */
-typedef struct trf_context trf_context;
-
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
-                                      trf_error *err);
-TRF_API void trf_context_destroy(trf_context *context);
-
-/* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
-   loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
-   `saved` is a tensor of rank 1 that forward fills and backward reads; trf_..._saved returns its length, which may
-   change between versions. It may be NULL where no backward follows. All tensors are in the host's memory:
-   where the context's device has another, they are copied there and back at every call.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Zero rows
-   are allowed, zero features are not, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
-
-/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d), to be trained of 2^24 rows at most
-   (TRF_E_LIMIT). Positions restart in every sequence. options may not be NULL. */
-typedef struct trf_embedding_options {
-    trf_positions positions;    /* TRF_POSITIONS_LEARNED: rows offset + p of `learned` */
-    int32_t position_offset;    /* 0..2^20 */
-    double scale;
-    const trf_tensor *learned;  /* (longest sequence + offset or more, d), with TRF_POSITIONS_LEARNED only */
-} trf_embedding_options;
-TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
-                                          trf_tensor *dlearned /* or NULL */, const trf_tensor *dy,
-                                          const trf_sequences *x,
-                                          const trf_embedding_options *options, trf_error *err);
-#endif
-
-/* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position first + p.
-   rule: neither LEARNED nor NONE; first: 0..2^20; at most 2^24 rows. */
-TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err);
-
-/* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
-                              const trf_tensor *bias, trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight,
-                                       trf_tensor *dbias /* or NULL */, const trf_tensor *dy, const trf_tensor *x,
-                                       const trf_tensor *weight, trf_error *err);
-#endif
-
-/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
-TRF_API int64_t trf_layer_norm_saved(int64_t rows);
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err);
-#endif
-
-/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
-   rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
-   TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
-   Backward also wants forward's `out`. */
-typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
-typedef struct trf_attention_shape {
-    const int32_t *query_lengths, *key_lengths;
-    int32_t count, n_heads;
-    trf_mask mask;
-} trf_attention_shape;
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
-                                 trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
-                                          const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved,
-                                          trf_error *err);
-#endif
-
-/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries, keys),
-   and the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
-   elements; for one sequence it may have rank 3 and the block's shape. */
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                               const trf_tensor *k, const trf_attention_shape *shape,
-                                               trf_error *err);
-
-/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
-   another, in_bias (3d), out_weight (d, d), out_bias (d). x, y: (query rows, d), memory: (key rows, d).
-   Self-attention: memory = x or NULL. The same struct holds weights or their gradients. */
-typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model,
-                                               int32_t n_heads);
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory, const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
-/* The weights of multi-head attention, as trf_attention_probabilities writes them. They are the second
-   result of nn.MultiheadAttention with average_attn_weights=False. */
-TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x, const trf_tensor *memory,
-                                                          const trf_attention_params *params,
-                                                          const trf_attention_shape *shape, trf_error *err);
-/* dmemory is set; for self-attention pass NULL: everything is in dx. */
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams, const trf_tensor *dy,
-                                                     const trf_tensor *x, const trf_tensor *memory,
-                                                     const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved,
-                                                     trf_error *err);
-#endif
-
-/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d); x, y: (rows, d). */
-typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
-TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params, trf_activation activation,
-                                    trf_tensor *saved, trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
-                                             const trf_tensor *dy, const trf_tensor *x,
-                                             const trf_feed_forward_params *params, trf_activation activation,
-                                             const trf_tensor *saved, trf_error *err);
-#endif
-
-/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
-   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site), of
-   step the lower 32 bits: backward makes it again from the same three. NULL dropout: none. All (rows, d). */
-typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
-                                const trf_dropout *dropout, trf_error *err);
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
-                                         const trf_dropout *dropout, trf_error *err);
-#endif
-
-/* Label smoothing: V tokens, smoothing e, how the wanted distribution is spread (paper 5.4). */
-typedef enum trf_smoothing {
-    TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
-    TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
-    TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
-    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
-} trf_smoothing;
-typedef struct trf_cross_entropy_options {
-    double label_smoothing;     /* 0 <= e < 1 */
-    trf_smoothing rule;
-    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1. Other rules ignore it */
-} trf_cross_entropy_options;
-/* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
-   rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
-   0..V-1, or -1: the row counts nothing, as in trf_batch. With dx also the gradients of that sum: dx, and
-   dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
-                                     const trf_tensor *bias, const int32_t *targets,
-                                     const trf_cross_entropy_options *options, trf_error *err);
-
-// -----------------------------------------------------------------------------------------------
-// >>api-train      gradients, Adam, schedules, checkpoints
-//
-// One step is trf_train_step; its halves are public too, for accumulation, for looking at gradients, and for an
-// optimizer of your own. A step whose numbers are not finite is no error: it is skipped, and the report says why.
-// -----------------------------------------------------------------------------------------------
-
-typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
-
-/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. t counts the
-   updates that the moments have had: a skipped step is none, though schedule and dropout move on, as in PyTorch. */
-typedef enum trf_adam_epsilon {
-    TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
-    TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
-    TRF_EPSILON_INSIDE  = 2     /* m' / sqrt(v' + epsilon) */
-} trf_adam_epsilon;
-
-/* Learning rate of update s = 1, 2, ..., w = warmup. */
-typedef enum trf_schedule {
-    TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
-    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then * sqrt(w/s): fairseq */
-    TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
-    TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
-} trf_schedule;
-
-#define TRF_NO_CLIPPING 1e300   /* a clip_norm that no gradient reaches */
-
-typedef struct trf_train_options {
-    trf_optimizer optimizer;
-    double beta1, beta2, epsilon;       /* betas 0..1 - 1e-12, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
-    trf_adam_epsilon epsilon_rule;
-    double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
-    int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
-    trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
-    double learning_rate;               /* 1e-30..1e6; the peak, default 1e-3; but for TRF_NOAM a factor, about 1 */
-    double initial_rate, final_rate;    /* 0..1e6; default 0 */
-    int64_t warmup;                     /* updates; >= 1; default 100 */
-    int64_t total_steps;                /* TRF_COSINE only; > warmup */
-    double label_smoothing;             /* 0 <= e < 1; default 0; paper 5.4: 0.1, for answers */
-    trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
-    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
-                                           multiple of 1/65536 below 1); default 0 */
-    double attention_dropout;           /* on attention weights; default 0 */
-    double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
-    double residual_dropout;            /* on the output of every sublayer; default 0 */
-    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
-    uint64_t seed;                      /* of dropout; default 1 */
-    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes
-                                           the rest again (Chen et al. 2016): less memory, more
-                                           time, the same bits. A stack of one layer does not
-                                           change. Default 0 */
-
-    /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
-       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
-       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
-       nothing: its rows are sequences or source tokens. */
-    int32_t source_tokens, target_tokens, sequences, longest;
-    int32_t threads;                    /* 1..4096; default 0: as many as the device's */
-    int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
-
-    /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
-       the optimizer step with slices in a fixed order, last layer first. Non-zero is an error (TRF_E_BACKEND,
-       gradients discarded). stream: on a GPU, the cudaStream_t in which it is to happen (it need not wait); NULL on
-       the CPU. examples/ranks.c does it with threads and with NCCL. */
-    int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
-    void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
-    trf_hooks hooks;
-} trf_train_options;
-
-/* What small tasks bear: Adam(0.9, 0.98, 1e-9) with TRF_EPSILON_OUTSIDE; the rate rises to 1e-3 in 100 updates and
-   falls with the square root of their number; no dropout, no smoothing (with some, it is TRF_SMOOTH_UNIFORM); and
-   clip_norm 1. Large data sets and large models want more of each: trf_recipe_find chooses it. */
-TRF_API trf_train_options trf_train_defaults(void);
-/* Whose conventions: sets the fields in which systems differ, and no others.
-
-                           PYTORCH                  PAPER
-       optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
-       epsilon, its rule   1e-8, OUTSIDE            1e-9, FAIRSEQ
-       schedule            TRF_CONSTANT             TRF_NOAM
-       learning_rate       1e-3                     1: a factor
-       warmup              1                        4000
-       label_smoothing     0, UNIFORM               0.1, OTHERS_KL
-       dropouts            0.1: all four            0.1: embedding and residual; attention and activation 0
-
-   PyTorch's are those of torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
-TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
-TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
-
-/* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
-   not know are 0. The target tokens of a head are its labels without those of -1. */
-typedef struct trf_step_report {
-    int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
-    double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
-    double nll;                 /* mean negative log-likelihood per target token, without smoothing */
-    double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
-    int64_t source_tokens, target_tokens;       /* ends and beginnings counted, as the model reads them */
-    double gradient_norm;       /* global, of the mean loss, before clipping */
-    double learning_rate;
-    int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
-                                   squares hold (1e18; 1e150 in double); every parameter and Adam's moments are
-                                   as they were. A weight alone that would become infinite stays as it was */
-    char tensor[64];            /* then: the first tensor whose gradient was not finite, "loss" or "gradient_norm" */
-} trf_step_report;
-
-#if !defined(TRF_NO_TRAIN)
-typedef struct trf_trainer trf_trainer;
-
-/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
-   encoder-only model without a head is TRF_E_UNSUPPORTED. */
-TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
-                                      trf_error *err);
-TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-/* Bytes that trf_trainer_create will take, exactly, on host and device. Steps within the limits
-   take no more. 0: the configuration or an option is not valid. */
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
-
-/* One update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                  trf_error *err);
-/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so a split of a
-   batch gives the same update (but for rounding). The report speaks of this micro-batch alone. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                        trf_error *err);
-/* What trf_optimizer_step would have reported of the last update. TRF_E_STATE if there was none yet. */
-TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
-   no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero, and in a
-   checkpoint the batches are still to come, but for those that earlier steps have trained on. */
-TRF_API void trf_discard_gradients(trf_trainer *trainer);
-/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
-   the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
-TRF_API void trf_end_step(trf_trainer *trainer);
-/* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                trf_error *err);
-
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
-TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
-/* Changes options from the next step on: the same bits as saving a checkpoint and loading it with
-   the new options. All may change but the threads and the hooks' alloc and free (with `user`, where
-   there are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones
-   give no memory back. TRF_E_STATE in the middle of an accumulation. */
-TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
-/* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
-   characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
-   moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
-   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep
-   what is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
-   TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
-TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
-                                      trf_error *err);
-/* 1: the parameter is frozen; 0: it learns, or there is none of this number. */
-TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
-   step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
-TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
-
-/* Weights, Adam, schedule, random numbers, and the place in the corpus (may be NULL): the first batch after the last
-   complete step. In the middle of an accumulation: TRF_E_STATE. Loading makes a model and a trainer that go on with
-   the same bits, and moves the corpus, if there is one, as trf_corpus_resume does. NULL training: the stored options,
-   with the default limits where theirs are larger, the hooks and the device of the load options, and without ranks
-   and all_reduce. */
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
-                                       trf_error *err);
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options,
-                                       trf_error *err);
-/* The same in the caller's memory: see trf_model_save_memory. */
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
-                                              size_t size, size_t *bytes, trf_error *err);
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                              const void *bytes, size_t n, const trf_train_options *training,
-                                              const trf_load_options *options, trf_error *err);
-/* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
-   discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
-   place. */
-TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err);
-
-/* The optimizer alone, for architectures of your own (>>api-blocks): what trf_optimizer_step does with the model's
-   weights it does with `n` tensors, by the same code. All are in the host's memory and have as many numbers at every
-   call (else TRF_E_SHAPE); copies of weights and gradients go to the device and back. d_model (1..65536) is for
-   TRF_NOAM alone. Of the options those of optimizer, decay (of what has two dimensions or more, or all), schedule,
-   clipping, threads, ranks and hooks count; NULL device: trf_device_default(). */
-typedef struct trf_updater trf_updater;
-TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
-                                      const trf_train_options *options, const trf_device *device, trf_error *err);
-TRF_API void trf_updater_destroy(trf_updater *updater);
-/* One update: the gradients, divided by `divisor` (their tokens, say: 1e-30..1e12, or 0 where another rank has some;
-   summed over the ranks as they are, and then above 0, or TRF_E_STATE), are clipped and move the weights. The report
-   has no losses. */
-TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
-                                    double divisor, trf_step_report *report, trf_error *err);
-/* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
-   number of steps, which the schedule follows, and of those not skipped, the updates that the moments have had. */
-TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err);
-#endif
-
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
@@ -1797,6 +1647,157 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                                    size_t *bytes, trf_error *err);
 
 #endif
+
+// -----------------------------------------------------------------------------------------------
+// >>api-blocks     the parts alone, for other architectures
+// -----------------------------------------------------------------------------------------------
+
+/* Where blocks run: device, threads, scratch. One thread at a time. */
+typedef struct trf_context trf_context;
+
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+                                      trf_error *err);
+TRF_API void trf_context_destroy(trf_context *context);
+
+/* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
+   loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
+   `saved` is a tensor of rank 1 that forward fills and backward reads; trf_..._saved returns its length, which may
+   change between versions. It may be NULL where no backward follows. All tensors are in the host's memory:
+   where the context's device has another, they are copied there and back at every call.
+   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Zero rows
+   are allowed, zero features are not, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
+
+/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d), to be trained of 2^24 rows at most
+   (TRF_E_LIMIT). Positions restart in every sequence. options may not be NULL. */
+typedef struct trf_embedding_options {
+    trf_positions positions;    /* TRF_POSITIONS_LEARNED: rows offset + p of `learned` */
+    int32_t position_offset;    /* 0..2^20 */
+    double scale;
+    const trf_tensor *learned;  /* (longest sequence + offset or more, d), with TRF_POSITIONS_LEARNED only */
+} trf_embedding_options;
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
+                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
+                                          trf_tensor *dlearned /* or NULL */, const trf_tensor *dy,
+                                          const trf_sequences *x,
+                                          const trf_embedding_options *options, trf_error *err);
+#endif
+
+/* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position first + p.
+   rule: neither LEARNED nor NONE; first: 0..2^20; at most 2^24 rows. */
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err);
+
+/* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+                              const trf_tensor *bias, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight,
+                                       trf_tensor *dbias /* or NULL */, const trf_tensor *dy, const trf_tensor *x,
+                                       const trf_tensor *weight, trf_error *err);
+#endif
+
+/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
+TRF_API int64_t trf_layer_norm_saved(int64_t rows);
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
+                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+                                           double epsilon, const trf_tensor *saved, trf_error *err);
+#endif
+
+/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
+   rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
+   TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
+   Backward also wants forward's `out`. */
+typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
+typedef struct trf_attention_shape {
+    const int32_t *query_lengths, *key_lengths;
+    int32_t count, n_heads;
+    trf_mask mask;
+} trf_attention_shape;
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
+                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
+                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+                                          const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved,
+                                          trf_error *err);
+#endif
+
+/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries, keys),
+   and the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
+   elements; for one sequence it may have rank 3 and the block's shape. */
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                               const trf_tensor *k, const trf_attention_shape *shape,
+                                               trf_error *err);
+
+/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
+   another, in_bias (3d), out_weight (d, d), out_bias (d). x, y: (query rows, d), memory: (key rows, d).
+   Self-attention: memory = x or NULL. The same struct holds weights or their gradients. */
+typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model,
+                                               int32_t n_heads);
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                            const trf_tensor *memory, const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
+/* The weights of multi-head attention, as trf_attention_probabilities writes them. They are the second
+   result of nn.MultiheadAttention with average_attn_weights=False. */
+TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
+                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_attention_params *params,
+                                                          const trf_attention_shape *shape, trf_error *err);
+/* dmemory is set; for self-attention pass NULL: everything is in dx. */
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
+                                                     trf_attention_params *dparams, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_attention_params *params,
+                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     trf_error *err);
+#endif
+
+/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d); x, y: (rows, d). */
+typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    trf_tensor *saved, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+                                             const trf_tensor *dy, const trf_tensor *x,
+                                             const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_tensor *saved, trf_error *err);
+#endif
+
+/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
+   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site), of
+   step the lower 32 bits: backward makes it again from the same three. NULL dropout: none. All (rows, d). */
+typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+                                const trf_dropout *dropout, trf_error *err);
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+                                         const trf_dropout *dropout, trf_error *err);
+#endif
+
+typedef struct trf_cross_entropy_options {
+    double label_smoothing;     /* 0 <= e < 1 */
+    trf_smoothing rule;
+    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1. Other rules ignore it */
+} trf_cross_entropy_options;
+/* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
+   rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
+   0..V-1, or -1: the row counts nothing, as in trf_batch. With dx also the gradients of that sum: dx, and
+   dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
+                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+                                     const trf_tensor *bias, const int32_t *targets,
+                                     const trf_cross_entropy_options *options, trf_error *err);
 
 #if defined(__cplusplus)
 }
