@@ -578,6 +578,9 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
                                     size_t *bytes, trf_error *err);
 
+/* Offset of the first byte that is not part of valid UTF-8, or -1 if all `bytes` are valid. */
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
+
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
@@ -589,6 +592,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
+/* Fails as trf_model_create would for this configuration, memory apart. Makes nothing. */
+TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
 TRF_API const trf_config *trf_model_config(const trf_model *model);
@@ -726,6 +731,7 @@ typedef struct trf_corpus_options {
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
+TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error *err);     /* makes nothing */
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After trf_corpus_next: TRF_E_STATE. */
@@ -785,6 +791,7 @@ typedef struct trf_noise_options {
 
 typedef struct trf_noise trf_noise;
 TRF_API trf_noise_options trf_noise_defaults(void);
+TRF_API trf_status trf_noise_check(const trf_noise_options *options, trf_error *err);       /* makes nothing */
 TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err);
 TRF_API void trf_noise_destroy(trf_noise *noise);
 /* made (which may be plain) is valid until the next call, and keeps place and ordinal. What a sequence draws follows
@@ -865,6 +872,10 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
    allow them; so is an F64 that is too large for a float. On failure `values` may be half written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
                                  trf_error *err);
+/* The same for the bytes of a tensor of any dtype, as they stand in the file. */
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
+                                       trf_error *err);
+TRF_API int32_t trf_file_find(const trf_file *file, const char *name);      /* index of a tensor, or -1 */
 TRF_API int32_t trf_file_metadata_count(const trf_file *file);
 TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value);
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
@@ -999,6 +1010,9 @@ typedef struct trf_trainer trf_trainer;
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
                                       trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
+/* Fails as trf_trainer_create would for these options, memory apart. Makes nothing. A NULL config leaves out what
+   depends on the model's kind and head. */
+TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config, trf_error *err);
 /* Bytes that trf_trainer_create will take, exactly, on host and device. Steps within the limits
    take no more. 0: the configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
@@ -1063,6 +1077,8 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
 TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                               const void *bytes, size_t n, const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err);
+/* The options that an open checkpoint stores; ranks, all_reduce and hooks are those of trf_train_defaults. */
+TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options, trf_error *err);
 /* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
    discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
    place. */
@@ -1149,6 +1165,7 @@ typedef struct trf_search {
 } trf_search;
 
 TRF_API trf_search trf_search_defaults(void);
+TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);      /* makes nothing */
 
 /* Whose search: sets every field from length_rule to renormalise (word_penalty is 0 in all).
 
@@ -1344,6 +1361,7 @@ typedef struct trf_sampling {
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
+TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);    /* makes nothing */
 
 /* The model must outlive it; weights are prepared as a translator's. NULL: defaults. Encoder-only: TRF_E_STATE. */
 typedef struct trf_generator trf_generator;
@@ -3078,7 +3096,7 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 }
 
 /* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
-   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf__search_check. */
+   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf_search_check. */
 TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
 {
     TRF__ZERO(*beam);
@@ -8628,8 +8646,7 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     return 1;
 }
 
-/* Offset of the first byte that is not UTF-8, or -1. */
-TRF__FN int64_t trf__utf8_fault(const char *text, size_t n)
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t n)
 {
     size_t i = 0;
     while (i < n) {
@@ -8814,7 +8831,7 @@ TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' ||
 
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
-    int64_t fault = trf__utf8_fault(text, strlen(text));
+    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
     if (fault < 0) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, fault, what, "expected UTF-8, got the byte 0x%02X at offset %lld",
                      (unsigned)(unsigned char)text[fault], (long long)fault);
@@ -9114,7 +9131,7 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-TRF__FN int trf__is_line(const char *text, size_t n) { return trf__utf8_fault(text, n) < 0 && !memchr(text, 0, n); }
+TRF__FN int trf__is_line(const char *text, size_t n) { return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n); }
 
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
@@ -9863,7 +9880,7 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     size_t i;
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf__utf8_fault(token, length) >= 0) return "expected UTF-8, got something else";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
     if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
         return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
@@ -9949,7 +9966,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
-// Presets fill every field; trf__config_check names the first field that makes no sense. Whoever takes a
+// Presets fill every field; trf_config_check names the first field that makes no sense. Whoever takes a
 // configuration (create, load) checks it whole, so all later chapters may trust it. Also here: the helpers with which
 // checks are written.
 //
@@ -10142,9 +10159,12 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
 }
 
 TRF__COLD
-TRF__FN trf_status trf__config_check(const trf_config *c, trf_error *err)
+TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 {
-    int source = trf__has_source(c), target = trf__has_target(c);
+    int source, target;
+    TRF__TRY(trf__begin(c, "config", err));
+    source = trf__has_source(c);
+    target = trf__has_target(c);
 #define TRF__X(type, field, low, high, stored) \
     TRF__TRY(trf__check_field(c, #field, (double)c->field, low, high, err));
     TRF__CONFIG_FIELDS(TRF__X)
@@ -10478,7 +10498,7 @@ TRF_API void trf_model_destroy(trf_model *model)
 TRF_API size_t trf_model_memory(const trf_config *config)
 {
     trf__layout layout;
-    if (!config || trf__config_check(config, NULL) != TRF_OK) return 0;
+    if (!config || trf_config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
@@ -10501,7 +10521,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(c, err));
+    TRF__TRY(trf_config_check(c, err));
     TRF__ZERO(n);
     TRF__ZERO(layout);
     trf__lay_out(&layout, c);
@@ -10556,7 +10576,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     TRF__TRY(trf__begin(counts, "counts", err));
     memset(counts, 0, sizeof *counts);
     if (!c) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(c, err));
+    TRF__TRY(trf_config_check(c, err));
     TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
     TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
     TRF__ZERO(n);
@@ -10585,7 +10605,7 @@ TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, t
     trf__layout count;
     *out = NULL;
     if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf__config_check(config, err));
+    TRF__TRY(trf_config_check(config, err));
     TRF__ZERO(count);
     trf__lay_out(&count, config);
     model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
@@ -12460,7 +12480,7 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 #if !defined(TRF_NO_TRAIN)
 
-/* cosine: see trf__train_check. */
+/* cosine: see trf_train_check. */
 #define TRF__TRAIN_FIELDS(X) \
     X(trf_optimizer,    optimizer,          0, 1, 2) \
     X(double,           beta1,              0, 1 - 1e-12, 2) \
@@ -12493,19 +12513,21 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
 
 TRF__COLD
-TRF__FN trf_status trf__train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
+TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
-    int cosine = o->schedule == TRF_COSINE;
+    int cosine;
+    TRF__TRY(trf__begin(o, "options", err));
+    cosine = o->schedule == TRF_COSINE;
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(o, field, low, high);
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
-    if (c->kind == TRF_ENCODER_ONLY && !c->head)
+    if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model without a head has no loss: give it one, or use trf_encode");
-    if (c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
+    if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, got %d",
                          (int)o->smoothing_rule);
@@ -12600,8 +12622,8 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     trf__run run;
     trf_trainer count;
     if (!options) options = &defaults;
-    if (!config || trf__config_check(config, NULL) != TRF_OK ||
-        trf__train_check(options, config, NULL) != TRF_OK) return 0;
+    if (!config || trf_config_check(config, NULL) != TRF_OK ||
+        trf_train_check(options, config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
     trf__lay_out(&layout, config);
@@ -12699,7 +12721,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     *trainer = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!options) options = &defaults;
-    TRF__TRY(trf__train_check(options, &model->config, err));
+    TRF__TRY(trf_train_check(options, &model->config, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
@@ -12749,7 +12771,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     TRF__TRY(trf__begin(trainer, "trainer", err));
     pass = &trainer->pass;
     TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__train_check(&o, pass->config, err));
+    TRF__TRY(trf_train_check(&o, pass->config, err));
     TRF__TRY(trf__same_home(trainer, &o, err));
     limits = trf__train_limits(&pass->run, pass->config, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
@@ -13181,7 +13203,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     c.device = device ? *device : trf_device_default();
     if (!weights) return trf__fail_null(err, "weights");
     TRF__TRY(trf__check_range("n", n, 1, 1 << 20, err));
-    TRF__TRY(trf__train_check(&o, &c, err));
+    TRF__TRY(trf_train_check(&o, &c, err));
     TRF__TRY(trf__device_check(&c.device, err));
     c.device = trf__device_with(&c.device, o.threads);
     if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
@@ -13270,8 +13292,9 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 
 /* Names the first option that makes no sense. */
 TRF__COLD
-TRF__FN trf_status trf__search_check(const trf_search *search, trf_error *err)
+TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
+    TRF__TRY(trf__begin(search, "search", err));
     TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
     TRF__RANGE(search, n_best, 1, search->beam);
     TRF__RANGE(search, length_rule, TRF_LENGTH_RAW, TRF_LENGTH_GNMT);
@@ -13579,7 +13602,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     *translator = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
-    TRF__TRY(trf__search_check(search, err));
+    TRF__TRY(trf_search_check(search, err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
@@ -14061,7 +14084,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
-    if (!config || trf__config_check(config, NULL) || trf__search_check(search, NULL)) return 0;
+    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL)) return 0;
     eos = trf__has_source(config) ? config->source_eos : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
         return 0;
@@ -15948,8 +15971,9 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
-TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
+TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
 {
+    TRF__TRY(trf__begin(o, "options", err));
     TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
     TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
     TRF__RANGE(o, padded_budget, 0, 1);
@@ -15966,7 +15990,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
-    TRF__TRY(trf__corpus_check(&o, err));
+    TRF__TRY(trf_corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     (*corpus)->options = o;
@@ -16217,9 +16241,12 @@ TRF_API trf_noise_options trf_noise_defaults(void)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
+TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
 {
-    int masks = o->kind == TRF_NOISE_MASKS, spans = o->kind == TRF_NOISE_SPANS;
+    int masks, spans;
+    TRF__TRY(trf__begin(o, "options", err));
+    masks = o->kind == TRF_NOISE_MASKS;
+    spans = o->kind == TRF_NOISE_SPANS;
     TRF__RANGE(o, kind, 0, TRF_NOISE_PREFIX);
     TRF__RANGE(o, density, 0, 1);
     TRF__RANGE(o, masked, 0, 1);
@@ -16241,7 +16268,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     trf_noise_options o = options ? *options : trf_noise_defaults();
     TRF__TRY(trf__begin(noise, "noise", err));
     *noise = NULL;
-    TRF__TRY(trf__noise_check(&o, err));
+    TRF__TRY(trf_noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
     if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
     (*noise)->options = o;
@@ -17155,7 +17182,7 @@ TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
     int more, first = 1, texts = 0;
-    int64_t bad = trf__utf8_fault(s->text, (size_t)s->n);
+    int64_t bad = trf_find_invalid_utf8(s->text, (size_t)s->n);
     if (bad >= 0)
         return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
                          (long long)(8 + bad));
@@ -17303,7 +17330,7 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
             (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* else a header's length that looks like a pickle */
             return known[i].what;
     for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
-    fault = trf__utf8_fault((const char *)begin, 8);
+    fault = trf_find_invalid_utf8((const char *)begin, 8);
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
@@ -17453,6 +17480,15 @@ TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t 
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index, const trf_file_entry **entry, trf_error *err)
+{
+    if (index < 0 || index >= file->count)
+        return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
+                         (int)file->count, (int)index);
+    *entry = file->entries + index;
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
                                      trf_error *err)
 {
@@ -17461,11 +17497,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
     size_t n, i;
-    if (index < 0 || index >= file->count)
-        return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
-                         (int)file->count, (int)index);
+    TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
-    entry = file->entries + index;
     dtype = trf__dtype_of(entry->dtype);
     if (!dtype->code)
         return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
@@ -17496,6 +17529,33 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
 {
     TRF__TRY(trf__begin(file, "file", err));
     return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path, err);
+}
+
+TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
+                                   trf_error *err)
+{
+    const trf_file_entry *entry;
+    TRF__TRY(trf__file_entry(file, index, &entry, err));
+    if (!bytes && count > 0) return trf__fail_null(err, "bytes");
+    if (first > entry->bytes || count > entry->bytes - first)
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\" has %llu bytes, got a call for %llu from byte %llu on", entry->name,
+                         (unsigned long long)entry->bytes, (unsigned long long)count, (unsigned long long)first);
+    return trf__file_data(file, entry->begin + first, bytes, count, err);
+}
+
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
+                                       trf_error *err)
+{
+    TRF__TRY(trf__begin(file, "file", err));
+    return trf__name_file(trf__file_bytes(file, index, first, bytes, count, err), file->path, err);
+}
+
+TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
+{
+    int32_t i;
+    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name)) return i;
+    return -1;
 }
 
 /* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it passes. */
@@ -18065,7 +18125,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
                           "the file has no trf.format: give its configuration in the load options");
     c->device = options->device;
     c->hooks = options->hooks;
-    return ours ? trf__file_fault(trf__config_check(c, err), err) : trf__config_check(c, err);
+    return ours ? trf__file_fault(trf_config_check(c, err), err) : trf_config_check(c, err);
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -18598,17 +18658,33 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
 }
 
 TRF__COLD
-TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
 {
-    const trf_train_options d = trf_train_defaults();
     int64_t format;
-    *o = d;
+    *o = trf_train_defaults();
     TRF__TRY(trf__read_int(file, "trf.format", &format, err));
 #define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options, trf_error *err)
+{
+    trf_train_options stored;
+    TRF__TRY(trf__begin(file, "file", err));
+    if (!options) return trf__fail_null(err, "options");
+    TRF__TRY(trf__name_file(trf__stored_training(file, &stored, err), file->path, err));
+    *options = stored;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
+{
+    const trf_train_options d = trf_train_defaults();
+    TRF__TRY(trf__stored_training(file, o, err));
     o->hooks = c->hooks;
-    TRF__TRY(trf__file_fault(trf__train_check(o, c, err), err));
+    TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
     /* the limits are only a plan, which grows: a file cannot make us plan for more than the defaults */
     o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
     o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
@@ -18836,8 +18912,9 @@ struct trf_generator {
 };
 
 TRF__COLD
-TRF__FN trf_status trf__sampling_check(const trf_sampling *s, trf_error *err)
+TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 {
+    TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
@@ -19209,7 +19286,7 @@ TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_mod
     *generator = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
-    TRF__TRY(trf__sampling_check(sampling, err));
+    TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     g = (trf_generator *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "generator", "no memory for a generator");
@@ -19583,7 +19660,7 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
 #define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__file_fault(trf__sampling_check(&rules, err), err));
+    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
@@ -20868,7 +20945,7 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 
 TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t n, trf_error *err)
 {
-    int64_t fault = trf__utf8_fault(line, n);
+    int64_t fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n))
         return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: a NUL byte",
                          (long long)l->number);

@@ -386,7 +386,7 @@ one token beyond max_length @@ generate @@ ? INT32_MAX : (int64_t)g->model->conf
 a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__generator_free(g); @@ (void)0;
 hits on the GPU @@ cuda_ops cuda @@ hit[row] = target >= 0 && at_target >= maximum; @@ hit[row % 256] = target >= 0 && at_target >= maximum;
 a session's checksum not looked at @@ generate @@ if (status == TRF_OK) status = trf__file_check_crc(file, err); @@ (void)0;
-a session's rules not looked at @@ generate @@ trf__file_fault(trf__sampling_check(&rules, err), err) @@ TRF_OK
+a session's rules not looked at @@ generate @@ trf__file_fault(trf_sampling_check(&rules, err), err) @@ TRF_OK
 a session of any format @@ generate @@ if (format < 1 || format > TRF__SESSION) @@ if (0)
 copied weights from their first numbers @@ finetune @@ q->offset + at, numbers @@ q->offset, numbers
 forced prefixes for any kind of model @@ usage @@ if (c->kind != TRF_ENCODER_DECODER) @@ if (0)

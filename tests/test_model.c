@@ -1720,7 +1720,7 @@ static void test_fields_of_a_kind(void **state)
     c.n_heads = 0;
     bad_kind(c, "n_heads", "n_heads must be 1, got 0");
     o.rank = 1;
-    assert_int_equal(trf__train_check(&o, &c, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_train_check(&o, &c, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.message, "rank must be 0, got 1");
 }
 

@@ -2986,6 +2986,99 @@ static void most_metadata_of_a_checkpoint(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* Options are checked before anything is made, and a file's tensors are read as bytes. */
+static void checks_and_bytes(void **state)
+{
+    trf_config config = kit_config(), sound;
+    trf_train_options training = kit_training(), stored;
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_corpus_options corpus = trf_corpus_defaults();
+    trf_noise_options noise = trf_noise_defaults();
+    trf_load_options load = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_file *file = NULL;
+    trf_file_entry entry;
+    unsigned char bytes[8];
+    trf_real number;
+    float first;
+    trf_error err;
+    int32_t at;
+    (void)state;
+    config.d_model = config.d_ff = 8;
+    config.n_heads = 2;
+    config.encoder_layers = config.decoder_layers = 1;
+    config.source_vocab = config.target_vocab = 8;
+    sound = config;
+    training.warmup = 7;
+    training.longest = 300;
+    OK(trf_config_check(&config, &err));
+    OK(trf_train_check(&training, &config, &err));
+    OK(trf_train_check(&training, NULL, &err));
+    OK(trf_search_check(&search, &err));
+    OK(trf_sampling_check(&sampling, &err));
+    OK(trf_corpus_check(&corpus, &err));
+    assert_int_equal(trf_config_check(NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "config");
+    config.kind = TRF_ENCODER_ONLY;
+    config.target_vocab = 0;
+    assert_int_equal(trf_train_check(&training, &config, &err), TRF_E_UNSUPPORTED);
+    OK(trf_train_check(&training, NULL, &err));
+    config = sound;
+    config.n_heads = config.d_model + 1;
+    assert_int_equal(trf_config_check(&config, &err), TRF_E_INVALID_ARG);
+    config = sound;
+    search.beam = 0;
+    assert_int_equal(trf_search_check(&search, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "beam");
+    sampling.top_p = 2;
+    assert_int_equal(trf_sampling_check(&sampling, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "top_p");
+    corpus.batch_tokens = 0;
+    assert_int_equal(trf_corpus_check(&corpus, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "batch_tokens");
+    noise.density = -1;
+    assert_int_equal(trf_noise_check(&noise, &err), TRF_E_INVALID_ARG);
+
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &training, &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("checked"), &err));
+    OK(trf_file_open(&file, in_folder("checked"), &load, &err));
+    OK(trf_file_training(file, &stored, &err));
+    assert_int_equal(stored.warmup, 7);
+    assert_int_equal(stored.longest, 300);
+    assert_true(stored.learning_rate == training.learning_rate);
+    assert_int_equal(trf_file_find(file, "no such tensor"), -1);
+    assert_int_equal(trf_file_find(NULL, "x"), -1);
+    at = trf_file_find(file, "encoder.layers.0.norm1.weight");
+    assert_true(at >= 0);
+    entry = trf_file_at(file, at);
+    OK(trf_file_read(file, at, 1, &number, 1, &err));
+    OK(trf_file_read_bytes(file, at, sizeof first, bytes, sizeof first, &err));
+    memcpy(&first, bytes, sizeof first);
+    assert_true((trf_real)first == number);
+    OK(trf_file_read_bytes(file, at, entry.bytes, NULL, 0, &err));
+    assert_int_equal(trf_file_read_bytes(file, at, entry.bytes, bytes, 1, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_file_read_bytes(file, at, UINT64_MAX, bytes, 1, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_file_read_bytes(file, at, 1, bytes, SIZE_MAX, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_file_read_bytes(file, -1, 0, bytes, 1, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_file_read_bytes(file, at, 0, NULL, 1, &err), TRF_E_INVALID_ARG);
+    trf_file_close(file);
+    OK(trf_model_save(model, in_folder("checked"), &err));
+    OK(trf_file_open(&file, in_folder("checked"), &load, &err));
+    stored.warmup = 99;
+    assert_int_equal(trf_file_training(file, &stored, &err), TRF_E_FORMAT);     /* a model is no checkpoint */
+    assert_int_equal(stored.warmup, 99);
+    trf_file_close(file);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    assert_int_equal(trf_find_invalid_utf8("a\xC3\xA9z", 4), -1);
+    assert_int_equal(trf_find_invalid_utf8("a\xC3\xA9z", 2), 1);
+    assert_int_equal(trf_find_invalid_utf8("ab\xED\xA0\x80", 5), 2);
+    assert_int_equal(trf_find_invalid_utf8("", 0), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -3031,6 +3124,7 @@ int main(void)
         cmocka_unit_test(bits_of_a_checkpoint),
         cmocka_unit_test(giants),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(checks_and_bytes),
         cmocka_unit_test(saving_over_what_is_loaded),
         cmocka_unit_test(places_that_cannot_be_written),
     };
