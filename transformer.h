@@ -109,7 +109,7 @@
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-translate    from ids to ids, from text to text
-//   >>api-generate     sampling, token by token
+//   >>api-sampling     sampling, token by token
 //   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
@@ -154,7 +154,7 @@
 //   >>files            the safetensors container
 //   >>store            models and checkpoints as safetensors
 //                     >>store-match  >>store-write  >>checkpoint
-//   >>generate         one token at a time, drawn on the host
+//   >>sampling         one token at a time, drawn on the host
 //                     >>draw  >>spoken  >>session
 //   >>learn            from texts to a trained model
 //                     >>recipe  >>choose  >>judge  >>by-itself  >>dataset
@@ -209,7 +209,7 @@ typedef double trf_real;
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
-#define trf_generator_create  trf_generator_create_double
+#define trf_sampler_create  trf_sampler_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
@@ -279,30 +279,30 @@ typedef struct trf_hooks {
     int (*cancel)(void *user);
 } trf_hooks;
 
-typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1 } trf_device_kind;
+typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1, TRF_DEVICE_COUNT } trf_device_kind;
 
 /* How wide the numbers of a forward and a backward pass are. TRF_PRECISION_BF16 is for CUDA alone:
    activations, their gradients and the weights in products have 16 bits; weights, their gradients,
    Adam's moments and every sum keep 32. No loss scaling is needed. The blocks (>>api-blocks)
    compute in float32 all the same. Not saved in files. */
-typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1 } trf_precision;
+typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT } trf_precision;
 
 /* Which matrix product the CPU computes with.
    AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or more
              (AVX2, AVX-512 in float), as it is as fast there as OpenBLAS or faster; else CBLAS,
              which is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
-   CBLAS     in training for more than 16 rows; in translators and generators, which pack their
+   CBLAS     in training for more than 16 rows; in translators and samplers, which pack their
              weights, for more than 512; in attention never. TRF_E_BACKEND in a build without it
    BUILT_IN  never CBLAS
    Not saved in files. */
-typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2 } trf_products;
+typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2, TRF_PRODUCTS_COUNT } trf_products;
 
 /* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
    is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
    on the same card and libraries. Each object's device is its own: one program may use both.
 
    Threads. `threads` says on how many every object computes that uses this device: the trainers,
-   translators and generators of a model whose config.device, or trf_load_options.device, it is, and
+   translators and samplers of a model whose config.device, or trf_load_options.device, it is, and
    a context or an updater that is given it. An object that needs another number has `threads` of its
    own in trf_train_options, trf_search or trf_sampling, which counts unless it is 0. Results are the
    same bits for every number.
@@ -364,11 +364,12 @@ TRF_API const char *trf_build_info(void);
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
     TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode), or what its head makes of them */
-    TRF_DECODER_ONLY    = 2     /* language model: the target side alone, next-token loss */
+    TRF_DECODER_ONLY    = 2,    /* language model: the target side alone, next-token loss */
+    TRF_KIND_COUNT
 } trf_kind;
 
 /* GELU: x Phi(x) by erf, not by tanh; SILU: x sigmoid(x). */
-typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2 } trf_activation;
+typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2, TRF_ACTIVATION_COUNT } trf_activation;
 
 /* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
 typedef enum trf_positions {
@@ -376,34 +377,39 @@ typedef enum trf_positions {
     TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
     TRF_POSITIONS_HALVES      = 2,  /* all sines, then cosines; p / 10000^(2i/d): Hugging Face Marian */
     TRF_POSITIONS_LEARNED     = 3,  /* for each side a parameter (max_length + position_offset, d) */
-    TRF_POSITIONS_NONE        = 4
+    TRF_POSITIONS_NONE        = 4,
+    TRF_POSITIONS_COUNT
 } trf_positions;
 
 typedef enum trf_norm_place {
     TRF_POST_NORM = 0,      /* x = norm(x + sublayer(x)): the paper */
-    TRF_PRE_NORM  = 1       /* x = x + sublayer(norm(x)) */
+    TRF_PRE_NORM  = 1,      /* x = x + sublayer(norm(x)) */
+    TRF_NORM_PLACE_COUNT
 } trf_norm_place;
 
 typedef enum trf_norm_rule {
     TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and nearly everybody */
     TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
-    TRF_NORM_RMS       = 2  /* x / sqrt(mean of x^2 + epsilon); a gain, no bias: Zhang and Sennrich 2019,
+    TRF_NORM_RMS       = 2, /* x / sqrt(mean of x^2 + epsilon); a gain, no bias: Zhang and Sennrich 2019,
                                T5, Llama */
+    TRF_NORM_RULE_COUNT
 } trf_norm_rule;
 
 typedef enum trf_final_norm {
     TRF_FINAL_NORM_NONE    = 0,
     TRF_FINAL_NORM_BOTH    = 1,     /* of every stack that the model has */
     TRF_FINAL_NORM_ENCODER = 2,     /* of the encoder alone */
-    TRF_FINAL_NORM_DECODER = 3      /* of the decoder alone */
+    TRF_FINAL_NORM_DECODER = 3,     /* of the decoder alone */
+    TRF_FINAL_NORM_COUNT
 } trf_final_norm;
 
 typedef enum trf_tying {
     TRF_UNTIED          = 0,
     TRF_TIED_DECODER    = 1,    /* target embedding = generator weight */
     TRF_TIED_ALL        = 2,    /* source embedding = target embedding = generator weight: one vocabulary */
-    TRF_TIED_EMBEDDINGS = 3     /* source embedding = target embedding: one vocabulary. The generator
+    TRF_TIED_EMBEDDINGS = 3,    /* source embedding = target embedding: one vocabulary. The generator
                                    has a weight of its own: T5 v1.1 */
+    TRF_TYING_COUNT
 } trf_tying;
 
 /* First values of attention, feed-forward and heads. XAVIER: weights are uniform +-sqrt(6/(in+out))
@@ -412,8 +418,9 @@ typedef enum trf_tying {
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
     TRF_INIT_XAVIER        = 1, /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
-    TRF_INIT_LINEAR        = 2  /* weights and biases uniform +-1/sqrt(in): nn.Linear, and tutorials that
+    TRF_INIT_LINEAR        = 2, /* weights and biases uniform +-1/sqrt(in): nn.Linear, and tutorials that
                                    build a model of nn.Linear */
+    TRF_INIT_COUNT
 } trf_init;
 
 /* First values of embeddings, learned positions, and the generator's weight where it is a matrix of
@@ -424,7 +431,8 @@ typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
     TRF_EMBEDDING_NORMAL_1 = 1, /* normal, 1; generator and its bias uniform +-1/sqrt(d): nn.Embedding, nn.Linear */
     TRF_EMBEDDING_XAVIER   = 2, /* uniform +-sqrt(6/(vocab+d_model)): tutorials */
-    TRF_EMBEDDING_FAN_OUT  = 3  /* uniform +-sqrt(3/d_model): Marian */
+    TRF_EMBEDDING_FAN_OUT  = 3, /* uniform +-sqrt(3/d_model): Marian */
+    TRF_EMBEDDING_INIT_COUNT
 } trf_embedding_init;
 
 /* What the decoder reads before its first token. */
@@ -432,7 +440,8 @@ typedef enum trf_decoder_start {
     TRF_START_BOS  = 0,
     TRF_START_EOS  = 1,     /* fairseq */
     TRF_START_PAD  = 2,     /* Hugging Face Marian */
-    TRF_START_ZERO = 3      /* a zero vector: Marian */
+    TRF_START_ZERO = 3,     /* a zero vector: Marian */
+    TRF_DECODER_START_COUNT
 } trf_decoder_start;
 
 /* What an encoder-only model makes of its output, and is trained on: logits z = x W^T + b, where x is the row of a
@@ -442,8 +451,9 @@ typedef enum trf_head {
     TRF_HEAD_MEAN   = 1,    /* one label a sequence (trf_classify): x is the mean of its rows, EOS's included */
     TRF_HEAD_FIRST  = 2,    /* one label a sequence (trf_classify): x is its first row (BERT, less its tanh) */
     TRF_HEAD_TOKENS = 3,    /* one label a token (trf_tag) */
-    TRF_HEAD_MASKED = 4     /* for each token the one that belongs there (trf_logits). pad may stand in sources: it is
+    TRF_HEAD_MASKED = 4,    /* for each token the one that belongs there (trf_logits). pad may stand in sources: it is
                                the mask (BERT, without its layer before W). W is the source embedding, tied */
+    TRF_HEAD_COUNT
 } trf_head;
 
 /* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
@@ -508,7 +518,8 @@ TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's 
    PYTORCH's embeddings drown the positions (trf_embedding_init). Where order matters, set NORMAL_D. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
-    TRF_CONVENTIONS_PAPER   = 1     /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
+    TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
+    TRF_CONVENTIONS_COUNT
 } trf_conventions;
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose);
 
@@ -520,7 +531,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whos
 // -----------------------------------------------------------------------------------------------
 
 /* Words are what stands between blanks (space, tab, CR, LF); characters are UTF-8 code points. */
-typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2 } trf_token_kind;
+typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
    learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP]
@@ -608,7 +619,7 @@ typedef struct trf_weight_counts {
     int64_t encoder_norms;                                  /* with the final one */
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
     int64_t generator;                  /* the vocabulary projection or the head, with its bias */
-    int64_t total;                      /* trf_parameter_total of the model */
+    int64_t total;                      /* trf_model_parameter_total of the model */
 } trf_weight_counts;
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err);
 
@@ -649,14 +660,12 @@ TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const 
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);    /* NULL if there is none */
 
 /* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears
-   once. The view of trf_parameter is for reading. You may write through trf_model_parameter's while
-   the model has no trainer and no translator, as these keep copies of its weights; beside a trainer
-   write through trf_trainer_parameter's. A wrong number gives a view without data and elements. */
-TRF_API int32_t trf_parameter_count(const trf_model *model);
-TRF_API int64_t trf_parameter_total(const trf_model *model);                /* number of weights */
-TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index);
-TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index);
-TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
+   once. You may write through the view while the model has no trainer, translator or sampler: these
+   keep copies of its weights. Beside a trainer, write through trf_trainer_parameter's view. A wrong number gives a view without data and elements. */
+TRF_API int32_t trf_model_parameter_count(const trf_model *model);
+TRF_API int64_t trf_model_parameter_total(const trf_model *model);                /* number of weights */
+TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
+TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
 /* The model's weights become the mean of those of `count` models (1 or more, itself among them or not), summed in
    double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
    and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
@@ -772,7 +781,8 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 typedef enum trf_noise_kind {
     TRF_NOISE_MASKS  = 0,       /* Devlin et al. 2019, 3.1; BERT's create_pretraining_data.py */
     TRF_NOISE_SPANS  = 1,       /* Raffel et al. 2020, 3.1.4; T5's random_spans_noise_mask */
-    TRF_NOISE_PREFIX = 2        /* the same, 3.2.1; T5's random_prefix_noise_mask */
+    TRF_NOISE_PREFIX = 2,       /* the same, 3.2.1; T5's random_prefix_noise_mask */
+    TRF_NOISE_COUNT
 } trf_noise_kind;
 typedef struct trf_noise_options {
     trf_noise_kind kind;
@@ -839,7 +849,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 typedef enum trf_weights {
     TRF_WEIGHTS_FULL = 0,       /* F32; F64 in a TRF_DOUBLE build: trf_model_save */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
-    TRF_WEIGHTS_F16  = 2        /* 11 significant bits, down to 6e-8 */
+    TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
+    TRF_WEIGHTS_COUNT
 } trf_weights;
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights, trf_error *err);
 
@@ -901,17 +912,19 @@ typedef enum trf_smoothing {
     TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
     TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
     TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
-    TRF_SMOOTH_NO_PAD_KL = 3    /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
+    TRF_SMOOTH_NO_PAD_KL = 3,   /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
+    TRF_SMOOTHING_COUNT
 } trf_smoothing;
 
-typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1 } trf_optimizer;
+typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1, TRF_OPTIMIZER_COUNT } trf_optimizer;
 
 /* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. t counts the
    updates that the moments have had: a skipped step is none, though schedule and dropout move on, as in PyTorch. */
 typedef enum trf_adam_epsilon {
     TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
     TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
-    TRF_EPSILON_INSIDE  = 2     /* m' / sqrt(v' + epsilon) */
+    TRF_EPSILON_INSIDE  = 2,    /* m' / sqrt(v' + epsilon) */
+    TRF_ADAM_EPSILON_COUNT
 } trf_adam_epsilon;
 
 /* Learning rate of update s = 1, 2, ..., w = warmup. */
@@ -919,7 +932,8 @@ typedef enum trf_schedule {
     TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
     TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then * sqrt(w/s): fairseq */
     TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
-    TRF_CONSTANT     = 3    /* the same warm-up, then learning_rate */
+    TRF_CONSTANT     = 3,   /* the same warm-up, then learning_rate */
+    TRF_SCHEDULE_COUNT
 } trf_schedule;
 
 #define TRF_NO_CLIPPING 1e300   /* a clip_norm that no gradient reaches */
@@ -1031,10 +1045,10 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
 /* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero, and in a
    checkpoint the batches are still to come, but for those that earlier steps have trained on. */
-TRF_API void trf_discard_gradients(trf_trainer *trainer);
+TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
 /* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
    the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
-TRF_API void trf_end_step(trf_trainer *trainer);
+TRF_API void trf_trainer_end_step(trf_trainer *trainer);
 /* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
                                 trf_error *err);
@@ -1046,7 +1060,7 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    there are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones
    give no memory back. TRF_E_STATE in the middle of an accumulation. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
-/* Freezes (1) the parameters whose whole name, as trf_parameter has it, fits the pattern, where '*' stands for any
+/* Freezes (1) the parameters whose whole name, as trf_model_parameter has it, fits the pattern, where '*' stands for any
    characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
    moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
    its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep
@@ -1056,10 +1070,10 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       trf_error *err);
 /* 1: the parameter is frozen; 0: it learns, or there is none of this number. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views, numbered as trf_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
+/* Views, numbered as trf_model_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
    step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index);
+TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
 /* Weights, Adam, schedule, random numbers, and the place in the corpus (may be NULL): the first batch after the last
    complete step. In the middle of an accumulation: TRF_E_STATE. Loading makes a model and a trainer that go on with
@@ -1117,21 +1131,24 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
-    TRF_LENGTH_GNMT  = 2        /* S / ((5+L)/6)^alpha: Wu et al. 2016, the paper, tensor2tensor */
+    TRF_LENGTH_GNMT  = 2,       /* S / ((5+L)/6)^alpha: Wu et al. 2016, the paper, tensor2tensor */
+    TRF_LENGTH_RULE_COUNT
 } trf_length_rule;
 
 typedef enum trf_beam_stop {
     TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more: tensor2tensor */
     TRF_STOP_FINISHED = 1,      /* when `beam` hypotheses have finished: fairseq, CTranslate2 */
     TRF_STOP_NONE_ALIVE = 2,    /* when none is alive or the limit is reached: Marian */
-    TRF_STOP_HEURISTIC = 3      /* when the best `beam` finished ones are all better than the best live one as it is:
+    TRF_STOP_HEURISTIC = 3,     /* when the best `beam` finished ones are all better than the best live one as it is:
                                    Hugging Face; its early_stopping="never" is BOUND, its True is FINISHED */
+    TRF_BEAM_STOP_COUNT
 } trf_beam_stop;
 
 typedef enum trf_at_limit {
     TRF_LIMIT_KEEP_LIVE    = 0, /* live ones count as they are, without EOS: CTranslate2, Marian, Hugging Face */
     TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
-    TRF_LIMIT_FORCE_EOS    = 2  /* one more step in which only EOS is allowed: fairseq */
+    TRF_LIMIT_FORCE_EOS    = 2, /* one more step in which only EOS is allowed: fairseq */
+    TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
 /* Options of a translator. trf_search_defaults: the paper's beam 4, GNMT rule with alpha 0.6. */
@@ -1149,7 +1166,7 @@ typedef struct trf_search {
     trf_beam_stop stop;
     trf_at_limit at_limit;
     int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
-    int32_t renormalise;        /* 1: EOS is masked before the softmax until then (CTranslate2); 0: it keeps its
+    int32_t renormalize_logits;        /* 1: EOS is masked before the softmax until then (CTranslate2); 0: it keeps its
                                    share */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the softmax; a prefix may
                                    have it; default 0 */
@@ -1167,7 +1184,7 @@ typedef struct trf_search {
 TRF_API trf_search trf_search_defaults(void);
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);      /* makes nothing */
 
-/* Whose search: sets every field from length_rule to renormalise (word_penalty is 0 in all).
+/* Whose search: sets every field from length_rule to renormalize_logits (word_penalty is 0 in all).
 
                  length         count  score    candi-  eos_in_                                  min_    renor-
                  _rule   alpha  _eos   _prefix  dates   top_beam  shrink  stop        at_limit   length  malise
@@ -1187,11 +1204,12 @@ typedef enum trf_search_rule {
     TRF_SEARCH_CTRANSLATE2 = 2,
     TRF_SEARCH_MARIAN      = 3, /* with --normalize */
     TRF_SEARCH_RAW         = 4, /* sum of log-probabilities: tutorials, no program's; favours short answers */
-    TRF_SEARCH_HUGGING_FACE = 5
+    TRF_SEARCH_HUGGING_FACE = 5,
+    TRF_SEARCH_RULE_COUNT
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
 
-/* NOT_YET: only a generator's sequences (>>api-generate). */
+/* NOT_YET: only a sampler's sequences (>>api-sampling). */
 typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2 } trf_ended;
 
 typedef struct trf_hypothesis {
@@ -1271,7 +1289,8 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
                            trf_error *err);
 typedef enum trf_attention_kind {
-    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2
+    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
+    TRF_ATTENTION_KIND_COUNT
 } trf_attention_kind;
 /* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys).
    Each call is a whole forward pass. For more than one head use trf_look_inside. */
@@ -1281,7 +1300,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 /* What one forward pass computes on its way. The tensors are the caller's; NULL: not wanted.
 
    Attention: each sequence of the batch has a block (layers, heads, queries, keys), and the blocks
-   follow one another. The tensor has rank 1 and trf_attention_numbers elements; for a batch of one
+   follow one another. The tensor has rank 1 and trf_attention_count elements; for a batch of one
    sequence it may have rank 4 and the block's shape. A query's weights sum to 1. Keys that causal
    attention hides have weight 0.
    States: (layers + 1, rows, d_model), as Hugging Face's hidden_states. State 0 is what the first layer
@@ -1300,11 +1319,11 @@ typedef struct trf_views {
 TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
                                    trf_error *err);
 /* How many numbers the attention of one kind has for a batch; 0 if the model has no such attention. */
-TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind);
+TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch, trf_attention_kind kind);
 /* The block (layers, heads, queries, keys) of one sequence, as a view on the tensor `all` that
    trf_look_inside has filled. The view has no data if there is no such sequence, or if `all` has not
-   trf_attention_numbers elements. */
-TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+   trf_attention_count elements. */
+TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
                                     const trf_tensor *all, int32_t sequence);
 
 /* The decoder of an encoder-decoder model alone, teacher-forced. memory: (sum of memory_lengths, d_model),
@@ -1322,9 +1341,9 @@ TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sou
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
 
 // -----------------------------------------------------------------------------------------------
-// >>api-generate   sampling, token by token
+// >>api-sampling   sampling, token by token
 //
-// A generator goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
+// A sampler goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
 // same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across saving and
 // loading, and for any batch that a sequence is in (with sources: where no product is CBLAS's, see trf_products).
 // -----------------------------------------------------------------------------------------------
@@ -1364,30 +1383,30 @@ TRF_API trf_sampling trf_sampling_defaults(void);
 TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);    /* makes nothing */
 
 /* The model must outlive it; weights are prepared as a translator's. NULL: defaults. Encoder-only: TRF_E_STATE. */
-typedef struct trf_generator trf_generator;
+typedef struct trf_sampler trf_sampler;
 
-TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                         const trf_sampling *sampling, trf_error *err);
-TRF_API void trf_generator_destroy(trf_generator *generator);
+TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Takes up the sequences that beginnings.target begins, possibly with nothing: lengths of 0. Of encoder-decoder
    models it encodes beginnings.source, and without any target each begins with nothing. The beginnings are read in
    one pass; of one that is longer than the window its end. The i of random numbers counts from
    beginnings.ordinal. What was there before is forgotten, also on failure. */
-TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err);
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
    Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
    and the next call goes on from there. TRF_E_STATE before a beginning. */
-TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err);
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err);
 /* The answer so far, or NULL if out of range; lives until the next begin, load or destroy; what it says and where its
    arrays are changes with each step. log_probability is that under the model itself, before all rules; score is
    the same. */
-TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence);
+TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
 /* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
-   for a generator of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
+   for a sampler of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
    callback and hooks; keys and values are made again from the ids. A file that is refused changes nothing, but for
-   ids that do not fit the model, memory and cancelling: then the generator has no sequences. */
-TRF_API trf_status trf_generator_save(const trf_generator *generator, const char *path, trf_error *err);
-TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err);
+   ids that do not fit the model, memory and cancelling: then the sampler has no sequences. */
+TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
+TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
@@ -1418,8 +1437,9 @@ typedef enum trf_metric {
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or
                                    more is as good as no answer */
     TRF_METRIC_ACCURACY   = 2,  /* percent of the target tokens, or labels, that are right */
-    TRF_METRIC_CUSTOM     = 3   /* `custom`. Of both: the larger, the better; 100 is perfect, and 0
+    TRF_METRIC_CUSTOM     = 3,  /* `custom`. Of both: the larger, the better; 100 is perfect, and 0
                                    or less is as good as no answer */
+    TRF_METRIC_COUNT
 } trf_metric;
 
 /* The state of early stopping. It begins with validated = -1 and all else 0. Plain numbers, which a
@@ -1564,7 +1584,8 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
 
 /* What a token is. AUTO: chosen from the text. */
 typedef enum trf_tokens {
-    TRF_TOKENS_AUTO = 0, TRF_TOKENS_WORDS = 1, TRF_TOKENS_CHARACTERS = 2, TRF_TOKENS_SUBWORDS = 3
+    TRF_TOKENS_AUTO = 0, TRF_TOKENS_WORDS = 1, TRF_TOKENS_CHARACTERS = 2, TRF_TOKENS_SUBWORDS = 3,
+    TRF_TOKENS_COUNT
 } trf_tokens;
 
 typedef struct trf_token_choice {
@@ -1593,7 +1614,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 /* Which pairs are held out. */
 typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index, the same in every run */
-    TRF_HOLD_OUT_EVERY_KTH = 1  /* every k-th pair, as version 0.2 held them out */
+    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as version 0.2 held them out */
+    TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
 /* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. Pairs with the same
    source are held out together if there are four or fewer: a dictionary has several lines for a
@@ -1607,7 +1629,8 @@ typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target: an encoder-decoder model */
     TRF_DATA_TEXTS    = 1,      /* texts alone: a language model. EOS ends each */
     TRF_DATA_LABELLED = 2,      /* a text and its label: an encoder-only model, for trf_classify */
-    TRF_DATA_TAGGED   = 3       /* words, and a label for each of them: the same, for trf_tag */
+    TRF_DATA_TAGGED   = 3,      /* words, and a label for each of them: the same, for trf_tag */
+    TRF_DATA_KIND_COUNT
 } trf_data_kind;
 
 typedef struct trf_dataset_options {
@@ -1729,7 +1752,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
    rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
    TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
    Backward also wants forward's `out`. */
-typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1 } trf_mask;
+typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1, TRF_MASK_COUNT } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
     int32_t count, n_heads;
@@ -3244,7 +3267,7 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalise;
+    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalize_logits;
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
     request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);    /* it may be of no use */
@@ -8244,7 +8267,7 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
-// Whoever computes (trainer, translator, generator, context, updater) opens a trf__run and calls ops through it; a
+// Whoever computes (trainer, translator, sampler, context, updater) opens a trf__run and calls ops through it; a
 // model has one that only knows where memory is. For the CPU the widest column is chosen that was compiled in and
 // that this processor has. Opening decides whether CBLAS may be used, and makes all that workers need: threads,
 // OpenBLAS's buffers. After it no op allocates.
@@ -10063,8 +10086,8 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     const trf__backend *backend = trf__backend_of(device->kind);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
-    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_BF16, err));
-    TRF__TRY(trf__check_range("device.products", (double)device->products, 0, TRF_PRODUCTS_BUILT_IN, err));
+    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.products", (double)device->products, 0, TRF_PRODUCTS_COUNT - 1, err));
     if (backend) return backend->probe(device, err);
     if (device->kind == TRF_DEVICE_CUDA)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
@@ -10113,7 +10136,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 
 /* source, target: 1 if the model has that side. */
 #define TRF__CONFIG_FIELDS(X) \
-    X(trf_kind,           kind,             0, 2, 2) \
+    X(trf_kind,           kind,             0, TRF_KIND_COUNT - 1, 2) \
     X(int32_t,            d_model,          1, 65536, 2) \
     X(int32_t,            n_heads,          1, c->d_model, 2) \
     X(int32_t,            d_ff,             1, 1 << 20, 2) \
@@ -10126,25 +10149,25 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            unk,              INT32_MIN, INT32_MAX, 2) \
-    X(trf_activation,     activation,       0, 2, 2) \
-    X(trf_positions,      positions,        0, 4, 2) \
+    X(trf_activation,     activation,       0, TRF_ACTIVATION_COUNT - 1, 2) \
+    X(trf_positions,      positions,        0, TRF_POSITIONS_COUNT - 1, 2) \
     X(int32_t,            position_offset,  0, 1 << 20, 2) \
-    X(trf_norm_place,     norm_place,       0, 1, 2) \
-    X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 2) \
+    X(trf_norm_place,     norm_place,       0, TRF_NORM_PLACE_COUNT - 1, 2) \
+    X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 2) \
     X(double,             norm_epsilon,     1e-30, 1, 2) \
-    X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_DECODER, 2) \
+    X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_COUNT - 1, 2) \
     X(int32_t,            scale_embeddings, 0, 1, 2) \
-    X(trf_tying,          tying,            0, source && target ? TRF_TIED_EMBEDDINGS : target, 2) \
+    X(trf_tying,          tying,            0, source && target ? TRF_TYING_COUNT - 1 : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
     X(int32_t,            qkv_bias,         0, 1, 4) \
     X(int32_t,            out_bias,         0, 1, 4) \
     X(int32_t,            feed_forward_bias, 0, 1, 4) \
-    X(trf_init,           init,             0, TRF_INIT_LINEAR, 2) \
-    X(trf_embedding_init, embedding_init,   0, 3, 2) \
+    X(trf_init,           init,             0, TRF_INIT_COUNT - 1, 2) \
+    X(trf_embedding_init, embedding_init,   0, TRF_EMBEDDING_INIT_COUNT - 1, 2) \
     X(int32_t,            source_eos,       0, 1, 2) \
     X(int32_t,            target_eos,       0, 1, 3) \
-    X(trf_decoder_start,  decoder_start,    0, 3, 2) \
-    X(trf_head,           head,             0, target ? 0 : 4, 3) \
+    X(trf_decoder_start,  decoder_start,    0, TRF_DECODER_START_COUNT - 1, 2) \
+    X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
     X(uint64_t,           seed,             0, 2e19, 2)
 
@@ -10688,13 +10711,13 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 TRF_API const trf_config *trf_model_config(const trf_model *model) { return model ? &model->config : NULL; }
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model) { return model ? model->source : NULL; }
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model) { return model ? model->target : NULL; }
-TRF_API int32_t trf_parameter_count(const trf_model *model) { return model ? model->layout.n_params : 0; }
+TRF_API int32_t trf_model_parameter_count(const trf_model *model) { return model ? model->layout.n_params : 0; }
 
-TRF_API int64_t trf_parameter_total(const trf_model *model)
+TRF_API int64_t trf_model_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) total += trf__param_size(&model->layout.params[i]);
+    for (i = 0; i < trf_model_parameter_count(model); i++) total += trf__param_size(&model->layout.params[i]);
     return total;
 }
 
@@ -10702,7 +10725,7 @@ TRF_API int64_t trf_parameter_total(const trf_model *model)
 TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, trf_real *arena, int32_t index)
 {
     trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
-    if (index >= 0 && index < trf_parameter_count(model)) {
+    if (index >= 0 && index < trf_model_parameter_count(model)) {
         const trf__param *p = &model->layout.params[index];
         tensor = trf_tensor_of(run->backend->on_host ? arena + p->offset : NULL, p->rank, p->shape[0], p->shape[1],
                                1);
@@ -10725,17 +10748,16 @@ TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t fir
     model->run.backend->upload(&model->run, arena + first, from, (size_t)n * sizeof *from);
 }
 
-TRF_API trf_tensor trf_parameter(const trf_model *model, int32_t index)
+TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index)
 {
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
-TRF_API trf_tensor trf_model_parameter(trf_model *model, int32_t index) { return trf_parameter(model, index); }
 
-TRF_API int32_t trf_parameter_index(const trf_model *model, const char *name)
+TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name)
 {
     int32_t i;
-    for (i = 0; name && i < trf_parameter_count(model); i++)
+    for (i = 0; name && i < trf_model_parameter_count(model); i++)
         if (strcmp(model->layout.params[i].name, name) == 0) return i;
     return -1;
 }
@@ -10933,7 +10955,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
         for (i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
-            if ((k = trf_parameter_index(from, p->name)) < 0) continue;
+            if ((k = trf_model_parameter_index(from, p->name)) < 0) continue;
             if (p->offset == model->layout.whole.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
@@ -12482,21 +12504,21 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
 
 /* cosine: see trf_train_check. */
 #define TRF__TRAIN_FIELDS(X) \
-    X(trf_optimizer,    optimizer,          0, 1, 2) \
+    X(trf_optimizer,    optimizer,          0, TRF_OPTIMIZER_COUNT - 1, 2) \
     X(double,           beta1,              0, 1 - 1e-12, 2) \
     X(double,           beta2,              0, 1 - 1e-12, 2) \
     X(double,           epsilon,            1e-30, 1, 2) \
-    X(trf_adam_epsilon, epsilon_rule,       0, 2, 2) \
+    X(trf_adam_epsilon, epsilon_rule,       0, TRF_ADAM_EPSILON_COUNT - 1, 2) \
     X(double,           weight_decay,       0, 1e6, 2) \
     X(int32_t,          decay_all,          0, 1, 2) \
-    X(trf_schedule,     schedule,           0, 3, 2) \
+    X(trf_schedule,     schedule,           0, TRF_SCHEDULE_COUNT - 1, 2) \
     X(double,           learning_rate,      1e-30, 1e6, 2) \
     X(double,           initial_rate,       0, 1e6, 2) \
     X(double,           final_rate,         0, 1e6, 2) \
     X(int64_t,          warmup,             1, 1e15, 2) \
     X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 2) \
     X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
-    X(trf_smoothing,    smoothing_rule,     0, 3, 2) \
+    X(trf_smoothing,    smoothing_rule,     0, TRF_SMOOTHING_COUNT - 1, 2) \
     X(double,           dropout,            0, TRF__BELOW_ONE, 2) \
     X(double,           attention_dropout,  0, TRF__BELOW_ONE, 2) \
     X(double,           activation_dropout, 0, TRF__BELOW_ONE, 2) \
@@ -12845,12 +12867,12 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
     if (trainer) trainer->written = 1;
-    return trf_parameter(trainer ? trainer->model : NULL, index);
+    return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 
-TRF_API trf_tensor trf_gradient(trf_trainer *trainer, int32_t index)
+TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
 {
-    if (!trainer) return trf_parameter(NULL, index);
+    if (!trainer) return trf_model_parameter(NULL, index);
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
 
@@ -12882,7 +12904,7 @@ TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *rep
     return TRF_OK;
 }
 
-TRF_API void trf_discard_gradients(trf_trainer *trainer)
+TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
 {
     if (!trainer) return;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
@@ -12890,11 +12912,11 @@ TRF_API void trf_discard_gradients(trf_trainer *trainer)
     trainer->behind = trainer->begin;           /* their batches are still to come */
 }
 
-TRF_API void trf_end_step(trf_trainer *trainer)
+TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 {
     if (!trainer) return;
     trainer->begin = trainer->before = trainer->behind;
-    trf_discard_gradients(trainer);
+    trf_trainer_discard_gradients(trainer);
     trainer->step++;
 }
 
@@ -12997,14 +13019,14 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
         begin = i >= 0 ? layout->parts[i].in.w : 0;
         if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin),
                                   run->backend->stream(run)) != 0) {
-            trf_discard_gradients(t);
+            trf_trainer_discard_gradients(t);
             return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
                              "the all_reduce hook failed; the gradients are discarded, nothing was updated");
         }
     }
     run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
     status = run->backend->sync(run, err);
-    if (status != TRF_OK) { trf_discard_gradients(t); return status; }
+    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
     *tokens = trf__slot(slots, TRF__SLOT_TOKENS);
     return TRF_OK;
 }
@@ -13043,12 +13065,12 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
                          "there are no gradients: call trf_forward_backward first");
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (!(tokens > 0)) {
-        trf_discard_gradients(trainer);
+        trf_trainer_discard_gradients(trainer);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
                          "the step has no target tokens: nothing to learn from");
     }
     trf__update(trainer);
-    trf_end_step(trainer);
+    trf_trainer_end_step(trainer);
     trainer->updated = trainer->step;
     trainer->rate = trainer->pass.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
@@ -13262,7 +13284,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
 {
     trf_trainer *t = updater ? &updater->trainer : NULL;
-    if (!t) return trf_parameter(NULL, index);
+    if (!t) return trf_model_parameter(NULL, index);
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
@@ -13291,30 +13313,36 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 
 /* Names the first option that makes no sense. */
+/* Fields of trf_search with their smallest and largest values. */
+#define TRF__SEARCH_FIELDS(X) \
+    X(beam,               1, TRF__MAX_BEAM) \
+    X(n_best,             1, search->beam) \
+    X(length_rule,        0, TRF_LENGTH_RULE_COUNT - 1) \
+    X(alpha,              0, 10) \
+    X(count_eos,          0, 1) \
+    X(score_prefix,       0, 1) \
+    X(word_penalty,       -1e6, 1e6) \
+    X(candidates,         1, TRF__MAX_CANDIDATES) \
+    X(eos_in_top_beam,    0, 1) \
+    X(shrink,             0, 1) \
+    X(stop,               0, TRF_BEAM_STOP_COUNT - 1) \
+    X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
+    X(min_length,         0, INT32_MAX) \
+    X(renormalize_logits, 0, 1) \
+    X(ban_unk,            0, 1) \
+    X(max_length_a,       0, 1e6) \
+    X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(max_sentences,      1, INT32_MAX) \
+    X(max_tokens,         1, INT32_MAX) \
+    X(threads,            0, TRF__MAX_THREADS)
+
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
-    TRF__RANGE(search, beam, 1, TRF__MAX_BEAM);
-    TRF__RANGE(search, n_best, 1, search->beam);
-    TRF__RANGE(search, length_rule, TRF_LENGTH_RAW, TRF_LENGTH_GNMT);
-    TRF__RANGE(search, alpha, 0, 10);
-    TRF__RANGE(search, count_eos, 0, 1);
-    TRF__RANGE(search, score_prefix, 0, 1);
-    TRF__RANGE(search, word_penalty, -1e6, 1e6);
-    TRF__RANGE(search, candidates, 1, TRF__MAX_CANDIDATES);
-    TRF__RANGE(search, eos_in_top_beam, 0, 1);
-    TRF__RANGE(search, shrink, 0, 1);
-    TRF__RANGE(search, stop, TRF_STOP_BOUND, TRF_STOP_HEURISTIC);
-    TRF__RANGE(search, at_limit, TRF_LIMIT_KEEP_LIVE, TRF_LIMIT_FORCE_EOS);
-    TRF__RANGE(search, min_length, 0, INT32_MAX);
-    TRF__RANGE(search, renormalise, 0, 1);
-    TRF__RANGE(search, ban_unk, 0, 1);
-    TRF__RANGE(search, max_length_a, 0, 1e6);
-    TRF__RANGE(search, max_length_b, search->max_length_a > 0 ? 0 : 1, INT32_MAX);
-    TRF__RANGE(search, max_sentences, 1, INT32_MAX);
-    TRF__RANGE(search, max_tokens, 1, INT32_MAX);
-    TRF__RANGE(search, threads, 0, TRF__MAX_THREADS);
+#define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
+    TRF__SEARCH_FIELDS(TRF__X)
+#undef TRF__X
     return trf__hooks_check(&search->hooks, err);
 }
 
@@ -13343,7 +13371,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
                  : hugging_face ? TRF_STOP_HEURISTIC : TRF_STOP_FINISHED;
     search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
-    search->renormalise = ctranslate2;
+    search->renormalize_logits = ctranslate2;
 }
 
 TRF_API trf_search trf_search_defaults(void)
@@ -14431,19 +14459,19 @@ TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch
     return n;
 }
 
-TRF_API int64_t trf_attention_numbers(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
+TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
 {
     int32_t n = trf__attention_sequences(model, batch, kind);
     return n > 0 ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
 }
 
-TRF_API trf_tensor trf_attention_of(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
                                     const trf_tensor *all, int32_t sequence)
 {
     trf_tensor one = trf_tensor_of(NULL, 1, 0, 1, 1);
     int32_t n = trf__attention_sequences(model, batch, kind);
     if (!all || !all->data || sequence < 0 || sequence >= n ||
-        trf_tensor_count(all) != trf_attention_numbers(model, batch, kind)) return one;
+        trf_tensor_count(all) != trf_attention_count(model, batch, kind)) return one;
     one.rank = 4;
     one.shape[0] = trf__attention_layers(&model->config, kind);
     one.shape[1] = model->config.n_heads;
@@ -14524,9 +14552,9 @@ TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_b
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no attention of kind %d (%s)", (int)kind,
                          name);
     if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    numbers = trf_attention_numbers(model, batch, kind);
+    numbers = trf_attention_count(model, batch, kind);
     if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
-    one = trf_attention_of(model, batch, kind, view, 0);
+    one = trf_attention_at(model, batch, kind, view, 0);
     if (view->rank == 4 && one.data && trf__attention_sequences(model, batch, kind) == 1 &&
         memcmp(view->shape, one.shape, sizeof one.shape) == 0) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
@@ -14890,7 +14918,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     int64_t d, rows, longest, p;
     TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, 4, err));
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
     TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
@@ -15102,7 +15130,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
-    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, 1, err));
+    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, TRF_MASK_COUNT - 1, err));
     if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
     if (shape->n_heads < 1 || d % shape->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
@@ -15437,7 +15465,7 @@ TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub,
     sub->rows = x->shape[0];
     sub->activation = (int)activation;
     if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__check_range("activation", (double)activation, 0, 2, err));
+    TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
     TRF__TRY(trf__weight_check(&p->w1, "w1", &sub->f, sub->d, err));
     TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
@@ -15612,7 +15640,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.d = d;
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
     TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
-    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, 3, err));
+    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, TRF_SMOOTHING_COUNT - 1, err));
     TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
     if (options->rule == TRF_SMOOTH_NO_PAD_KL)
         TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1, err));
@@ -15971,16 +15999,22 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
+/* Fields of trf_corpus_options with their smallest and largest values. */
+#define TRF__CORPUS_FIELDS(X) \
+    X(batch_tokens,    1, INT32_MAX) \
+    X(batch_sentences, 1, INT32_MAX) \
+    X(padded_budget,   0, 1) \
+    X(shuffle,         0, 1) \
+    X(buckets,         0, 1) \
+    X(max_length,      1, INT32_MAX) \
+    X(epochs,          1, (double)INT64_MAX)
+
 TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
-    TRF__RANGE(o, batch_tokens, 1, INT32_MAX);
-    TRF__RANGE(o, batch_sentences, 1, INT32_MAX);
-    TRF__RANGE(o, padded_budget, 0, 1);
-    TRF__RANGE(o, shuffle, 0, 1);
-    TRF__RANGE(o, buckets, 0, 1);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, epochs, 1, (double)INT64_MAX);
+#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
+    TRF__CORPUS_FIELDS(TRF__X)
+#undef TRF__X
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -16240,6 +16274,19 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
+/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind of noise. */
+#define TRF__NOISE_FIELDS(X) \
+    X(kind,           0, TRF_NOISE_COUNT - 1) \
+    X(density,        0, 1) \
+    X(masked,         0, 1) \
+    X(randomised,     0, 1) \
+    X(whole_words,    0, masks) \
+    X(mean_span,      1, 1e6) \
+    X(vocab,          masks ? 5 : 0, 1 << 24) \
+    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
+    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
+    X(n_sentinels,    spans, 1 << 24)
+
 TRF__COLD
 TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
 {
@@ -16247,17 +16294,10 @@ TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
     TRF__TRY(trf__begin(o, "options", err));
     masks = o->kind == TRF_NOISE_MASKS;
     spans = o->kind == TRF_NOISE_SPANS;
-    TRF__RANGE(o, kind, 0, TRF_NOISE_PREFIX);
-    TRF__RANGE(o, density, 0, 1);
-    TRF__RANGE(o, masked, 0, 1);
-    TRF__RANGE(o, randomised, 0, 1);
+#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
+    TRF__NOISE_FIELDS(TRF__X)
+#undef TRF__X
     TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
-    TRF__RANGE(o, whole_words, 0, masks);
-    TRF__RANGE(o, mean_span, 1, 1e6);
-    TRF__RANGE(o, vocab, masks ? 5 : 0, 1 << 24);
-    TRF__RANGE(o, mask, 0, masks ? o->vocab - 1 : 1 << 24);
-    TRF__RANGE(o, first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24);
-    TRF__RANGE(o, n_sentinels, spans, 1 << 24);
     if (o->words && !o->words->finished) return trf__fail_learning(err);
     return trf__hooks_check(&o->hooks, err);
 }
@@ -18013,7 +18053,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
-//   tensors            the parameters, with the names and shapes of trf_parameter; a tied matrix once, under
+//   tensors            the parameters, with the names and shapes of trf_model_parameter; a tied matrix once, under
 //                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
 //                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
@@ -18023,7 +18063,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      digits); trf.source_vocab and trf.target_vocab = words | characters |
 //                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
 //                      trf.updates, with a corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters
-//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_parameter; trf.missed.NAME of
+//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_model_parameter; trf.missed.NAME of
 //                      one that is or was: updates meanwhile, less all that there were when it froze.
 //                      "format": "pt" is for PyTorch's users. All other keys are the program's own
 //                      (trf_model_set_metadata), or of those who wrote the file before.
@@ -18842,7 +18882,7 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 #endif
 
 // -----------------------------------------------------------------------------------------------
-// >>generate       one token at a time, drawn on the host
+// >>sampling       one token at a time, drawn on the host
 //
 // Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
 // values of a sequence stand in an area of its own, as `remember` stores them for attention: nobody has ancestors.
@@ -18888,7 +18928,7 @@ typedef struct trf__story {
     int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
 } trf__story;
 
-struct trf_generator {
+struct trf_sampler {
     const trf_model *model;
     trf_sampling sampling;
     trf__pass pass;
@@ -18985,7 +19025,7 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
 }
 
 /* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_generator *g, const trf__story *s, const trf_real *z, double *log_probability)
+TRF__FN int32_t trf__draw(trf_sampler *g, const trf__story *s, const trf_real *z, double *log_probability)
 {
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
@@ -19052,7 +19092,7 @@ TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t t
 }
 
 /* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
-TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const char **text, size_t *bytes,
+TRF__FN trf_status trf__spoken(trf_sampler *g, trf__story *s, int ended, const char **text, size_t *bytes,
                                trf_error *err)
 {
     const trf_vocab *v = g->model->target;
@@ -19074,7 +19114,7 @@ TRF__FN trf_status trf__spoken(trf_generator *g, trf__story *s, int ended, const
 }
 
 /* How many ids are read at a time, at most; 0: there is no window. */
-TRF__FN int32_t trf__window(const trf_generator *g)
+TRF__FN int32_t trf__window(const trf_sampler *g)
 {
     const trf_config *c = &g->model->config;
     if (c->kind != TRF_DECODER_ONLY) return 0;
@@ -19089,7 +19129,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 }
 
 /* Room for `room` ids of each sequence. On failure nothing has changed. */
-TRF__FN trf_status trf__stories_room(trf_generator *g, int64_t room, trf_error *err)
+TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
     size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
@@ -19120,7 +19160,7 @@ TRF__FN trf_status trf__stories_room(trf_generator *g, int64_t room, trf_error *
 }
 
 /* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
-TRF__FN trf_status trf__go_on(trf_generator *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
+TRF__FN trf_status trf__go_on(trf_sampler *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
 {
     int eos = id == g->model->config.eos;
     const char *text = "";
@@ -19145,7 +19185,7 @@ TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16
 
 /* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
    the last ones too. Returns the number of sequences; a span notes which. */
-TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int64_t most)
+TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
     trf__stack *stack = &g->pass.decoder;
@@ -19182,7 +19222,7 @@ TRF__FN int64_t trf__line_stories(trf_generator *g, int32_t *next, int last, int
 }
 
 /* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
-TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
+TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
     const trf__run *run = &pass->run;
@@ -19223,7 +19263,7 @@ TRF__FN trf_status trf__read_stories(trf_generator *g, int last, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN void trf__generator_free(trf_generator *g)
+TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
@@ -19238,7 +19278,7 @@ TRF__FN void trf__generator_free(trf_generator *g)
 
 /* Lays both arenas out, and sets their sizes. */
 TRF__COLD
-TRF__FN void trf__generator_layout(trf_generator *g)
+TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
     int64_t layers = pass->config->decoder_layers, width = 2 * (int64_t)pass->config->d_model;
@@ -19263,43 +19303,43 @@ TRF__FN void trf__generator_layout(trf_generator *g)
     g->device_bytes = device.used;
 }
 
-TRF_API void trf_generator_destroy(trf_generator *g)
+TRF_API void trf_sampler_destroy(trf_sampler *g)
 {
     trf_hooks hooks;
     if (!g) return;
     hooks = g->sampling.hooks;
-    trf__generator_free(g);
+    trf__sampler_free(g);
     trf__pass_close(&g->pass);
     trf__free(&hooks, g->text, (size_t)g->text_capacity);
     trf__free(&hooks, g, sizeof *g);
 }
 
 TRF__COLD
-TRF_API trf_status trf_generator_create(trf_generator **generator, const trf_model *model,
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                         const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0};
-    trf_generator *g;
+    trf_sampler *g;
     trf_status status;
-    TRF__TRY(trf__begin(generator, "generator", err));
-    *generator = NULL;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    *sampler = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
-    g = (trf_generator *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "generator", "no memory for a generator");
+    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
+    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->sampling = *sampling;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
-    if (status != TRF_OK) { trf_generator_destroy(g); return status; }
-    *generator = g;
+    if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
+    *sampler = g;
     return TRF_OK;
 }
 
 /* Ids of a sequence whose beginning has n, at most. */
-TRF__FN int32_t trf__story_limit(const trf_generator *g, int32_t n)
+TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
 {
     int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
@@ -19308,7 +19348,7 @@ TRF__FN int32_t trf__story_limit(const trf_generator *g, int32_t n)
 /* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
    begins: how many ids of each are its beginning; NULL: all. */
 TRF__COLD
-TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *target, const int32_t *begins, int32_t n,
+TRF__FN trf_status trf__stories_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *room, trf_error *err)
 {
     trf_config c = g->model->config;
@@ -19336,7 +19376,7 @@ TRF__FN trf_status trf__stories_check(trf_generator *g, const trf_sequences *tar
 
 /* Checks a batch and makes room for it. */
 TRF__COLD
-TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
@@ -19360,20 +19400,20 @@ TRF__FN trf_status trf__stories_reserve(trf_generator *g, const trf_sequences *s
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? c->source_eos : 0);
     g->count = n;
-    trf__generator_layout(g);
+    trf__sampler_layout(g);
     g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
     g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
     if (!g->arena || !g->device_arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                          "no memory for the %llu bytes that %d sequences of %lld tokens need",
                          (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
-    trf__generator_layout(g);
+    trf__sampler_layout(g);
     if (n > 0) memset(g->stories, 0, (size_t)n * sizeof *g->stories);
     return trf__stories_room(g, room, err);
 }
 
 /* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
-TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN int64_t trf__stories_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
                                    const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
@@ -19404,12 +19444,12 @@ TRF__FN int64_t trf__stories_write(trf_generator *g, const trf_sequences *source
 
 /* The whole of begin and load. */
 TRF__COLD
-TRF__FN trf_status trf__generator_start(trf_generator *g, const trf_batch *batch, const int32_t *begins,
+TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
                                         trf_error *err)
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
     trf_status status;
-    trf__generator_free(g);
+    trf__sampler_free(g);
     g->ordinal = batch->ordinal;
     status = trf__stories_reserve(g, source, &batch->target, begins, err);
     if (status == TRF_OK) {
@@ -19420,45 +19460,45 @@ TRF__FN trf_status trf__generator_start(trf_generator *g, const trf_batch *batch
         status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
     g->pass.encoder.rows = g->pass.encoder.n_self = 0;
     if (status == TRF_OK) status = trf__read_stories(g, 0, err);
-    if (status != TRF_OK) trf__generator_free(g);
+    if (status != TRF_OK) trf__sampler_free(g);
     return status;
 }
 
-TRF_API trf_status trf_generator_begin(trf_generator *generator, const trf_batch *beginnings, trf_error *err)
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err)
 {
-    TRF__TRY(trf__begin(generator, "generator", err));
-    trf__generator_free(generator);
-    return beginnings ? trf__generator_start(generator, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    trf__sampler_free(sampler);
+    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
 }
 
-TRF__FN trf_status trf__has_begun(const trf_generator *g, trf_error *err)
+TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
 {
-    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "generator", "nothing has begun: trf_generator_begin");
+    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler", "nothing has begun: trf_sampler_begin");
 }
 
-TRF_API trf_status trf_generator_step(trf_generator *generator, int32_t budget, int32_t *live, trf_error *err)
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err)
 {
     int32_t i, n;
     if (live) *live = 0;
-    TRF__TRY(trf__begin(generator, "generator", err));
+    TRF__TRY(trf__begin(sampler, "sampler", err));
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(generator, err));
+    TRF__TRY(trf__has_begun(sampler, err));
     for (;; budget--) {
-        for (i = n = 0; i < generator->count; i++) n += generator->stories[i].answer.ended == TRF_ENDED_NOT_YET;
+        for (i = n = 0; i < sampler->count; i++) n += sampler->stories[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
-        TRF__TRY(trf__read_stories(generator, 0, err));     /* of those whose window has moved */
-        TRF__TRY(trf__read_stories(generator, 1, err));
+        TRF__TRY(trf__read_stories(sampler, 0, err));     /* of those whose window has moved */
+        TRF__TRY(trf__read_stories(sampler, 1, err));
     }
     if (live) *live = n;
     return TRF_OK;
 }
 
-TRF_API const trf_hypothesis *trf_generator_at(const trf_generator *generator, int32_t sequence)
+TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
 {
-    return generator && sequence >= 0 && sequence < generator->count ? &generator->stories[sequence].answer : NULL;
+    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->stories[sequence].answer : NULL;
 }
 
-// >>session        a generator in the middle of its sequences
+// >>session        a sampler in the middle of its sequences
 //
 //   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
 //                  beginning and answer, how many its beginning alone, 1 if EOS has ended it; then their
@@ -19504,7 +19544,7 @@ TRF__FN double trf__get_double(const int32_t *words)
     return x;
 }
 
-typedef struct trf__session { const trf_generator *g; int64_t sum, format; } trf__session;
+typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
 TRF__COLD
 TRF__FN void trf__note_session(trf__text *notes, const void *of)
@@ -19522,7 +19562,7 @@ TRF__FN void trf__note_session(trf__text *notes, const void *of)
 }
 
 TRF__COLD
-TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, trf_error *err)
+TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
     const trf_hooks *hooks;
@@ -19532,7 +19572,7 @@ TRF_API trf_status trf_generator_save(const trf_generator *g, const char *path, 
     int32_t *words, *ids;
     trf_status status;
     trf__clear(err);
-    if (!g || !path) return trf__fail_null(err, g ? "path" : "generator");
+    if (!g || !path) return trf__fail_null(err, g ? "path" : "sampler");
     TRF__TRY(trf__has_begun(g, err));
     hooks = &g->sampling.hooks;
     count = g->count;
@@ -19609,7 +19649,7 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
 
 /* Goes on with what n words say, which may be hostile. */
 TRF__COLD
-TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rules, const int32_t *words, int64_t n,
+TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules, const int32_t *words, int64_t n,
                                       int64_t format, int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
@@ -19629,7 +19669,7 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
     batch.target.ids = batch.source.ids + ids[0];
     batch.ordinal = ordinal;
     g->sampling = *rules;
-    status = trf__generator_start(g, &batch, lengths + 2 * count, err);
+    status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
     if (status != TRF_OK) g->sampling = before;
     for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
         trf__story *s = &g->stories[i];
@@ -19643,7 +19683,7 @@ TRF__FN trf_status trf__session_start(trf_generator *g, const trf_sampling *rule
 }
 
 TRF__COLD
-TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error *err)
+TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {
     trf_file_entry e = trf_file_at(file, 0);
     trf_sampling rules = g->sampling;
@@ -19681,17 +19721,17 @@ TRF__FN trf_status trf__session_read(trf_generator *g, trf_file *file, trf_error
 }
 
 TRF__COLD
-TRF_API trf_status trf_generator_load(trf_generator *generator, const char *path, trf_error *err)
+TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err)
 {
     trf_error own;
     trf_load_options options = trf_load_defaults();
     trf_file *file;
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
-    TRF__TRY(trf__begin(generator, "generator", err));
-    options.hooks = generator->sampling.hooks;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
-    status = trf__session_read(generator, file, err);
+    status = trf__session_read(sampler, file, err);
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
@@ -19829,7 +19869,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     const double most = 9e18, vocab = 1 << 24;
     int encodes = s->kind != TRF_DECODER_ONLY, decodes = s->kind != TRF_ENCODER_ONLY;
     int labels = s->head != TRF_HEAD_NONE && s->head != TRF_HEAD_MASKED;
-    TRF__RANGE(s, kind, 0, TRF_DECODER_ONLY);
+    TRF__RANGE(s, kind, 0, TRF_KIND_COUNT - 1);
     TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
     TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
     TRF__RANGE(s, pairs, 1, most);
@@ -20148,8 +20188,8 @@ struct trf_ema {
 TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         int64_t n = trf_tensor_count(&w);
         TRF__TRY(trf_tensor_read(&w, to, n, err));
         to += n;
@@ -20160,7 +20200,7 @@ TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_e
 TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(trainer->model); i++) {
+    for (i = 0; i < trf_model_parameter_count(trainer->model); i++) {
         trf_tensor w = trf_trainer_parameter(trainer, i);
         int64_t n = trf_tensor_count(&w);
         TRF__TRY(trf_tensor_write(&w, from, n, err));
@@ -20194,7 +20234,7 @@ TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double sh
     e->trainer = trainer;
     e->hooks = *hooks;
     e->share = share;
-    e->n = trf_parameter_total(trainer->model);
+    e->n = trf_model_parameter_total(trainer->model);
     e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
     status = e->average ? trf__weights_read(trainer->model, e->average, err)
            : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
@@ -20564,7 +20604,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
     TRF__RANGE(o, ema, 0, 0.5);
-    TRF__RANGE(o, metric, 0, TRF_METRIC_CUSTOM);
+    TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     if (trf_corpus_size(l->corpus) == 0)
@@ -20752,7 +20792,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     TRF__TRY(trf__learn_check(&l, err));
     trf__warn_of_plan(trainer, l.o->updates);
     if (l.o->ema > 0) TRF__TRY(trf_ema_create(&l.ema, trainer, l.o->ema, err));
-    n = trf_parameter_total(trainer->model);
+    n = trf_model_parameter_total(trainer->model);
     l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
     if (l.held_out && !l.best)
         status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights",
@@ -20810,7 +20850,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
 
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
-    TRF__RANGE(o, kind, 0, TRF_DATA_TAGGED);
+    TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
     TRF__RANGE(o, source_tokens, 0, 2);
     TRF__RANGE(o, target_tokens, 0, 2);
     TRF__RANGE(o, max_vocab, 5, 1 << 24);

@@ -296,7 +296,7 @@ static host_error run(host *h, const char *path)
         trf_model_destroy(model);
         return HOST_NO_MODEL;
     }
-    printf("[host] loaded %s: %lld weights, %lu bytes in use\n", path, (long long)trf_parameter_total(model),
+    printf("[host] loaded %s: %lld weights, %lu bytes in use\n", path, (long long)trf_model_parameter_total(model),
            (unsigned long)h->bytes);
     outcome = translate_in_threads(h, model);
     trf_model_destroy(model);

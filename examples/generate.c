@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 {
     static int32_t pieces[BATCH * LENGTH], lengths[BATCH], start[LENGTH];
     trf_error err = {0, 0, 0, "", ""};
-    trf_vocab *vocab = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_generator *generator = NULL;
+    trf_vocab *vocab = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_sampler *generator = NULL;
     trf_data_stats stats; trf_recipe recipe;
     trf_sampling sampling = trf_sampling_defaults();
     const char *beginning = argc > 2 ? argv[2] : ";";
@@ -63,16 +63,16 @@ int main(int argc, char **argv)
     }
     sampling.temperature = 0.5; sampling.top_p = 0.9; sampling.token = print_text;
     sampling.max_tokens = sampling.min_tokens = LENGTH - 4;     /* pieces end anywhere: an EOS means nothing here */
-    if (trf_generator_create(&generator, model, &sampling, &err)) goto done;
+    if (trf_sampler_create(&generator, model, &sampling, &err)) goto done;
     if (trf_vocab_encode(vocab, beginning, start, LENGTH, lengths, &err)) goto done;
     batch.target.ids = start; batch.target.count = 1;
-    if (trf_generator_begin(generator, &batch, &err)) goto done;
+    if (trf_sampler_begin(generator, &batch, &err)) goto done;
     printf("%s", beginning);
-    while (live) if (trf_generator_step(generator, 1, &live, &err)) goto done;
+    while (live) if (trf_sampler_step(generator, 1, &live, &err)) goto done;
     printf("\n"); if ((failed = fflush(stdout) || ferror(stdout))) perror("generate");
 done:
     if (err.status) fprintf(stderr, "%s\n", err.message);
-    trf_generator_destroy(generator); trf_trainer_destroy(trainer); trf_model_destroy(model); trf_vocab_destroy(vocab);
+    trf_sampler_destroy(generator); trf_trainer_destroy(trainer); trf_model_destroy(model); trf_vocab_destroy(vocab);
     free(ids); free(text);
     return failed;
 }

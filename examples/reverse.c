@@ -200,7 +200,7 @@ static trf_status show_attention(trf_translator *translator, const trf_model *mo
     pairs room;
     trf_batch batch = lay_out(&room, &shown, 1);
     int64_t keys = trf_source_rows(model, &batch.source), queries = trf_target_rows(model, &batch.target);
-    trf_tensor cross = trf_tensor_of(NULL, 1, trf_attention_numbers(model, &batch, TRF_DECODER_CROSS), 1, 1);
+    trf_tensor cross = trf_tensor_of(NULL, 1, trf_attention_count(model, &batch, TRF_DECODER_CROSS), 1, 1);
     trf_views views;
     trf_status status;
     const trf_real *best_weights = NULL;

@@ -90,7 +90,7 @@ int main(void)
     trf_model *model, *copy;
     trf_trainer *trainer;
     trf_translator *translator;
-    trf_generator *generator;
+    trf_sampler *generator;
     trf_config config = trf_config_tiny();
     trf_train_options training = trf_train_defaults();
     trf_search search = trf_search_defaults();
@@ -102,9 +102,9 @@ int main(void)
     trf_trainer_destroy(trainer);
     if (trf_model_copy(&copy, model, &err) || trf_translator_create(&translator, copy, &search, &err)) return 3;
     if (trf_translate(translator, ids, 3, answer, 8, &n, &err) && err.status != TRF_E_LIMIT) return 4;
-    if (trf_generator_create(&generator, copy, &sampling, &err) || trf_generator_begin(generator, &begin, &err)) return 5;
-    if (trf_generator_step(generator, 3, &n, &err)) return 6;
-    trf_generator_destroy(generator); trf_translator_destroy(translator);
+    if (trf_sampler_create(&generator, copy, &sampling, &err) || trf_sampler_begin(generator, &begin, &err)) return 5;
+    if (trf_sampler_step(generator, 3, &n, &err)) return 6;
+    trf_sampler_destroy(generator); trf_translator_destroy(translator);
     trf_model_destroy(copy); trf_model_destroy(model);
     return 0;
 }

@@ -157,7 +157,7 @@ static KIT_UNUSED uint64_t hash_tensor(uint64_t hash, trf_tensor tensor)
 static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) hash = hash_tensor(hash, trf_parameter(model, i));
+    for (i = 0; i < trf_model_parameter_count(model); i++) hash = hash_tensor(hash, trf_model_parameter(model, i));
     return hash;
 }
 
@@ -180,7 +180,7 @@ static KIT_UNUSED uint64_t hash_answers(uint64_t hash, const trf_translator *t, 
 static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(t->model); i++) hash = hash_tensor(hash, trf_gradient(t, i));
+    for (i = 0; i < trf_model_parameter_count(t->model); i++) hash = hash_tensor(hash, trf_trainer_gradient(t, i));
     return hash;
 }
 

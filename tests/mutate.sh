@@ -72,7 +72,7 @@ unread positions keep their old gradient @@ model @@ if (pass->first && c->posit
 written weights do not reach the copies @@ apart @@     if (trainer->written) trf__pack_weights(&trainer->pass); @@     (void)0;
 more rows than 31 bits count @@ model @@ if (*rows > INT32_MAX) @@ if (0)
 pairs of a step beyond 31 bits @@ model @@ batch->ordinal > room) @@ 0)
-sums kept that nobody knows @@ apart @@ if (status != TRF_OK) { trf_discard_gradients(t); return status; } @@ if (status != TRF_OK) return status;
+sums kept that nobody knows @@ apart @@ if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; } @@ if (status != TRF_OK) return status;
 scratch kept of memory that did not come @@ memory @@     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */ @@     size = *pass; if (status != TRF_OK) return status;
 embedding gradient unscaled @@ ops blocks model @@ sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum); @@ sum = trf__add(trf__load_n(dy + rows[i] * j->d + c, n), sum);
 a group loses its last row @@ ops blocks model @@ for (i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) @@ for (i = j->groups.first[k]; i + 1 < j->groups.first[k + 1]; i++)
@@ -183,8 +183,8 @@ length penalty of GNMT @@ search usage @@ return s / pow((5.0 + (double)length) 
 EOS never counts in the length @@ search usage @@ (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0); @@ 0;
 shortest answer one too short @@ search usage @@ int eos_allowed = forced >= 0 || beam->n >= beam->least; @@ int eos_allowed = forced >= 0 || beam->n + 1 >= beam->least;
 EOS keeps its share of the softmax @@ search ops @@ without = only == TRF__NOT_EOS ? t->eos : -1; @@ without = -1;
-EOS is out of the softmax for ever @@ search usage @@ eos_out = eos_forbidden && beam->search.renormalise; @@ eos_out = beam->search.renormalise;
-CTranslate2's preset keeps EOS in the softmax @@ search @@ search->renormalise = ctranslate2; @@ search->renormalise = 0;
+EOS is out of the softmax for ever @@ search usage @@ eos_out = eos_forbidden && beam->search.renormalize_logits; @@ eos_out = beam->search.renormalize_logits;
+CTranslate2's preset keeps EOS in the softmax @@ search @@ search->renormalize_logits = ctranslate2; @@ search->renormalize_logits = 0;
 forced tokens are never free @@ search @@ beam->n < beam->n_prefix && !beam->search.score_prefix @@ 0
 free tokens are lost @@ search @@             own = p; @@             own = beam->n < beam->n_prefix && !beam->search.score_prefix ? 0 : p;
 the heuristic looks at n best @@ search @@ beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : @@ beam->keep =
@@ -198,7 +198,7 @@ sequences at the limit are refused @@ definitions usage model @@ if ((int64_t)x-
 EOS may stand in a sequence @@ usage definitions @@ if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos) @@ if (id == c->pad || id == c->bos)
 translating cannot be cancelled @@ usage @@         TRF__TRY(trf__cancel_status(&pass->run.hooks, err)); @@         (void)err;
 a step does not count @@ usage model @@     trainer->step++; @@     (void)0;
-a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 2) @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RMS, 0)
+a field of the configuration is not stored @@ store @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 2) @@ X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 0)
 a sequence's row is a sum @@ ops heads @@ trf__to(j->to) + tile * j->d + c, trf__mul(sum, share) @@ trf__to(j->to) + tile * j->d + c, sum
 pooled rows not divided @@ ops heads @@ trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0) @@ trf__load_n(dy + c, j->d - c) : trf__set(0)
 rows that were not pooled have a gradient @@ ops heads @@ r < n ? trf__mul(trf__load_n(dy + c @@ 1 ? trf__mul(trf__load_n(dy + c
@@ -383,7 +383,7 @@ a session forgets that EOS was drawn @@ generate @@ words[1 + 3 * count + i] = s
 max_tokens counts from the loading of a session @@ generate @@ s->limit = trf__story_limit(g, s->n_begin); @@ s->limit = trf__story_limit(g, s->n);
 a refused session leaves its rules @@ generate @@ if (status != TRF_OK) g->sampling = before; @@ (void)before;
 one token beyond max_length @@ generate @@ ? INT32_MAX : (int64_t)g->model->config.max_length - 1; @@ ? INT32_MAX : (int64_t)g->model->config.max_length;
-a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__generator_free(g); @@ (void)0;
+a cancelled beginning can go on @@ generate @@ if (status != TRF_OK) trf__sampler_free(g); @@ (void)0;
 hits on the GPU @@ cuda_ops cuda @@ hit[row] = target >= 0 && at_target >= maximum; @@ hit[row % 256] = target >= 0 && at_target >= maximum;
 a session's checksum not looked at @@ generate @@ if (status == TRF_OK) status = trf__file_check_crc(file, err); @@ (void)0;
 a session's rules not looked at @@ generate @@ trf__file_fault(trf_sampling_check(&rules, err), err) @@ TRF_OK

@@ -201,7 +201,7 @@ static void read_files(const char *folder)
     char path[512], answer[64];
     trf_model *model = NULL;
     trf_translator *translator = NULL;
-    trf_generator *generator = NULL;
+    trf_sampler *generator = NULL;
     trf_sampling sampling = trf_sampling_defaults();
     trf_batch begin;
     trf_error err;
@@ -225,15 +225,15 @@ static void read_files(const char *folder)
     *answer = 0;
     if (works("a language model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
         works("its beginning", trf_vocab_encode(trf_model_target_vocab(model), "seven", &id, 1, &n, &err), &err) &&
-        works("its generator", trf_generator_create(&generator, model, &sampling, &err), &err) &&
-        works("it begins", trf_generator_begin(generator, &begin, &err), &err)) {
+        works("its generator", trf_sampler_create(&generator, model, &sampling, &err), &err) &&
+        works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;
-        while (live && works("it goes on", trf_generator_step(generator, 20, &live, &err), &err)) {}
-        h = trf_generator_at(generator, 0);
+        while (live && works("it goes on", trf_sampler_step(generator, 20, &live, &err), &err)) {}
+        h = trf_sampler_at(generator, 0);
         works("its text", trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, answer, sizeof answer, NULL, &err), &err);
     }
     check("it goes on as there", !strcmp(answer, "seven eight nine zero one two") || !strcmp(answer, "eight nine zero one two"));
-    trf_generator_destroy(generator);
+    trf_sampler_destroy(generator);
     trf_model_destroy(model);
 }
 

@@ -285,7 +285,7 @@ static void test_counts_of_training(void **state)
         CROSSED(0, 0, 0, 0);
         OK(trf_forward_backward(t, &batch, &report, &err));
         CROSSED(1, 1, 0, 1);
-        trf_discard_gradients(t);
+        trf_trainer_discard_gradients(t);
         OK(trf_forward_backward(t, &batch, NULL, &err));
         OK(trf_optimizer_step(t, &report, &err));
         CROSSED(1, 1, 0, 1);
@@ -419,7 +419,7 @@ static void test_written_weights(void **state)
         model = model_of(POST_TIED);
         t = trainer_of(model, 1);
         assert_true((t->pass.copies != NULL) == there);
-        for (k = 0; !strstr(trf_parameter(model, k).name, "linear1.weight"); k++) { }
+        for (k = 0; !strstr(trf_model_parameter(model, k).name, "linear1.weight"); k++) { }
         w = trf_trainer_parameter(t, k);
         count = trf_tensor_count(&w);
         assert_true(count <= VOCAB * D);
@@ -862,7 +862,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         break;
     case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), e); break;
     case SAVE_CHECKPOINT: status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e); break;
-    case READ: out = trf_parameter(l->model, 0); status = trf_tensor_read(&out, numbers, VOCAB * D, e); break;
+    case READ: out = trf_model_parameter(l->model, 0); status = trf_tensor_read(&out, numbers, VOCAB * D, e); break;
     case WRITE:
         out = trf_trainer_parameter(l->trainer, 1);
         status = trf_tensor_write(&out, numbers, trf_tensor_count(&out), e);
@@ -967,8 +967,8 @@ static void save_tied(const char *path)
     c.tying = TRF_UNTIED;
     OK(trf_model_create(&model, &c, &err));
     for (i = 0; i < 2; i++) {
-        trf_tensor to = trf_parameter(model, trf_parameter_index(model, names[i]));
-        trf_real *numbers = kit_numbers(trf_parameter(model, trf_parameter_index(model, "src_embed.weight")));
+        trf_tensor to = trf_model_parameter(model, trf_model_parameter_index(model, names[i]));
+        trf_real *numbers = kit_numbers(trf_model_parameter(model, trf_model_parameter_index(model, "src_embed.weight")));
         OK(trf_tensor_write(&to, numbers, VOCAB * D, &err));
         free(numbers);
     }

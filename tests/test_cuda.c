@@ -177,8 +177,8 @@ static void train_both(const kind *k, int steps, double tolerance)
         assert_int_equal(a.source_tokens, b.source_tokens);
         assert_int_equal(a.skipped, b.skipped);
     }
-    for (i = 0; i < trf_parameter_count(cpu.model); i++) {
-        trf_tensor p = trf_parameter(cpu.model, i), q = trf_parameter(gpu.model, i);
+    for (i = 0; i < trf_model_parameter_count(cpu.model); i++) {
+        trf_tensor p = trf_model_parameter(cpu.model, i), q = trf_model_parameter(gpu.model, i);
         int64_t n = trf_tensor_count(&p), at;
         trf_real *x = kit_numbers(p), *y = kit_numbers(q);
         double difference = 0, size = 0;

@@ -435,13 +435,13 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
     t.clip_norm = TRF_NO_CLIPPING;
     trainer = new_trainer(model, &t);
     assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor g = trf_gradient(trainer, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor g = trf_trainer_gradient(trainer, i);
         for (k = 0; k < trf_tensor_count(&g); k++) g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
     }
     assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
     assert_near(report.learning_rate, 1.0, 1e-12);
-    bias = trf_parameter(model, trf_parameter_index(model, "encoder.layers.0.linear1.bias"));   /* was 0 */
+    bias = trf_model_parameter(model, trf_model_parameter_index(model, "encoder.layers.0.linear1.bias"));   /* was 0 */
     moved = -(double)bias.data[0];
     for (k = 1; k < trf_tensor_count(&bias); k++) assert_true(bias.data[k] == bias.data[0]);
     trf_trainer_destroy(trainer);
@@ -478,12 +478,12 @@ static void check_count(const trf_config *config, int64_t want)
     trf_model *model = new_model(config);
     int64_t sum = 0;
     int32_t i;
-    assert_int_equal(trf_parameter_total(model), want);
+    assert_int_equal(trf_model_parameter_total(model), want);
     assert_int_equal(closed_form(config), want);
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor p = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_model_parameter(model, i);
         sum += trf_tensor_count(&p);
-        assert_int_equal(trf_parameter_index(model, p.name), i);
+        assert_int_equal(trf_model_parameter_index(model, p.name), i);
     }
     assert_int_equal(sum, want);
     trf_model_destroy(model);
@@ -541,12 +541,12 @@ static void test_parameter_counts_of_the_paper(void **state)
 /* Largest magnitude and deviation of a parameter. */
 static void spread(const trf_model *model, const char *name, double *largest, double *deviation)
 {
-    int32_t index = trf_parameter_index(model, name);
+    int32_t index = trf_model_parameter_index(model, name);
     trf_tensor p;
     double sum = 0, squares = 0;
     int64_t i, n;
     assert_true(index >= 0);
-    p = trf_parameter(model, index);
+    p = trf_model_parameter(model, index);
     n = trf_tensor_count(&p);
     *largest = 0;
     for (i = 0; i < n; i++) {
@@ -698,12 +698,12 @@ static void test_initial_weights_differ(void **state)
     c.source_vocab = c.target_vocab = 40;
     c.tying = TRF_UNTIED;
     model = new_model(&c);
-    n = trf_parameter_count(model);
+    n = trf_model_parameter_count(model);
     for (i = 0; i < n; i++) {
-        trf_tensor a = trf_parameter(model, i);
+        trf_tensor a = trf_model_parameter(model, i);
         if (a.rank != 2) continue;
         for (k = 0; k < i; k++) {
-            trf_tensor b = trf_parameter(model, k);
+            trf_tensor b = trf_model_parameter(model, k);
             double product = 0, squares_a = 0, squares_b = 0;
             int64_t j;
             if (b.rank != 2) continue;
@@ -779,10 +779,10 @@ static trf_model *model_starting_with(trf_decoder_start start)
 static void write_row(trf_model *model, int32_t to, int32_t from)
 {
     trf_trainer *trainer = new_trainer(model, NULL);
-    int32_t index = trf_parameter_index(model, "tgt_embed.weight");
+    int32_t index = trf_model_parameter_index(model, "tgt_embed.weight");
     trf_tensor w;
     int i;
-    if (index < 0) index = trf_parameter_index(model, "src_embed.weight");
+    if (index < 0) index = trf_model_parameter_index(model, "src_embed.weight");
     w = trf_trainer_parameter(trainer, index);
     for (i = 0; i < 16; i++) w.data[to * 16 + i] = from < 0 ? 0 : w.data[from * 16 + i];
     trf_trainer_destroy(trainer);
@@ -868,8 +868,8 @@ static void test_training_is_not_padded(void **state)
     }
     assert_int_equal(trf_forward_backward(together, &batch, &report, NULL), TRF_OK);
     assert_near(loss / 18, report.loss, 1e-5);
-    for (k = 0; k < trf_parameter_count(model); k++) {
-        trf_tensor a = trf_gradient(together, k), b = trf_gradient(alone, k);
+    for (k = 0; k < trf_model_parameter_count(model); k++) {
+        trf_tensor a = trf_trainer_gradient(together, k), b = trf_trainer_gradient(alone, k);
         int64_t n = trf_tensor_count(&a), j;
         double largest = 0;
         for (j = 0; j < n; j++) if (fabs((double)a.data[j]) > largest) largest = fabs((double)a.data[j]);
@@ -899,7 +899,7 @@ static void test_targets_end_with_eos(void **state)
     assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     assert_int_equal(report.target_tokens, 14 + 4);
     assert_int_equal(report.source_tokens, 14 + 4);
-    g = trf_gradient(trainer, trf_parameter_index(model, "generator.bias"));
+    g = trf_trainer_gradient(trainer, trf_model_parameter_index(model, "generator.bias"));
     for (v = 0; v < 12; v++)    /* p - q summed over tokens: negative where the token is wanted often enough */
         if (v == c.pad || v == c.bos || v == c.unk) assert_true(g.data[v] > 0);
     assert_true(g.data[c.eos] < g.data[c.pad] - 1.0);       /* wanted four times */

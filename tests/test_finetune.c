@@ -261,10 +261,10 @@ enum { PARAMS = 200 };
 static void hash_each(uint64_t *hash, const lab *l)
 {
     int32_t i;
-    for (i = 0; i < trf_parameter_count(l->model); i++) {
+    for (i = 0; i < trf_model_parameter_count(l->model); i++) {
         const trf__param *p = &l->model->layout.params[i];
         assert_true(i < PARAMS);
-        hash[i] = hash_tensor(HASH_START, trf_parameter(l->model, i));
+        hash[i] = hash_tensor(HASH_START, trf_model_parameter(l->model, i));
         hash[i] = hash_tensor(hash[i], kit_there(l->model, l->trainer->m + p->offset, trf__param_size(p)));
         hash[i] = hash_tensor(hash[i], kit_there(l->model, l->trainer->v + p->offset, trf__param_size(p)));
     }
@@ -291,15 +291,15 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     step(&l, &batch);
     OK(trf_trainer_freeze(l.trainer, first, 1, &n, &err));
     if (second) OK(trf_trainer_freeze(l.trainer, second, 1, &m, &err));
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
-        trf_tensor t = trf_parameter(l.model, i);
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+        trf_tensor t = trf_model_parameter(l.model, i);
         count += trf__fits(first, t.name);
     }
     assert_int_equal(count, n);
     hash_each(before, &l);
     OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
-        trf_tensor g = trf_gradient(l.trainer, i);
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+        trf_tensor g = trf_trainer_gradient(l.trainer, i);
         trf_real *numbers = kit_numbers(g);
         for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) && k < trf_tensor_count(&g); k++)
             sum += (double)numbers[k] * (double)numbers[k];
@@ -309,8 +309,8 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     assert_int_equal(report.skipped, 0);
     assert_true(fabs(report.gradient_norm - sqrt(sum) / (double)report.target_tokens) <= 1e-5 * report.gradient_norm);
     hash_each(after, &l);
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
-        trf_tensor t = trf_parameter(l.model, i);
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+        trf_tensor t = trf_model_parameter(l.model, i);
         int frozen = trf__fits(first, t.name) || (second && trf__fits(second, t.name));
         if (frozen != (before[i] == after[i])) print_error("%s\n", t.name);
         assert_int_equal(frozen, before[i] == after[i]);
@@ -346,17 +346,17 @@ static void frozen_and_tied(void **state)
     FAILS(trf_trainer_freeze(l.trainer, "tgt_embed.*", 1, &n, &err), TRF_E_INVALID_ARG, "pattern", -1);
     assert_int_equal(n, 0);
     OK(trf_trainer_freeze(l.trainer, "src_embed.weight", 1, &n, &err));
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_index(l.model, "src_embed.weight")), 1);
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_index(l.model, "encoder.layers.0.linear1.weight")), 0);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_index(l.model, "src_embed.weight")), 1);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_index(l.model, "encoder.layers.0.linear1.weight")), 0);
     assert_int_equal(trf_trainer_is_frozen(l.trainer, -1), 0);
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_parameter_count(l.model)), 0);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_count(l.model)), 0);
     assert_int_equal(trf_trainer_is_frozen(NULL, 0), 0);
     assert_int_equal(n, 1);
-    hash = hash_tensor(HASH_START, trf_parameter(l.model, 0));
-    assert_string_equal(trf_parameter(l.model, 0).name, "src_embed.weight");
+    hash = hash_tensor(HASH_START, trf_model_parameter(l.model, 0));
+    assert_string_equal(trf_model_parameter(l.model, 0).name, "src_embed.weight");
     step(&l, &batch);
     step(&l, &batch);
-    assert_true(hash_tensor(HASH_START, trf_parameter(l.model, 0)) == hash);
+    assert_true(hash_tensor(HASH_START, trf_model_parameter(l.model, 0)) == hash);
     lab_close(&l);
 }
 
@@ -369,20 +369,20 @@ static void frozen_and_skipped(void **state)
     trf_config c = small_config();
     trf_train_options o = small_options();
     lab l = lab_open(&c, &o);
-    int32_t frozen = trf_parameter_index(l.model, "encoder.layers.1.linear1.weight");
-    int32_t other = trf_parameter_index(l.model, "decoder.layers.0.linear2.weight");
+    int32_t frozen = trf_model_parameter_index(l.model, "encoder.layers.1.linear1.weight");
+    int32_t other = trf_model_parameter_index(l.model, "decoder.layers.0.linear2.weight");
     trf_step_report report;
     uint64_t hash;
     (void)state;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
     OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_gradient(l.trainer, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
     OK(trf_optimizer_step(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
     assert_true(report.gradient_norm < 100);
     OK(trf_forward_backward(l.trainer, &batch, NULL, &err));
-    kit_set(trf_gradient(l.trainer, frozen), 3, HUGE_VAL);
-    kit_set(trf_gradient(l.trainer, other), 5, -HUGE_VAL);
+    kit_set(trf_trainer_gradient(l.trainer, frozen), 3, HUGE_VAL);
+    kit_set(trf_trainer_gradient(l.trainer, other), 5, -HUGE_VAL);
     hash = hash_weights(HASH_START, l.model);
     OK(trf_optimizer_step(l.trainer, NULL, &err));
     OK(trf_trainer_freeze(l.trainer, "*embed*", 1, NULL, &err));
@@ -401,7 +401,7 @@ static void frozen_and_thawed(void **state)
     trf_config c = small_config();
     trf_train_options o = small_options();
     lab plain = lab_open(&c, &o), l = lab_open(&c, &o);
-    int32_t n, all = trf_parameter_count(l.model);
+    int32_t n, all = trf_model_parameter_count(l.model);
     uint64_t hash;
     (void)state;
     step(&plain, &batch);
@@ -452,16 +452,16 @@ static void thawed_as_new(void **state)
             OK(trf_checkpoint_load(&l.model, &l.trainer, NULL, path, NULL, &load, &err));
         }
         OK(trf_trainer_freeze(l.trainer, "encoder.*", 0, NULL, &err));
-        for (k = 0; k < trf_parameter_count(l.model); k++) {
-            trf_tensor p = trf_parameter(l.model, k);
+        for (k = 0; k < trf_model_parameter_count(l.model); k++) {
+            trf_tensor p = trf_model_parameter(l.model, k);
             trf_real *before, *after;
             lab one;
             if (strncmp(p.name, "encoder.layers.0.", 17) || !strstr(p.name, "weight")) continue;
             OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
             OK(trf_checkpoint_load(&one.model, &one.trainer, NULL, path, NULL, &load, &err));
-            before = kit_numbers(trf_parameter(one.model, k));
+            before = kit_numbers(trf_model_parameter(one.model, k));
             step(&one, &batch);
-            after = kit_numbers(trf_parameter(one.model, k));
+            after = kit_numbers(trf_model_parameter(one.model, k));
             for (j = 0; j < trf_tensor_count(&p); j++, n++) {
                 double by = fabs((double)after[j] - (double)before[j]);
                 assert_true(!(by > 1.001e-3));
@@ -592,8 +592,8 @@ static void frozen_for_good(void **state)
     OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
     step(&l, &batch);
     hash_each(after, &l);
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
-        assert_int_equal(before[i] == after[i], strstr(trf_parameter(l.model, i).name, ".layers.1.") != NULL);
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+        assert_int_equal(before[i] == after[i], strstr(trf_model_parameter(l.model, i).name, ".layers.1.") != NULL);
         still += before[i] == after[i];
     }
     assert_true(still > 20);
@@ -688,7 +688,7 @@ static void missed_nonsense(void **state)
         if (which >= 2) {
             int64_t missed;
             OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
-            missed = loaded.trainer->missed[trf_parameter_index(loaded.model, "encoder.layers.0.linear1.weight")];
+            missed = loaded.trainer->missed[trf_model_parameter_index(loaded.model, "encoder.layers.0.linear1.weight")];
             if (which == 3) assert_int_equal(missed, thawed ? 0 : -3);  /* frozen just now, and never before */
         }
         else {
@@ -710,10 +710,10 @@ static void missed_nonsense(void **state)
 static void expect_rows(const trf_model *model, const char *name, const trf_model *from, int64_t rows,
                         const trf_model *rest)
 {
-    trf_tensor a = trf_parameter(model, trf_parameter_index(model, name));
+    trf_tensor a = trf_model_parameter(model, trf_model_parameter_index(model, name));
     int64_t n = trf_tensor_count(&a), columns = n / a.shape[0], i;
-    trf_real *got = kit_numbers(a), *want = kit_numbers(trf_parameter(from, trf_parameter_index(from, name)));
-    trf_real *old = kit_numbers(trf_parameter(rest, trf_parameter_index(rest, name)));
+    trf_real *got = kit_numbers(a), *want = kit_numbers(trf_model_parameter(from, trf_model_parameter_index(from, name)));
+    trf_real *old = kit_numbers(trf_model_parameter(rest, trf_model_parameter_index(rest, name)));
     for (i = 0; i < n; i++) assert_true(got[i] == (i < rows * columns ? want[i] : old[i]));
     free(got); free(want); free(old);
 }
@@ -722,10 +722,10 @@ static void expect_rows(const trf_model *model, const char *name, const trf_mode
 static void expect_taken(const trf_model *model, const trf_model *from, const trf_model *before)
 {
     int32_t i, k;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        const char *name = trf_parameter(model, i).name;
-        if ((k = trf_parameter_index(from, name)) < 0) expect_rows(model, name, before, 0, before);
-        else expect_rows(model, name, from, trf_parameter(from, k).shape[0], before);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        const char *name = trf_model_parameter(model, i).name;
+        if ((k = trf_model_parameter_index(from, name)) < 0) expect_rows(model, name, before, 0, before);
+        else expect_rows(model, name, from, trf_model_parameter(from, k).shape[0], before);
     }
 }
 
@@ -748,7 +748,7 @@ static void weights_of_another(void **state)
     OK(trf_model_copy(&fresh, large, &err));
     OK(trf_model_copy(&small_fresh, small, &err));
     OK(trf_model_copy_weights(large, small, &n, &err));
-    assert_int_equal(n, trf_parameter_count(small) - 18);       /* but the last decoder layer's */
+    assert_int_equal(n, trf_model_parameter_count(small) - 18);       /* but the last decoder layer's */
     expect_taken(large, small, fresh);
     expect_rows(large, "tgt_embed.weight", small, VOCAB, fresh);
     expect_rows(large, "src_positions.weight", small, 40, fresh);
@@ -768,7 +768,7 @@ static void weights_of_another(void **state)
     expect_rows(small, "src_positions.weight", small_fresh, 40, small_fresh);
     hash = hash_weights(HASH_START, small);
     OK(trf_model_copy_weights(small, small, &n, &err));
-    assert_int_equal(n, trf_parameter_count(small));
+    assert_int_equal(n, trf_model_parameter_count(small));
     assert_true(hash_weights(HASH_START, small) == hash);
     trf_model_destroy(small); trf_model_destroy(large); trf_model_destroy(fresh); trf_model_destroy(small_fresh);
     assert_int_equal(memory.live, 0);
@@ -790,7 +790,7 @@ static void weights_of_a_larger_one(void **state)
     OK(trf_model_create(&to, &deeper, &err));
     OK(trf_model_copy(&fresh, to, &err));
     OK(trf_model_copy_weights(to, from, &n, &err));
-    assert_int_equal(n, trf_parameter_count(from));
+    assert_int_equal(n, trf_model_parameter_count(from));
     expect_taken(to, from, fresh);
     trf_model_destroy(from); trf_model_destroy(to); trf_model_destroy(fresh);
     assert_int_equal(memory.live, 0);
@@ -813,17 +813,17 @@ static void weights_of_another_head(void **state)
     c.head = TRF_HEAD_TOKENS;
     c.n_labels = 3;
     OK(trf_model_create(&tokens, &c, &err));
-    at = trf_parameter_index(mean, "head.bias");
-    kit_set(trf_model_parameter(masked, trf_parameter_index(masked, "head.bias")), 1, 9);
+    at = trf_model_parameter_index(mean, "head.bias");
+    kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, "head.bias")), 1, 9);
     OK(trf_model_copy_weights(mean, masked, &n, &err));
-    assert_int_equal(n, trf_parameter_count(mean) - 2);
-    assert_true(kit_number(trf_parameter(mean, at), 1) == 0);
+    assert_int_equal(n, trf_model_parameter_count(mean) - 2);
+    assert_true(kit_number(trf_model_parameter(mean, at), 1) == 0);
     kit_set(trf_model_parameter(mean, at), 1, 7);
     OK(trf_model_copy_weights(masked, mean, &n, &err));
-    assert_int_equal(n, trf_parameter_count(masked) - 1);
+    assert_int_equal(n, trf_model_parameter_count(masked) - 1);
     OK(trf_model_copy_weights(tokens, mean, &n, &err));
-    assert_int_equal(n, trf_parameter_count(tokens));
-    assert_true(kit_number(trf_parameter(tokens, at), 1) == 7);
+    assert_int_equal(n, trf_model_parameter_count(tokens));
+    assert_true(kit_number(trf_model_parameter(tokens, at), 1) == 7);
     trf_model_destroy(masked); trf_model_destroy(mean); trf_model_destroy(tokens);
     assert_int_equal(memory.live, 0);
 }
@@ -854,7 +854,7 @@ static void weights_refused(void **state)
     other.encoder_layers = 0;
     OK(trf_model_create(&b, &other, &err));
     OK(trf_model_copy_weights(b, a, &n, &err));
-    assert_int_equal(n, trf_parameter_count(b));
+    assert_int_equal(n, trf_model_parameter_count(b));
     trf_model_destroy(b);
     other = c;
     other.kind = TRF_ENCODER_ONLY;

@@ -58,19 +58,19 @@ static trf_sampling quick(void)
     return s;
 }
 
-static trf_generator *make(const trf_model *model, const trf_sampling *s)
+static trf_sampler *make(const trf_model *model, const trf_sampling *s)
 {
-    trf_generator *g = NULL;
+    trf_sampler *g = NULL;
     trf_error err;
-    if (trf_generator_create(&g, model, s, &err)) fail_msg("%s", err.message);
+    if (trf_sampler_create(&g, model, s, &err)) fail_msg("%s", err.message);
     return g;
 }
 
-static uint64_t hash_stories(uint64_t hash, const trf_generator *g, int32_t first, int32_t n)
+static uint64_t hash_stories(uint64_t hash, const trf_sampler *g, int32_t first, int32_t n)
 {
     int32_t i;
     for (i = first; i < first + n; i++) {
-        const trf_hypothesis *h = trf_generator_at(g, i);
+        const trf_hypothesis *h = trf_sampler_at(g, i);
         assert_non_null(h);
         hash = hash_bytes(hash, &h->n, sizeof h->n);
         hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
@@ -81,12 +81,12 @@ static uint64_t hash_stories(uint64_t hash, const trf_generator *g, int32_t firs
     return hash;
 }
 
-static uint64_t run(trf_generator *g, const trf_batch *batch, int32_t budget)
+static uint64_t run(trf_sampler *g, const trf_batch *batch, int32_t budget)
 {
     int32_t live = 1, steps = 0;
-    assert_int_equal(trf_generator_begin(g, batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, batch, NULL), TRF_OK);
     while (live) {
-        assert_int_equal(trf_generator_step(g, budget, &live, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_step(g, budget, &live, NULL), TRF_OK);
         assert_true(++steps < 1000);
     }
     return hash_stories(HASH_START, g, 0, batch->target.count);
@@ -142,7 +142,7 @@ static trf__story story_of(int32_t *ids, int32_t n, int32_t n_begin)
 }
 
 /* n draws, each as another sequence; counts of ids. */
-static void draw_many(trf_generator *g, trf__story *s, const trf_real *z, int64_t n, int64_t *counts)
+static void draw_many(trf_sampler *g, trf__story *s, const trf_real *z, int64_t n, int64_t *counts)
 {
     double lp;
     int64_t i;
@@ -160,10 +160,10 @@ static void draw_many(trf_generator *g, trf__story *s, const trf_real *z, int64_
 }
 
 /* Memory of one draw, as a beginning would have made. */
-static void draw_room(trf_generator *g)
+static void draw_room(trf_sampler *g)
 {
     trf_batch batch = five();
-    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
 }
 
 static const struct { double temperature; int32_t top_k; double top_p, min_p, penalty; int32_t min_tokens; } cases[] = {
@@ -195,7 +195,7 @@ static void test_rules(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
-    trf_generator *g = make(model, &s);
+    trf_sampler *g = make(model, &s);
     int32_t ids[3] = { 5, 5, 9 };
     int c, seed;
     (void)state;
@@ -225,7 +225,7 @@ static void test_rules(void **state)
             if (!(chi <= (double)many + 6 * sqrt(2.0 * (double)many + 1)))
                 fail_msg("case %d, seed %d: chi-squared %.1f of %d ids", c, seed, chi, (int)many);
         }
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -234,7 +234,7 @@ static void test_most_likely(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
-    trf_generator *g = make(model, &s);
+    trf_sampler *g = make(model, &s);
     int32_t ids[3] = { 5, 5, 9 }, i;
     int seed, equals = 0;
     (void)state;
@@ -258,7 +258,7 @@ static void test_most_likely(void **state)
         g->stories = NULL;
     }
     assert_true(equals > 50);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -271,13 +271,13 @@ static void test_unknown(void **state)
     (void)state;
     for (kind = 0; kind < 2; kind++) {
         trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
-        trf_tensor bias = kit_open(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")));
+        trf_tensor bias = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")));
         trf_batch batch = { { ids, lengths, 1 }, { ids, lengths, 1 }, 0, { 0, 0, 0 } };
         bias.data[3] += 5;
         kit_close(&bias);
         for (allow = 0; allow < 2; allow++) {
             trf_sampling s = quick();
-            trf_generator *g;
+            trf_sampler *g;
             int32_t i, unknown = 0;
             double sum[1];
             trf_translator *t = NULL;
@@ -285,9 +285,9 @@ static void test_unknown(void **state)
             s.min_tokens = 20;
             g = make(model, &s);
             run(g, &batch, 100);
-            for (i = 0; i < 20; i++) unknown += trf_generator_at(g, 0)->ids[i] == 3;
+            for (i = 0; i < 20; i++) unknown += trf_sampler_at(g, 0)->ids[i] == 3;
             assert_true(allow ? unknown > 5 : unknown == 0);
-            trf_generator_destroy(g);
+            trf_sampler_destroy(g);
             for (beam = 1; beam < 4; beam += 2) {
                 trf_search search = trf_search_defaults();
                 const trf_hypothesis *h;
@@ -404,7 +404,7 @@ static void test_greedy(void **state)
             trf_search search = trf_search_defaults();
             trf_sampling s = quick();
             trf_translator *t = NULL;
-            trf_generator *g;
+            trf_sampler *g;
             trf_batch batch = five();
             int32_t i, k;
             search.beam = 1; search.threads = 1; search.max_length_a = 0; search.max_length_b = limit;
@@ -416,14 +416,14 @@ static void test_greedy(void **state)
             assert_int_equal(trf_translate_batch(t, kind ? &batch.target : &batch.source, NULL), TRF_OK);
             run(g, &batch, 3);
             for (i = 0; i < 5; i++) {
-                const trf_hypothesis *h = trf_generator_at(g, i), *want = trf_hypothesis_at(t, i, 0);
+                const trf_hypothesis *h = trf_sampler_at(g, i), *want = trf_hypothesis_at(t, i, 0);
                 assert_int_equal(h->n, want->n);
                 for (k = 0; k < h->n; k++) assert_int_equal(h->ids[k], want->ids[k]);
                 assert_int_equal(h->ended, want->ended);
                 if (!kind) assert_true(fabs(h->log_probability - want->log_probability) < 1e-4);
             }
             trf_translator_destroy(t);
-            trf_generator_destroy(g);
+            trf_sampler_destroy(g);
             trf_model_destroy(model);
         }
 }
@@ -433,20 +433,20 @@ static void test_log_probability(void **state)
 {
     trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
     trf_sampling s = quick();
-    trf_generator *g;
+    trf_sampler *g;
     trf_translator *t = NULL;
     trf_batch batch = five();
     int32_t ids[5 * 64], lengths[5], i, n = 0, ends = 0;
     double scores[5];
     (void)state;
     s.top_k = 9; s.repetition_penalty = 1.2; s.max_tokens = 60;
-    kit_set(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")), 2, 2);      /* EOS */
+    kit_set(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")), 2, 2);      /* EOS */
     g = make(model, &s);
     batch.target.count = 0;                             /* no beginnings at all */
     batch.target.ids = batch.target.lengths = NULL;
     run(g, &batch, 100);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_generator_at(g, i);
+        const trf_hypothesis *h = trf_sampler_at(g, i);
         memcpy(ids + n, h->ids, (size_t)h->n * sizeof *ids);
         n += lengths[i] = h->n;
     }
@@ -454,7 +454,7 @@ static void test_log_probability(void **state)
     assert_int_equal(trf_translator_create(&t, model, NULL, NULL), TRF_OK);
     assert_int_equal(trf_score(t, &batch, scores, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_generator_at(g, i);
+        const trf_hypothesis *h = trf_sampler_at(g, i);
         if (h->ended != TRF_ENDED_EOS) { assert_true(h->log_probability > scores[i]); continue; }
         assert_true(fabs(h->log_probability - scores[i]) < 1e-3);
         assert_true(h->score == h->log_probability);
@@ -462,7 +462,7 @@ static void test_log_probability(void **state)
     }
     assert_true(ends > 0);
     trf_translator_destroy(t);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -476,10 +476,10 @@ static void test_same(void **state)
         trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
         trf_sampling s = quick();
         trf_batch batch = five();
-        trf_generator *g = make(model, &s);
+        trf_sampler *g = make(model, &s);
         uint64_t want, parts = HASH_START;
         s.top_p = 0.95;
-        trf_generator_destroy(g);
+        trf_sampler_destroy(g);
         g = make(model, &s);
         want = run(g, &batch, 1000);
         for (i = 0; i < 4; i++) assert_true(run(g, &batch, budgets[i]) == want);      /* begun again and again */
@@ -491,9 +491,9 @@ static void test_same(void **state)
         if (KIT_SAME_ROWS) assert_true(parts == want);
         run(g, &batch, 1000);
         for (i = 0; KIT_SAME_ROWS && i < 5; i++) {      /* a beginning that is longer by some of the answer */
-            const trf_hypothesis *h = trf_generator_at(g, i);
+            const trf_hypothesis *h = trf_sampler_at(g, i);
             int32_t ids[64], n = beginning_lengths[i], more;
-            trf_generator *other;
+            trf_sampler *other;
             trf_batch one = kit_slice(&batch, i, 1);
             memcpy(ids, one.target.ids, (size_t)n * sizeof *ids);
             more = h->n / 2;
@@ -503,17 +503,17 @@ static void test_same(void **state)
             s.max_tokens = 20 - more;
             other = make(model, &s);
             run(other, &one, 1);
-            assert_int_equal(trf_generator_at(other, 0)->n, h->n - more);
-            for (k = more; k < h->n; k++) assert_int_equal(trf_generator_at(other, 0)->ids[k - more], h->ids[k]);
-            trf_generator_destroy(other);
+            assert_int_equal(trf_sampler_at(other, 0)->n, h->n - more);
+            for (k = more; k < h->n; k++) assert_int_equal(trf_sampler_at(other, 0)->ids[k - more], h->ids[k]);
+            trf_sampler_destroy(other);
             s.max_tokens = 20;
         }
-        trf_generator_destroy(g);
+        trf_sampler_destroy(g);
         for (i = 0; i < 3; i++) {
             s.threads = threads[i];
             g = make(model, &s);
             assert_true(run(g, &batch, 3) == want);
-            trf_generator_destroy(g);
+            trf_sampler_destroy(g);
         }
         trf_model_destroy(model);
     }
@@ -528,7 +528,7 @@ static void many_sequences(void)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = { { ids, lengths, MANY }, { ids, lengths, MANY }, 0, { 0, 0, 0 } };
-    trf_generator *g, *one;
+    trf_sampler *g, *one;
     int32_t i;
     for (i = 0; i < MANY * 7; i++) ids[i] = 4 + i * 7 % 19;
     for (i = 0; i < MANY; i++) lengths[i] = 1 + i % 7;
@@ -541,8 +541,8 @@ static void many_sequences(void)
         run(one, &part, 3);
         assert_true(hash_stories(HASH_START, one, 0, 1) == hash_stories(HASH_START, g, i, 1));
     }
-    trf_generator_destroy(g);
-    trf_generator_destroy(one);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(one);
     trf_model_destroy(model);
 }
 
@@ -555,19 +555,19 @@ static void fewer_sequences(void)
     static int32_t ids[MOST * 3], lengths[MOST];
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
-    trf_generator *g = make(model, &s);
+    trf_sampler *g = make(model, &s);
     size_t k;
     int32_t i;
     for (i = 0; i < MOST * 3; i++) ids[i] = 4 + i * 5 % 19;
     for (i = 0; i < MOST; i++) lengths[i] = 3;
     for (k = 0; k < sizeof counts / sizeof *counts; k++) {
         trf_batch batch = { { ids, lengths, counts[k] }, { ids, lengths, counts[k] }, 0, { 0, 0, 0 } };
-        trf_generator *fresh = make(model, &s);
+        trf_sampler *fresh = make(model, &s);
         uint64_t want = run(fresh, &batch, 4);
-        trf_generator_destroy(fresh);
+        trf_sampler_destroy(fresh);
         assert_true(run(g, &batch, 4) == want);
     }
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -590,7 +590,7 @@ static void test_limits(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
-    trf_generator *g;
+    trf_sampler *g;
     trf_error err;
     (void)state;
     for (i = 0; i < 63; i++) ids[i] = 4 + i % 15;
@@ -598,41 +598,41 @@ static void test_limits(void **state)
     s.min_tokens = INT32_MAX;
     s.window = 0;
     g = make(model, &s);
-    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_E_STATE);
+    assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_E_STATE);
     assert_int_equal(live, 0);
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
-    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
-    assert_int_equal(trf_generator_step(g, 5, &live, &err), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(trf_sampler_step(g, 5, &live, &err), TRF_OK);
     assert_int_equal(live, 0);
-    assert_int_equal(trf_generator_at(g, 0)->n, 0);
+    assert_int_equal(trf_sampler_at(g, 0)->n, 0);
     length = 62;
     run(g, &batch, 1);
-    assert_int_equal(trf_generator_at(g, 0)->n, 1);
+    assert_int_equal(trf_sampler_at(g, 0)->n, 1);
     length = 0;
     run(g, &batch, INT32_MAX);
-    assert_int_equal(trf_generator_at(g, 0)->n, 63);
-    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
+    assert_int_equal(trf_sampler_at(g, 0)->n, 63);
+    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
     length = 64;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
-    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_E_STATE);       /* what was there is forgotten */
-    assert_null(trf_generator_at(g, 0));
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_E_STATE);       /* what was there is forgotten */
+    assert_null(trf_sampler_at(g, 0));
     batch.target.count = 0;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
-    assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_OK);
     assert_int_equal(live, 0);
     batch.target.count = 1;
     length = 2;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
-    assert_int_equal(trf_generator_step(g, 0, &live, &err), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 0, &live, &err), TRF_OK);
     assert_int_equal(live, 1);
-    assert_int_equal(trf_generator_step(g, -1, &live, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_step(g, 3, NULL, &err), TRF_OK);
-    assert_int_equal(trf_generator_at(g, 0)->n, 3);
-    assert_int_equal(trf_generator_at(g, 0)->ended, TRF_ENDED_NOT_YET);
-    assert_null(trf_generator_at(g, 1));
-    assert_null(trf_generator_at(g, -1));
-    assert_null(trf_generator_at(NULL, 0));
-    trf_generator_destroy(g);
+    assert_int_equal(trf_sampler_step(g, -1, &live, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_step(g, 3, NULL, &err), TRF_OK);
+    assert_int_equal(trf_sampler_at(g, 0)->n, 3);
+    assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_NOT_YET);
+    assert_null(trf_sampler_at(g, 1));
+    assert_null(trf_sampler_at(g, -1));
+    assert_null(trf_sampler_at(NULL, 0));
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -650,7 +650,7 @@ static void test_extremes(void **state)
         batch.target.lengths = no_lengths;
         for (a = 0; a < 4; a++) for (b = 0; b < 3; b++) for (c = 0; c < 3; c++) {
             trf_sampling s = quick();
-            trf_generator *g;
+            trf_sampler *g;
             int32_t i, k;
             s.temperature = temperatures[a]; s.top_p = ps[b]; s.min_p = ps[c];
             s.top_k = (a + b + c) % 2 ? 0 : INT32_MAX;
@@ -660,11 +660,11 @@ static void test_extremes(void **state)
             run(g, &batch, 3);
             assert_false(fetestexcept(FE_OVERFLOW | FE_INVALID | FE_DIVBYZERO));
             for (i = 0; i < 2; i++) {
-                const trf_hypothesis *h = trf_generator_at(g, i);
+                const trf_hypothesis *h = trf_sampler_at(g, i);
                 assert_true(trf__is_finite(h->log_probability));
                 for (k = 0; k < h->n; k++) assert_true(h->ids[k] >= 3 && h->ids[k] < vocab);
             }
-            trf_generator_destroy(g);
+            trf_sampler_destroy(g);
         }
         trf_model_destroy(model);
     }
@@ -678,26 +678,26 @@ static void test_nonfinite(void **state)
     (void)state;
     for (i = 0; i < 3; i++) {
         trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
-        int32_t bias = trf_parameter_index(model, "generator.bias"), k;
+        int32_t bias = trf_model_parameter_index(model, "generator.bias"), k;
         trf_sampling s = quick();
         trf_batch batch = five();
-        trf_generator *g;
+        trf_sampler *g;
         trf_error err;
         assert_true(bias >= 0);
         for (k = 0; k < VOCAB; k++)
             kit_set(trf_model_parameter(model, bias), k, i == 2 ? 0.0 / bad[2] : bad[i]);
         g = make(model, &s);
-        assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
-        assert_int_equal(trf_generator_step(g, 1, NULL, &err), TRF_E_NONFINITE);
+        assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
+        assert_int_equal(trf_sampler_step(g, 1, NULL, &err), TRF_E_NONFINITE);
         assert_int_equal(err.where, 0);
-        assert_int_equal(trf_generator_at(g, 0)->n, 0);
-        trf_generator_destroy(g);
+        assert_int_equal(trf_sampler_at(g, 0)->n, 0);
+        trf_sampler_destroy(g);
         for (k = 0; k < VOCAB; k++)                     /* some may be: those are never drawn */
             kit_set(trf_model_parameter(model, bias), k, k % 2 ? 0 : -HUGE_VAL);
         g = make(model, &s);
         run(g, &batch, 2);
-        for (k = 0; k < trf_generator_at(g, 4)->n; k++) assert_true(trf_generator_at(g, 4)->ids[k] % 2);
-        trf_generator_destroy(g);
+        for (k = 0; k < trf_sampler_at(g, 4)->n; k++) assert_true(trf_sampler_at(g, 4)->ids[k] % 2);
+        trf_sampler_destroy(g);
         trf_model_destroy(model);
     }
 }
@@ -716,7 +716,7 @@ static void test_sessions(void **state)
         trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
         trf_sampling s = quick(), plain = trf_sampling_defaults();
         trf_batch batch = five();
-        trf_generator *g, *other;
+        trf_sampler *g, *other;
         trf_error err;
         uint64_t want;
         s.temperature = 1.25; s.top_k = 15; s.top_p = 0.97; s.min_p = 1e-3; s.repetition_penalty = 1.1;
@@ -725,54 +725,54 @@ static void test_sessions(void **state)
         plain.threads = 2;
         g = make(model, &s);
         other = make(model, &plain);
-        assert_int_equal(trf_generator_save(g, path, &err), TRF_E_STATE);
+        assert_int_equal(trf_sampler_save(g, path, &err), TRF_E_STATE);
         want = run(g, &batch, 100);
         for (cut = 0; cut <= 20; cut += 4) {
             int32_t live = 1;
-            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
-            assert_int_equal(trf_generator_step(g, cut, NULL, NULL), TRF_OK);
-            if (trf_generator_save(g, path, &err)) fail_msg("%s", err.message);
-            if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+            assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+            assert_int_equal(trf_sampler_step(g, cut, NULL, NULL), TRF_OK);
+            if (trf_sampler_save(g, path, &err)) fail_msg("%s", err.message);
+            if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
             assert_true(hash_stories(HASH_START, g, 0, 5) == hash_stories(HASH_START, other, 0, 5));
             assert_true(other->sampling.seed == s.seed && other->sampling.threads == 2);
             assert_true(other->ordinal == batch.ordinal);
-            while (live) assert_int_equal(trf_generator_step(other, 3, &live, NULL), TRF_OK);
+            while (live) assert_int_equal(trf_sampler_step(other, 3, &live, NULL), TRF_OK);
             if (KIT_SAME_ROWS) assert_true(hash_stories(HASH_START, other, 0, 5) == want);
         }
         {
             trf_model *stranger;
-            trf_generator *third;
+            trf_sampler *third;
             trf_config c = model->config;
             c.seed = 99;
             assert_int_equal(trf_model_create(&stranger, &c, NULL), TRF_OK);
             third = make(stranger, NULL);
-            assert_int_equal(trf_generator_load(third, path, &err), TRF_E_STATE);
+            assert_int_equal(trf_sampler_load(third, path, &err), TRF_E_STATE);
             assert_string_equal(err.what, "trf.weights");
-            trf_generator_destroy(third);
+            trf_sampler_destroy(third);
             trf_model_destroy(stranger);
         }
-        assert_int_equal(trf_generator_load(other, "/nonexistent", &err), TRF_E_IO);
-        assert_int_equal(trf_generator_save(g, "/nonexistent/x", &err), TRF_E_IO);
+        assert_int_equal(trf_sampler_load(other, "/nonexistent", &err), TRF_E_IO);
+        assert_int_equal(trf_sampler_save(g, "/nonexistent/x", &err), TRF_E_IO);
         assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
-        assert_int_equal(trf_generator_load(other, path, &err), TRF_E_FORMAT);
-        assert_int_equal(trf_generator_at(other, 4)->ended != TRF_ENDED_NOT_YET, 1);    /* nothing has changed */
-        trf_generator_destroy(g);
-        trf_generator_destroy(other);
+        assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
+        assert_int_equal(trf_sampler_at(other, 4)->ended != TRF_ENDED_NOT_YET, 1);    /* nothing has changed */
+        trf_sampler_destroy(g);
+        trf_sampler_destroy(other);
         trf_model_destroy(model);
     }
 }
 
 /* A session as transformer.h 0.2.0 wrote it, from one of ours. */
-static void write_as_format_1(const char *to, const trf_generator *g)
+static void write_as_format_1(const char *to, const trf_sampler *g)
 {
     size_t n, cut = 0, begin;
     uint64_t header;
     int32_t i;
     char *bytes, *at;
     long long words;
-    assert_int_equal(trf_generator_save(g, to, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_save(g, to, NULL), TRF_OK);
     bytes = kit_read_file(to, &n);
-    for (i = 0; i < g->count; i++) cut += 8 * (size_t)trf__scored(trf_generator_at(g, i));
+    for (i = 0; i < g->count; i++) cut += 8 * (size_t)trf__scored(trf_sampler_at(g, i));
     memcpy(&header, bytes, 8);
     begin = 8 + (size_t)header;
     words = (long long)((n - cut - begin) / 4);
@@ -800,7 +800,7 @@ static void test_format_1(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick(), plain = trf_sampling_defaults();
     trf_batch batch = five();
-    trf_generator *g, *other;
+    trf_sampler *g, *other;
     trf_error err;
     int32_t i, live = 1;
     int again;
@@ -809,25 +809,25 @@ static void test_format_1(void **state)
     plain.threads = 1;
     g = make(model, &s);
     other = make(model, &plain);
-    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
-    assert_int_equal(trf_generator_step(g, 7, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 7, NULL, NULL), TRF_OK);
     write_as_format_1(path, g);
-    while (live) assert_int_equal(trf_generator_step(g, 5, &live, NULL), TRF_OK);
+    while (live) assert_int_equal(trf_sampler_step(g, 5, &live, NULL), TRF_OK);
     for (again = 0; again < 2; again++) {
-        if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+        if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
         assert_true(other->sampling.allow_unk == 1 && other->sampling.window == 0);
-        for (i = 0; i < 5; i++) assert_null(trf_generator_at(other, i)->log_probabilities);
-        assert_int_equal(trf_generator_save(other, path, NULL), TRF_OK);
+        for (i = 0; i < 5; i++) assert_null(trf_sampler_at(other, i)->log_probabilities);
+        assert_int_equal(trf_sampler_save(other, path, NULL), TRF_OK);
     }
-    for (live = 1; live;) assert_int_equal(trf_generator_step(other, 5, &live, NULL), TRF_OK);
+    for (live = 1; live;) assert_int_equal(trf_sampler_step(other, 5, &live, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *a = trf_generator_at(g, i), *b = trf_generator_at(other, i);
+        const trf_hypothesis *a = trf_sampler_at(g, i), *b = trf_sampler_at(other, i);
         assert_true(a->n == b->n && a->log_probability == b->log_probability && a->ended == b->ended);
         assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
         assert_null(b->log_probabilities);
     }
-    trf_generator_destroy(g);
-    trf_generator_destroy(other);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(other);
     trf_model_destroy(model);
 }
 
@@ -839,7 +839,7 @@ static void test_hostile_sessions(void **state)
     trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g;
+    trf_sampler *g;
     trf_error err;
     size_t n, at, begin, scores = 0;
     char *bytes, *changed, *crc;
@@ -848,10 +848,10 @@ static void test_hostile_sessions(void **state)
     (void)state;
     s.max_tokens = 6;
     g = make(model, &s);
-    assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
-    assert_int_equal(trf_generator_step(g, 3, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
-    for (i = 0; i < 5; i++) scores += (size_t)trf__scored(trf_generator_at(g, i));
+    assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 3, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
+    for (i = 0; i < 5; i++) scores += (size_t)trf__scored(trf_sampler_at(g, i));
     bytes = kit_read_file(path, &n);
     assert_non_null(bytes);
     changed = (char *)malloc(n);
@@ -862,12 +862,12 @@ static void test_hostile_sessions(void **state)
         memcpy(changed, bytes, n);
         changed[at] = (char)(changed[at] ^ (1 << at % 8));
         assert_true(kit_write_file(path, changed, n));
-        status = trf_generator_load(g, path, &err);
+        status = trf_sampler_load(g, path, &err);
         if (at >= begin) assert_int_equal(status, TRF_E_CHECKSUM);
-        if (status == TRF_OK) assert_int_equal(trf_generator_step(g, 1, NULL, NULL), TRF_OK);
+        if (status == TRF_OK) assert_int_equal(trf_sampler_step(g, 1, NULL, NULL), TRF_OK);
     }
     assert_true(kit_write_file(path, bytes, n));
-    assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
+    assert_int_equal(trf_sampler_load(g, path, &err), TRF_OK);
     before = hash_stories(HASH_START, g, 0, 5);
     for (i = 0; i < 3; i++) {                           /* numbers in its header */
         static const struct { const char *from, *to, *what; trf_status status; } of[] = {
@@ -881,13 +881,13 @@ static void test_hostile_sessions(void **state)
         memcpy(crc, of[i].to, strlen(of[i].to));
         changed[begin - 1] = bytes[begin - 1];
         assert_true(kit_write_file(path, changed, n));
-        assert_int_equal(trf_generator_load(g, path, &err), of[i].status);
+        assert_int_equal(trf_sampler_load(g, path, &err), of[i].status);
         assert_string_equal(err.what, of[i].what);
         assert_true(hash_stories(HASH_START, g, 0, 5) == before && g->sampling.top_p == s.top_p);
     }
     for (at = 0; at < n; at += 7) {
         assert_true(kit_write_file(path, bytes, at));
-        assert_int_not_equal(trf_generator_load(g, path, &err), TRF_OK);
+        assert_int_not_equal(trf_sampler_load(g, path, &err), TRF_OK);
     }
     crc = strstr(bytes + 8, "trf.crc32");
     assert_non_null(crc);
@@ -897,9 +897,9 @@ static void test_hostile_sessions(void **state)
             memcpy(changed, bytes, n);
             memcpy(changed + at, &bad[k], 4);
             assert_true(kit_write_file(path, changed, n));
-            if (trf_generator_load(g, path, &err) == TRF_OK) {
+            if (trf_sampler_load(g, path, &err) == TRF_OK) {
                 int32_t live = 1;
-                while (live) assert_int_equal(trf_generator_step(g, 5, &live, NULL), TRF_OK);
+                while (live) assert_int_equal(trf_sampler_step(g, 5, &live, NULL), TRF_OK);
                 taken++;
             } else {
                 assert_true(err.status == TRF_E_FORMAT || err.status == TRF_E_LIMIT || err.status == TRF_E_SHAPE);
@@ -910,25 +910,25 @@ static void test_hostile_sessions(void **state)
     {
         const int32_t stranger = VOCAB;
         trf_sampling own = trf_sampling_defaults(), kept;
-        trf_generator *other = make(model, &own);
+        trf_sampler *other = make(model, &own);
         kept = other->sampling;
-        assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_begin(other, &batch, NULL), TRF_OK);
         memcpy(changed, bytes, n);
         memcpy(changed + n - 4 - 8 * scores, &stranger, 4);      /* ids that do not fit: no sequences, and its own rules */
         assert_true(kit_write_file(path, changed, n));
-        assert_int_equal(trf_generator_load(other, path, &err), TRF_E_FORMAT);
-        assert_null(trf_generator_at(other, 0));
+        assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
+        assert_null(trf_sampler_at(other, 0));
         assert_memory_equal(&other->sampling, &kept, sizeof kept);
-        trf_generator_destroy(other);
+        trf_sampler_destroy(other);
     }
     assert_true(kit_write_file(path, bytes, n));
-    assert_int_equal(trf_generator_load(g, path, &err), TRF_OK);
-    assert_int_equal(trf_generator_load(NULL, path, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_load(g, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_save(g, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_load(g, path, &err), TRF_OK);
+    assert_int_equal(trf_sampler_load(NULL, path, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_load(g, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_save(g, NULL, &err), TRF_E_INVALID_ARG);
     free(bytes);
     free(changed);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -943,7 +943,7 @@ static void test_cancel(void **state)
     trf_model *model = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g;
+    trf_sampler *g;
     trf_error err;
     uint64_t want;
     int64_t all, at;
@@ -960,15 +960,15 @@ static void test_cancel(void **state)
         trf_status status;
         cancel_calls = 0;
         cancel_at = at;
-        status = trf_generator_begin(g, &batch, &err);
+        status = trf_sampler_begin(g, &batch, &err);
         if (status != TRF_OK) {
             assert_int_equal(status, TRF_E_CANCELLED);
-            assert_int_equal(trf_generator_step(g, 1, &live, NULL), TRF_E_STATE);
-            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+            assert_int_equal(trf_sampler_step(g, 1, &live, NULL), TRF_E_STATE);
+            assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
             cancelled++;
         }
         for (live = 1; live || (cancelled == 0 && status == TRF_E_CANCELLED); ) {
-            status = trf_generator_step(g, 2, &live, &err);
+            status = trf_sampler_step(g, 2, &live, &err);
             if (status == TRF_OK) continue;
             assert_int_equal(status, TRF_E_CANCELLED);
             cancelled++;
@@ -977,7 +977,7 @@ static void test_cancel(void **state)
         assert_int_equal(cancelled, cancel_calls >= at);        /* what is played again asks less often */
         assert_true(hash_stories(HASH_START, g, 0, 5) == want);
     }
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
 }
 
@@ -991,7 +991,7 @@ static void test_memory(void **state)
     trf_vocab *target = NULL, *source = NULL;
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g = NULL;
+    trf_sampler *g = NULL;
     trf_status status = TRF_E_NOMEM;
     trf_error err;
     int64_t k, failures = 0;
@@ -1010,14 +1010,14 @@ static void test_memory(void **state)
     for (k = 1; status == TRF_E_NOMEM; k++) {
         int32_t live = 1;
         memory.fail_at = memory.calls + k;
-        status = trf_generator_create(&g, model, &s, &err);
+        status = trf_sampler_create(&g, model, &s, &err);
         if (status != TRF_OK) assert_null(g);
-        if (status == TRF_OK) status = trf_generator_begin(g, &batch, &err);
-        if (status == TRF_OK) status = trf_generator_save(g, path, &err);
-        if (status == TRF_OK) status = trf_generator_load(g, path, &err);
-        while (status == TRF_OK && live) status = trf_generator_step(g, 1, &live, &err);
+        if (status == TRF_OK) status = trf_sampler_begin(g, &batch, &err);
+        if (status == TRF_OK) status = trf_sampler_save(g, path, &err);
+        if (status == TRF_OK) status = trf_sampler_load(g, path, &err);
+        while (status == TRF_OK && live) status = trf_sampler_step(g, 1, &live, &err);
         if (status == TRF_E_NOMEM) failures++;
-        trf_generator_destroy(g);
+        trf_sampler_destroy(g);
         g = NULL;
         assert_int_equal(memory.blocks, 0);
         assert_int_equal(memory.live, 0);
@@ -1038,7 +1038,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     trf_search search = trf_search_defaults();
     trf_translator *t = NULL;
     trf_batch batch = five(), pair;
-    trf_generator *g;
+    trf_sampler *g;
     trf_real logits[64 * VOCAB];
     int32_t i, k, moved = 0;
     s.window = asked; s.max_tokens = s.min_tokens = tokens; s.allow_unk = 1;
@@ -1048,7 +1048,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     run(g, &batch, 7);
     memset(&pair, 0, sizeof pair);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_generator_at(g, i);
+        const trf_hypothesis *h = trf_sampler_at(g, i);
         const int32_t *ids = h->ids - beginning_lengths[i];
         int32_t first = 0;
         double sum = 0;
@@ -1076,7 +1076,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     }
     assert_true(moved > 5);
     trf_translator_destroy(t);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
 }
 
 /* Beyond max_length, and in windows that are smaller: the same bits for any threads, budgets and parts, across saving
@@ -1090,7 +1090,7 @@ static void test_window(void **state)
         trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
         trf_sampling s = quick();
         trf_batch batch = five(), longer = five();
-        trf_generator *g, *other;
+        trf_sampler *g, *other;
         trf_error err;
         int32_t ids[5 * 200], lengths[5], i, used = 0, live = 1;
         uint64_t want, hash;
@@ -1104,7 +1104,7 @@ static void test_window(void **state)
         want = run(g, &batch, 1000);
         assert_true(run(other, &batch, 1) == want);
         for (i = 0; i < 5; i++) {           /* what has been drawn becomes a beginning, shorter or longer than a window */
-            const trf_hypothesis *h = trf_generator_at(g, i);
+            const trf_hypothesis *h = trf_sampler_at(g, i);
             lengths[i] = beginning_lengths[i] + 20 * i + 30;
             memcpy(ids + used, h->ids - beginning_lengths[i], (size_t)lengths[i] * sizeof *ids);
             used += lengths[i];
@@ -1112,22 +1112,22 @@ static void test_window(void **state)
         longer.target.ids = ids; longer.target.lengths = lengths;
         run(other, &longer, 3);
         for (i = 0; i < 5; i++) {
-            const trf_hypothesis *a = trf_generator_at(g, i), *b = trf_generator_at(other, i);
+            const trf_hypothesis *a = trf_sampler_at(g, i), *b = trf_sampler_at(other, i);
             int32_t had = 20 * i + 30;
             if (!KIT_SAME_ROWS) continue;
             assert_memory_equal(a->ids + had, b->ids, (size_t)(150 - had) * sizeof *ids);
             assert_memory_equal(a->log_probabilities + had, b->log_probabilities, (size_t)(150 - had) * sizeof(double));
         }
-        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
-        assert_int_equal(trf_generator_step(g, 40 + (int32_t)w * 7, NULL, NULL), TRF_OK);
-        assert_int_equal(trf_generator_save(g, path, &err), TRF_OK);
+        assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_step(g, 40 + (int32_t)w * 7, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_save(g, path, &err), TRF_OK);
         hash = hash_stories(HASH_START, g, 0, 5);
-        if (trf_generator_load(other, path, &err)) fail_msg("%s", err.message);
+        if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
         assert_true(hash_stories(HASH_START, other, 0, 5) == hash);
-        while (live) assert_int_equal(trf_generator_step(other, 11, &live, NULL), TRF_OK);
+        while (live) assert_int_equal(trf_sampler_step(other, 11, &live, NULL), TRF_OK);
         if (KIT_SAME_ROWS) assert_true(hash_stories(HASH_START, other, 0, 5) == want);
-        trf_generator_destroy(g);
-        trf_generator_destroy(other);
+        trf_sampler_destroy(g);
+        trf_sampler_destroy(other);
         trf_model_destroy(model);
     }
 }
@@ -1144,28 +1144,28 @@ static void test_no_window(void **state)
     for (kind = 0; kind < 2; kind++) {
         trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
         trf_sampling s = quick();
-        trf_generator *g;
+        trf_sampler *g;
         trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
         int32_t none = 0;
         if (!kind) { batch.source.count = 1; batch.source.lengths = &none; }
         s.max_tokens = s.min_tokens = 100;
         g = make(model, &s);
         length = 300;
-        assert_int_equal(trf_generator_begin(g, &batch, &err), kind ? TRF_OK : TRF_E_LIMIT);
+        assert_int_equal(trf_sampler_begin(g, &batch, &err), kind ? TRF_OK : TRF_E_LIMIT);
         length = 40;
         run(g, &batch, 9);
-        assert_int_equal(trf_generator_at(g, 0)->n, kind ? 100 : 23);
-        trf_generator_destroy(g);
+        assert_int_equal(trf_sampler_at(g, 0)->n, kind ? 100 : 23);
+        trf_sampler_destroy(g);
         s.window = 0;
         g = make(model, &s);
         length = 64;
-        assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
+        assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
         length = 40;
         run(g, &batch, 9);
-        assert_int_equal(trf_generator_at(g, 0)->n, 23);
-        assert_int_equal(trf_generator_step(g, 1, &live, &err), TRF_OK);
+        assert_int_equal(trf_sampler_at(g, 0)->n, 23);
+        assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_OK);
         assert_int_equal(live, 0);
-        trf_generator_destroy(g);
+        trf_sampler_destroy(g);
         trf_model_destroy(model);
     }
 }
@@ -1177,7 +1177,7 @@ static void test_window_cancelled(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g, *other;
+    trf_sampler *g, *other;
     trf_error err;
     int calls = 0, cancelled = 0;
     int32_t live = 1;
@@ -1187,11 +1187,11 @@ static void test_window_cancelled(void **state)
     g = make(model, &s);
     want = run(g, &batch, 5);
     other = make(model, &s);
-    assert_int_equal(trf_generator_begin(other, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_begin(other, &batch, NULL), TRF_OK);
     other->pass.run.hooks.cancel = cancel_every;
     other->pass.run.hooks.user = &calls;
     while (live) {
-        trf_status status = trf_generator_step(other, 4, &live, &err);
+        trf_status status = trf_sampler_step(other, 4, &live, &err);
         assert_true(status == TRF_OK || status == TRF_E_CANCELLED);
         if (status) live = 1;
         cancelled += status != TRF_OK;
@@ -1199,8 +1199,8 @@ static void test_window_cancelled(void **state)
     assert_true(cancelled > 20);
     assert_true(hash_stories(HASH_START, other, 0, 5) == want);
     other->pass.run.hooks.cancel = NULL;
-    trf_generator_destroy(g);
-    trf_generator_destroy(other);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(other);
     {                                       /* nor is anything lost where ids have no room to grow */
         kit_memory memory;
         int64_t k, failures = 0;
@@ -1208,15 +1208,15 @@ static void test_window_cancelled(void **state)
         for (k = 1; k < (KIT_AGAIN ? 5 : 12); k++) {
             memory.fail_at = 0;
             g = make(model, &s);
-            assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+            assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
             memory.fail_at = memory.calls + k;
             for (live = 1; live;) {
-                trf_status status = trf_generator_step(g, 4, &live, &err);
+                trf_status status = trf_sampler_step(g, 4, &live, &err);
                 assert_true(status == TRF_OK || status == TRF_E_NOMEM);
                 if (status) { live = 1; failures++; }
             }
             assert_true(hash_stories(HASH_START, g, 0, 5) == want);
-            trf_generator_destroy(g);
+            trf_sampler_destroy(g);
             assert_int_equal(memory.live, 0);
         }
         assert_true(failures > 2);
@@ -1231,7 +1231,7 @@ static void too_many(void)
     trf_config c = kit_config();
     trf_sampling s = trf_sampling_defaults();
     trf_model *model;
-    trf_generator *g;
+    trf_sampler *g;
     trf_error err;
     trf_batch batch = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
     int32_t *lengths = (int32_t *)calloc(COUNT, sizeof *lengths);
@@ -1247,10 +1247,10 @@ static void too_many(void)
     g = make(model, &s);
     batch.target.lengths = lengths;
     batch.target.count = COUNT;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
     assert_string_equal(err.what, "beginnings");
     assert_int_equal(err.where, COUNT);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
     free(lengths);
 }
@@ -1262,7 +1262,7 @@ static void test_options(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL), *encoder = make_model(TRF_ENCODER_ONLY, VOCAB, NULL);
     trf_model *both = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
-    trf_generator *g = NULL;
+    trf_sampler *g = NULL;
     trf_sampling good = quick(), s;
     trf_batch batch = five();
     int32_t special = 2, one = 1;
@@ -1270,7 +1270,7 @@ static void test_options(void **state)
     (void)state;
 #define REFUSED(field, value) \
     s = good; s.field = value; \
-    assert_int_equal(trf_generator_create(&g, model, &s, &err), TRF_E_INVALID_ARG); \
+    assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG); \
     assert_string_equal(err.what, #field); \
     assert_null(g)
     REFUSED(temperature, -1e-9); REFUSED(temperature, 1.1e6); REFUSED(temperature, (double)NAN);
@@ -1283,33 +1283,33 @@ static void test_options(void **state)
     REFUSED(threads, 4097);
     s = good;
     s.hooks.alloc = kit_alloc;
-    assert_int_equal(trf_generator_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_create(NULL, model, &good, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_create(&g, NULL, &good, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_create(&g, encoder, &good, &err), TRF_E_STATE);
+    assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_create(NULL, model, &good, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_create(&g, NULL, &good, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_create(&g, encoder, &good, &err), TRF_E_STATE);
     assert_null(g);
     g = make(both, NULL);
-    assert_int_equal(trf_generator_begin(g, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_begin(NULL, &batch, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_generator_step(NULL, 1, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(NULL, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_step(NULL, 1, NULL, &err), TRF_E_INVALID_ARG);
     batch.target.count = 4;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     batch.target.count = -1;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     batch = five();
     batch.source.count = -1;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     batch = five();
     batch.target.ids = &special; batch.target.lengths = &one; batch.target.count = 1;
     batch.source.count = 1;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     special = VOCAB;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG);
     special = 5;
-    assert_int_equal(trf_generator_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
     too_many();
-    trf_generator_destroy(g);
-    trf_generator_destroy(NULL);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(NULL);
     trf_model_destroy(model);
     trf_model_destroy(encoder);
     trf_model_destroy(both);
@@ -1372,7 +1372,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
     int32_t size = trf_vocab_size(vocab), ids[40], i, round;
     trf_model *model = make_model(TRF_DECODER_ONLY, size, NULL);
     trf_sampling s = quick();
-    trf_generator *g;
+    trf_sampler *g;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
     s.token = say;
     s.user = heard;
@@ -1402,7 +1402,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         if (bytes != heard->bytes || memcmp(want, heard->text, bytes)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
         g->stories = NULL;
     }
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -1439,7 +1439,7 @@ static void test_bytes_wait(void **state)
     int32_t zero = trf_vocab_id(vocab, "<0x00>"), ids[8], i;
     trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
     trf_sampling s = quick();
-    trf_generator *g;
+    trf_sampler *g;
     trf__story story = story_of(ids, 0, 0);
     (void)state;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
@@ -1460,7 +1460,7 @@ static void test_bytes_wait(void **state)
     assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD");
     g->stories = NULL;
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -1485,7 +1485,7 @@ static void test_bytes_do_not_wait(void **state)
     int32_t zero = trf_vocab_id(vocab, "<0x00>"), ids[8];
     trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
     trf_sampling s = quick();
-    trf_generator *g;
+    trf_sampler *g;
     size_t k, i;
     (void)state;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
@@ -1506,7 +1506,7 @@ static void test_bytes_do_not_wait(void **state)
         assert_memory_equal(heard->text, of[k].text, of[k].whole);
     }
     g->stories = NULL;
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -1519,7 +1519,7 @@ static void test_callback(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g;
+    trf_sampler *g;
     int32_t i;
     (void)state;
     assert_int_equal(trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, NULL), TRF_OK);
@@ -1532,14 +1532,14 @@ static void test_callback(void **state)
     g = make(model, &s);
     run(g, &batch, 3);
     for (i = 0; i < 5; i++) {
-        const trf_hypothesis *h = trf_generator_at(g, i);
+        const trf_hypothesis *h = trf_sampler_at(g, i);
         char want[4096];
         assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
         assert_string_equal(heard[i].text, want);
         assert_int_equal(heard[i].tokens, h->n + (h->ended == TRF_ENDED_EOS));
         assert_int_equal(heard[i].ends, h->ended == TRF_ENDED_EOS);
     }
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -1554,10 +1554,10 @@ static void test_session_of_bytes(void **state)
     trf_tensor bias;
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g, *other;
+    trf_sampler *g, *other;
     (void)state;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
-    bias = kit_open(trf_model_parameter(model, trf_parameter_index(model, "generator.bias")));
+    bias = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")));
     for (i = 0x80; i < 0xF5; i++) bias.data[zero + i] = 6;
     bias.data[zero] = -60;                              /* would end a text */
     kit_close(&bias);
@@ -1569,23 +1569,23 @@ static void test_session_of_bytes(void **state)
     for (cut = 0; cut <= 20; cut++) {
         int32_t live = 1;
         memset(before, 0, sizeof before);
-        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
-        assert_int_equal(trf_generator_step(g, cut, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_step(g, cut, NULL, NULL), TRF_OK);
         memcpy(after, before, sizeof after);
-        for (i = 0; i < 5; i++) waiting += g->stories[i].told < trf_generator_at(g, i)->n;
-        assert_int_equal(trf_generator_save(g, path, NULL), TRF_OK);
-        assert_int_equal(trf_generator_load(other, path, NULL), TRF_OK);
-        while (live) assert_int_equal(trf_generator_step(other, 1, &live, NULL), TRF_OK);
+        for (i = 0; i < 5; i++) waiting += g->stories[i].told < trf_sampler_at(g, i)->n;
+        assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_load(other, path, NULL), TRF_OK);
+        while (live) assert_int_equal(trf_sampler_step(other, 1, &live, NULL), TRF_OK);
         for (i = 0; i < 5; i++) {
-            const trf_hypothesis *h = trf_generator_at(other, i);
+            const trf_hypothesis *h = trf_sampler_at(other, i);
             char want[4096];
             assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
             assert_string_equal(after[i].text, want);
         }
     }
     assert_true(waiting > 10);
-    trf_generator_destroy(g);
-    trf_generator_destroy(other);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(other);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
 }
@@ -1615,14 +1615,14 @@ static void test_text_without_memory(void **state)
     s.token = say;
     s.user = heard;
     for (k = 0; failed || k == 1; k++) {        /* round 0 without a failure */
-        trf_generator *g = make(model, &s);
+        trf_sampler *g = make(model, &s);
         int32_t live = 1;
         failed = 0;
         memset(heard, 0, sizeof heard);
-        assert_int_equal(trf_generator_begin(g, &batch, NULL), TRF_OK);
+        assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
         memory.fail_at = k ? memory.calls + k : 0;
         while (live) {
-            trf_status status = trf_generator_step(g, 1, &live, NULL);
+            trf_status status = trf_sampler_step(g, 1, &live, NULL);
             if (status == TRF_OK) continue;
             assert_int_equal(status, TRF_E_NOMEM);
             failed++;
@@ -1634,7 +1634,7 @@ static void test_text_without_memory(void **state)
             assert_string_equal(heard[i].text, whole[i].text);
             assert_int_equal(heard[i].tokens, whole[i].tokens);
         }
-        trf_generator_destroy(g);
+        trf_sampler_destroy(g);
     }
     assert_true(k > 3);
     trf_model_destroy(model);
@@ -1650,10 +1650,10 @@ static void *work(void *argument)
     worker *w = (worker *)argument;
     trf_sampling s = quick();
     trf_batch batch = five();
-    trf_generator *g = make(w->model, &s);
+    trf_sampler *g = make(w->model, &s);
     int i;
     for (i = 0; i < 5; i++) w->hash = run(g, &batch, 2);
-    trf_generator_destroy(g);
+    trf_sampler_destroy(g);
     return NULL;
 }
 

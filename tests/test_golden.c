@@ -115,12 +115,12 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
         compare_number(o, "loss", report.loss, (double)want[0]);
         compare_number(o, "nll", report.nll, (double)want[1]);
         compare_number(o, "accuracy", report.accuracy, (double)want[2]);
-        for (i = 0; i < trf_parameter_count(model); i++) {
-            trf_tensor g = trf_gradient(trainer, i);
+        for (i = 0; i < trf_model_parameter_count(model); i++) {
+            trf_tensor g = trf_trainer_gradient(trainer, i);
             snprintf(name, sizeof name, "gradient.%s", g.name);
             compare(o, expected, name, g.data, trf_tensor_count(&g), 1, 1.0 / (double)report.target_tokens, 0, 0);
         }
-        trf_discard_gradients(trainer);
+        trf_trainer_discard_gradients(trainer);
         o->status = trf_evaluate(trainer, batch, &report, &o->error);
         compare_number(o, "evaluated loss", report.loss, (double)want[0]);
         compare_number(o, "evaluated nll", report.nll, (double)want[1]);
@@ -137,8 +137,8 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
             compare_number(o, "learning rate of an update", report.learning_rate, (double)want[4 * i + 3]);
         }
     }
-    for (i = 0; i < trf_parameter_count(model) && o->status == TRF_OK; i++) {
-        trf_tensor p = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model) && o->status == TRF_OK; i++) {
+        trf_tensor p = trf_model_parameter(model, i);
         int skip_keys = KEY_BIAS_IS_NOISE && strstr(p.name, "in_proj_bias") != NULL;
         snprintf(name, sizeof name, "trained.%s", p.name);
         /* The bias of the keys adds the same to all scores of a query: its gradient is zero but for rounding, which

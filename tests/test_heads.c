@@ -125,9 +125,9 @@ static void shake(trf_model *model)
 
 static trf_real *parameter(const trf_model *model, const char *name)
 {
-    int32_t index = trf_parameter_index(model, name);
+    int32_t index = trf_model_parameter_index(model, name);
     assert_true(index >= 0);
-    return kit_numbers(trf_parameter(model, index));
+    return kit_numbers(trf_model_parameter(model, index));
 }
 
 /* The plain loops: logits of all rows of the head, from the encoder's output; into z (rows, vocab). Returns rows. */
@@ -290,7 +290,7 @@ static void test_loss(void **state)
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
 {
     trf_step_report report;
-    trf_discard_gradients(t);
+    trf_trainer_discard_gradients(t);
     OK(trf_forward_backward(t, batch, &report, &err));
     return report.loss * (double)report.target_tokens;
 }
@@ -319,8 +319,8 @@ static void test_gradients(void **state)
         shake(model);
         t = trainer_of(model, &o);
         batch = fill(&d, &c, 5, 1, 6, 51);
-        for (index = 0; index < trf_parameter_count(model); index++) {
-            trf_tensor w = trf_trainer_parameter(t, index), g = trf_gradient(t, index);
+        for (index = 0; index < trf_model_parameter_count(model); index++) {
+            trf_tensor w = trf_trainer_parameter(t, index), g = trf_trainer_gradient(t, index);
             int64_t n = trf_tensor_count(&w), i;
             trf_real *old = kit_numbers(w);
             double want = 0, difference = 0, h = 1e-5, slope;
@@ -406,7 +406,7 @@ static void test_parts(void **state)
         t = trainer_of(model, &o);
         OK(trf_forward_backward(t, &batch, &report, &err));
         kit_get(model, whole, t->gradients, n);
-        trf_discard_gradients(t);
+        trf_trainer_discard_gradients(t);
         for (first = 0; first < 9; first += 3) {
             part = part_of(&batch, first, 3);
             part.ordinal = 0;           /* counted by the trainer */

@@ -493,8 +493,8 @@ static uint64_t weights_hash(const trf_model *model)
 {
     uint64_t hash = HASH_START;
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         trf_real *numbers = kit_numbers(w);
         hash = hash_bytes(hash, numbers, (size_t)trf_tensor_count(&w) * sizeof *numbers);
         free(numbers);
@@ -588,7 +588,7 @@ static void cancelled(void **state)
     assert_int_equal(err.status, TRF_E_CANCELLED);
     assert_true(report.updates > 3 && report.updates < 1000 && report.stopping.best_update > 0);
     assert_true(weights_hash(r.model) == s.best_weights);
-    trf_discard_gradients(r.trainer);
+    trf_trainer_discard_gradients(r.trainer);
     left = 1000000;
     o.updates = trf_trainer_step(r.trainer) + 5;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
@@ -598,10 +598,10 @@ static void cancelled(void **state)
 /* All weights, one parameter behind the other, as trf_ema_weights has them. */
 static trf_real *all_weights(const trf_model *model, int64_t *count)
 {
-    trf_real *all = (trf_real *)malloc((size_t)trf_parameter_total(model) * sizeof *all), *to = all;
+    trf_real *all = (trf_real *)malloc((size_t)trf_model_parameter_total(model) * sizeof *all), *to = all;
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         OK(trf_tensor_read(&w, to, trf_tensor_count(&w), &err));
         to += trf_tensor_count(&w);
     }

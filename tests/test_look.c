@@ -42,7 +42,7 @@ static lab open_lab(const trf_config *c)
     int64_t k;
     trf_error err;
     if (trf_model_create(&l.model, c, &err) != TRF_OK) fail_msg("%s", err.message);
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor w = kit_open(trf_model_parameter(l.model, i));
         for (k = 0; k < trf_tensor_count(&w); k++)
             w.data[k] += (trf_real)(0.2 * (2 * trf__uniform(7, (uint32_t)i, (uint64_t)k) - 1));
@@ -79,7 +79,7 @@ static void want_all(all_views *a, const lab *l, const trf_batch *batch)
     int i;
     memset(&a->views, 0, sizeof a->views);
     for (i = 0; i < 3; i++)
-        a->map[i] = trf_tensor_of(maps[i], 1, trf_attention_numbers(l->model, batch, (trf_attention_kind)i), 1, 1);
+        a->map[i] = trf_tensor_of(maps[i], 1, trf_attention_count(l->model, batch, (trf_attention_kind)i), 1, 1);
     if (c->encoder_layers) {
         a->views.encoder_self = &a->map[TRF_ENCODER_SELF];
         a->state[0] = trf_tensor_of(states[0], 3, c->encoder_layers + 1, source, D);
@@ -117,7 +117,7 @@ static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
     for (kind = 0; kind < 3; kind++)
         for (i = 0; i < (a->map[kind].shape[0] ? batch->source.count : 0); i++) {
             trf_batch one = kit_slice(batch, i, 1);
-            trf_tensor block = trf_attention_of(l->model, batch, (trf_attention_kind)kind, &a->map[kind], i);
+            trf_tensor block = trf_attention_at(l->model, batch, (trf_attention_kind)kind, &a->map[kind], i);
             int64_t numbers = block.shape[2] * block.shape[3], k;
             if (!numbers) continue;
             assert_int_equal(block.rank, 4);
@@ -198,7 +198,7 @@ static void test_first_state(void **state)
     lab l = open_lab(&c);
     trf_batch batch = some_pairs(PAIRS, 5);
     trf_tensor table = trf_tensor_of(other, 2, c.max_length, D, 1);
-    trf_real *weight = kit_numbers(trf_parameter(l.model, trf_parameter_index(l.model, "src_embed.weight")));
+    trf_real *weight = kit_numbers(trf_model_parameter(l.model, trf_model_parameter_index(l.model, "src_embed.weight")));
     all_views a;
     int64_t row = 0, at = 0, k;
     int i, p;
@@ -351,8 +351,8 @@ static void test_encoder_alone(void **state)
     assert_int_equal(trf_look_inside(l.translator, &half, &a.views, NULL), TRF_OK);
     assert_same("states", states[0], other, trf_tensor_count(&a.state[0]));
     assert_same("maps", maps[0], more, trf_tensor_count(&a.map[0]));
-    assert_int_equal(trf_attention_numbers(l.model, &half, TRF_ENCODER_SELF), trf_tensor_count(&a.map[0]));
-    assert_int_equal(trf_attention_numbers(l.model, &half, TRF_DECODER_CROSS), 0);
+    assert_int_equal(trf_attention_count(l.model, &half, TRF_ENCODER_SELF), trf_tensor_count(&a.map[0]));
+    assert_int_equal(trf_attention_count(l.model, &half, TRF_DECODER_CROSS), 0);
     memset(&a.views, 0, sizeof a.views);                                /* nothing at all */
     assert_int_equal(trf_look_inside(l.translator, &batch, &a.views, NULL), TRF_OK);
     close_lab(&l);
@@ -434,19 +434,19 @@ static void test_errors(void **state)
     }
     batch.target.count--;
     refused(&l, &batch, &a.views, TRF_E_INVALID_ARG, "target");
-    assert_int_equal(trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 0);
+    assert_int_equal(trf_attention_count(l.model, &batch, TRF_DECODER_CROSS), 0);
     batch.target.count++;
     pairs.target_lengths[2] = -1;
     refused(&l, &batch, &a.views, TRF_E_INVALID_ARG, "target");
-    assert_int_equal(trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 0);
-    assert_int_equal(trf_attention_numbers(NULL, &batch, TRF_ENCODER_SELF), 0);
-    assert_int_equal(trf_attention_numbers(l.model, NULL, TRF_ENCODER_SELF), 0);
-    assert_int_equal(trf_attention_numbers(l.model, &batch, (trf_attention_kind)3), 0);
-    assert_int_equal(trf_attention_numbers(l.model, &batch, (trf_attention_kind)-1), 0);
-    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], -1).data);
-    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], PAIRS).data);
-    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, NULL, 0).data);
-    assert_null(trf_attention_of(l.model, &batch, TRF_ENCODER_SELF, &a.map[1], 0).data);
+    assert_int_equal(trf_attention_count(l.model, &batch, TRF_DECODER_CROSS), 0);
+    assert_int_equal(trf_attention_count(NULL, &batch, TRF_ENCODER_SELF), 0);
+    assert_int_equal(trf_attention_count(l.model, NULL, TRF_ENCODER_SELF), 0);
+    assert_int_equal(trf_attention_count(l.model, &batch, (trf_attention_kind)3), 0);
+    assert_int_equal(trf_attention_count(l.model, &batch, (trf_attention_kind)-1), 0);
+    assert_null(trf_attention_at(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], -1).data);
+    assert_null(trf_attention_at(l.model, &batch, TRF_ENCODER_SELF, &a.map[0], PAIRS).data);
+    assert_null(trf_attention_at(l.model, &batch, TRF_ENCODER_SELF, NULL, 0).data);
+    assert_null(trf_attention_at(l.model, &batch, TRF_ENCODER_SELF, &a.map[1], 0).data);
     close_lab(&l);
     close_lab(&encoder);
     close_lab(&decoder);
@@ -520,7 +520,7 @@ static void test_no_memory(void **state)
     trf_batch batch = kit_fill(&pairs, 20, 20, 38, VOCAB, 15);
     lab l = open_lab(&c);
     static trf_real big[1 << 20];
-    trf_tensor cross = trf_tensor_of(big, 1, trf_attention_numbers(l.model, &batch, TRF_DECODER_CROSS), 1, 1);
+    trf_tensor cross = trf_tensor_of(big, 1, trf_attention_count(l.model, &batch, TRF_DECODER_CROSS), 1, 1);
     trf_views views;
     uint64_t hash = 0;
     int fail, failed = 0;
@@ -632,11 +632,11 @@ static void test_count_weights(void **state)
         int32_t i;
         if (trf_model_create(&model, &c, &err) != TRF_OK) fail_msg("%s", err.message);
         memset(&want, 0, sizeof want);
-        for (i = 0; i < trf_parameter_count(model); i++) {
-            trf_tensor w = trf_parameter(model, i);
+        for (i = 0; i < trf_model_parameter_count(model); i++) {
+            trf_tensor w = trf_model_parameter(model, i);
             *part_of(&want, w.name) += trf_tensor_count(&w);
         }
-        want.total = trf_parameter_total(model);
+        want.total = trf_model_parameter_total(model);
         memset(&got, 0x5A, sizeof got);
         assert_int_equal(trf_count_weights(&c, &got, &err), TRF_OK);
         if (memcmp(&got, &want, sizeof got)) fail_msg("round %d: %lld of %lld", round, (long long)got.total,
@@ -743,8 +743,8 @@ static void test_final_norm_of_a_side(void **state)
         lab l;
         c.final_norm = (trf_final_norm)value;
         l = open_lab(&c);
-        assert_int_equal(trf_parameter_index(l.model, "encoder.norm.weight") >= 0, value == 1 || value == 2);
-        assert_int_equal(trf_parameter_index(l.model, "decoder.norm.bias") >= 0, value == 1 || value == 3);
+        assert_int_equal(trf_model_parameter_index(l.model, "encoder.norm.weight") >= 0, value == 1 || value == 2);
+        assert_int_equal(trf_model_parameter_index(l.model, "decoder.norm.bias") >= 0, value == 1 || value == 3);
         close_lab(&l);
     }
     c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
@@ -775,8 +775,8 @@ static void test_linear_init(void **state)
     c.init = TRF_INIT_LINEAR;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         trf_real *numbers;
         double bound, sum = 0, most = 0, n = (double)trf_tensor_count(&w);
         if (has(w.name, "norm") || has(w.name, "embed")) continue;

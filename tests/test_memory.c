@@ -715,7 +715,7 @@ static void test_translator_plan(void **state)
         for (k = 0; k < 128; k++) lengths[k] = cases[i].source;
         x.ids = ids; x.lengths = lengths; x.count = cases[i].sentences;
         assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
-        bias = trf_parameter(model, trf_parameter_index(model, "generator.bias"));
+        bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
         bias.data[c.eos] = -100;
         s.hooks = kit_hooks(&memory);
         told = trf_translator_memory(&c, &s, x.count, cases[i].source);

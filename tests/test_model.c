@@ -295,11 +295,11 @@ static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t 
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
     kit_get(l.model, gradients, l.trainer->gradients, gradient_count(&l));
     assert_near(loss_sum(l.trainer, &batch), report.loss * (double)report.target_tokens, FORMULA * 100);
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         double error = gradient_error(l.trainer, &batch, i, gradients + l.model->layout.params[i].offset);
         if (error > worst) worst = error;
         if (error <= GRADIENT) continue;
-        print_error("%s: gradient of %s is %.2e off\n", v->name, trf_parameter(l.model, i).name, error);
+        print_error("%s: gradient of %s is %.2e off\n", v->name, trf_model_parameter(l.model, i).name, error);
         failed = 1;
     }
     if (failed || !(worst <= GRADIENT)) fail();
@@ -374,7 +374,7 @@ static void test_neighbours(void **state)
             logits_of(&l, &batch, together);
             assert_int_equal(trf_forward_backward(l.trainer, &batch, &all, NULL), TRF_OK);
             kit_get(l.model, sums, l.trainer->gradients, gradient_count(&l));
-            trf_discard_gradients(l.trainer);
+            trf_trainer_discard_gradients(l.trainer);
             for (i = 0; i < PAIRS; i++) {
                 one = kit_slice(&batch, i, 1);
                 logits_of(&l, &one, alone);
@@ -425,7 +425,7 @@ static void test_order_of_sentences(void **state)
     }
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     kit_get(l.model, sums, l.trainer->gradients, gradient_count(&l));
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     assert_int_equal(trf_forward_backward(l.trainer, &back, NULL, NULL), TRF_OK);
     assert_same_gradients(&l, sums);
     lab_close(&l);
@@ -483,20 +483,20 @@ static void test_masks_differ(void **state)
     trf_step_report first, again, elsewhere, next, seeded;
     (void)state;
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &first, NULL), TRF_OK);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &again, NULL), TRF_OK);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     batch.ordinal = 3;
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &elsewhere, NULL), TRF_OK);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     batch.ordinal = 0;
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-    trf_end_step(l.trainer);        /* the caller's own update */
+    trf_trainer_end_step(l.trainer);        /* the caller's own update */
     assert_int_equal(trf_trainer_step(l.trainer), 1);
     assert_int_equal(trf_optimizer_step(l.trainer, NULL, NULL), TRF_E_STATE);
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &next, NULL), TRF_OK);
     assert_int_equal(next.step, 2);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     l.trainer->step = 0;
     l.trainer->options.seed++;
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &seeded, NULL), TRF_OK);
@@ -901,8 +901,8 @@ static double oracle_step(oracle *x, const lab *l, double tokens, int64_t step)
         c2 = 1 - pow(o->beta2, (double)step);
     int32_t i;
     int64_t k;
-    for (i = 0; i < trf_parameter_count(l->model); i++) {
-        trf_tensor w = trf_parameter(l->model, i);
+    for (i = 0; i < trf_model_parameter_count(l->model); i++) {
+        trf_tensor w = trf_model_parameter(l->model, i);
         int decays = o->decay_all || (w.rank == 2 && !strstr(w.name, "embed") && !strstr(w.name, "positions"));
         double decay = decays ? o->weight_decay : 0;
         for (k = w.there - l->model->weights; k < w.there - l->model->weights + trf_tensor_count(&w); k++) {
@@ -955,8 +955,8 @@ static void test_updates(void **state)
             assert_near(report.gradient_norm, norm, FORMULA * norm);
             assert_int_equal(report.step, step);
             assert_int_equal(trf_trainer_step(l.trainer), step);
-            for (i = 0; i < trf_parameter_count(l.model); i++) {
-                trf_tensor w = kit_open(trf_parameter(l.model, i));
+            for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+                trf_tensor w = kit_open(trf_model_parameter(l.model, i));
                 for (k = 0; k < trf_tensor_count(&w); k++)
                     assert_near(w.data[k], x.p[w.there + k - l.model->weights],
                                 10 * FORMULA * 0.03 + FORMULA * fabs((double)w.data[k]));
@@ -1021,20 +1021,20 @@ static void test_nonfinite(void **state)
         trf_batch batch = kit_fill(&data, 3, 1, 8, VOCAB, 43);
         trf_step_report report;
         assert_int_equal(trf_train_step(l.trainer, &batch, NULL, NULL), TRF_OK);
-        for (i = 0; i < trf_parameter_count(l.model); i++)
+        for (i = 0; i < trf_model_parameter_count(l.model); i++)
             for (b = 0; b < 3; b++) {
                 trf_tensor g;
                 uint64_t before;
                 int64_t step = trf_trainer_step(l.trainer);
                 assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-                g = trf_gradient(l.trainer, i);
+                g = trf_trainer_gradient(l.trainer, i);
                 kit_set(g, (i * 7 + b) % trf_tensor_count(&g), bad[b]);
                 l.trainer->step = 0;    /* the hash is of weights, moments and step: take the step out */
                 before = hash_state(l.trainer);
                 l.trainer->step = step;
                 assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
                 assert_int_equal(report.skipped, 1);
-                assert_string_equal(report.tensor, trf_parameter(l.model, i).name);
+                assert_string_equal(report.tensor, trf_model_parameter(l.model, i).name);
                 assert_int_equal(trf_trainer_step(l.trainer), step + 1);
                 assert_int_equal(report.step, step + 1);
                 assert_true(report.learning_rate == trf_learning_rate(&l.o, 8, step + 1));
@@ -1183,7 +1183,7 @@ static void test_states(void **state)
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, &err), TRF_E_STATE);
     assert_int_equal(access(path, F_OK), -1);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     assert_int_equal(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE);
     assert_true(hash_state(l.trainer) == before);
     assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, &err), TRF_OK);
@@ -1287,8 +1287,8 @@ static void *rank_main(void *argument)
     j->failures += trf_model_create(&model, j->c, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
     if (j->frozen) j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
-    for (i = 0; i < trf_parameter_count(model); i++)
-        if (!strncmp(trf_parameter(model, i).name, "encoder.", 8)) first = hash_tensor(first, trf_parameter(model, i));
+    for (i = 0; i < trf_model_parameter_count(model); i++)
+        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8)) first = hash_tensor(first, trf_model_parameter(model, i));
     for (step = 0; step < 3 && !j->failures; step++) {
         if (step == 1) {                /* this step in two micro-batches */
             trf_batch part = kit_slice(&j->batch, 0, 1);
@@ -1300,8 +1300,8 @@ static void *rank_main(void *argument)
             j->failures += trf_optimizer_step(trainer, &j->reports[step], NULL) != TRF_OK;
         } else j->failures += trf_train_step(trainer, &j->batch, &j->reports[step], NULL) != TRF_OK;
     }
-    for (i = 0; i < trf_parameter_count(model); i++)
-        if (!strncmp(trf_parameter(model, i).name, "encoder.", 8)) encoder = hash_tensor(encoder, trf_parameter(model, i));
+    for (i = 0; i < trf_model_parameter_count(model); i++)
+        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8)) encoder = hash_tensor(encoder, trf_model_parameter(model, i));
     j->failures += j->frozen != (first == encoder) || (j->frozen && matched < 20);
     j->hash = j->failures ? 0 : hash_weights(HASH_START, model);
     trf_trainer_destroy(trainer);
@@ -1437,7 +1437,7 @@ static void test_reduce_hook(void **state)
     before = hash_state(l.trainer);
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     assert_int_equal(j.calls, 0);
-    trf_discard_gradients(l.trainer);
+    trf_trainer_discard_gradients(l.trainer);
     assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
     assert_true(j.in_order && j.end == 0 && j.calls >= 4);
     calls = j.calls;
@@ -2010,7 +2010,7 @@ static void test_huge_gradient(void **state)
     (void)state;
     l.trainer->options.clip_norm = TRF_NO_CLIPPING;
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-    kit_set(trf_gradient(l.trainer, 0), 0, sizeof(trf_real) == 4 ? 1e25 : 1e153);
+    kit_set(trf_trainer_gradient(l.trainer, 0), 0, sizeof(trf_real) == 4 ? 1e25 : 1e153);
     assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
     assert_int_equal(report.skipped, 1);
     assert_string_equal(report.tensor, "gradient_norm");
@@ -2072,8 +2072,8 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         kit_put(l->model, l->model->weights, good, n);                      /* so that the loss is a number */
         assert_int_equal(trf_forward_backward(trainer, batch, &report, NULL), TRF_OK);
         kit_put(l->model, l->model->weights, before, n);
-        for (t = 0; t < trf_parameter_count(l->model); t++) {
-            trf_tensor g = kit_open(trf_gradient(trainer, t));
+        for (t = 0; t < trf_model_parameter_count(l->model); t++) {
+            trf_tensor g = kit_open(trf_trainer_gradient(trainer, t));
             for (i = 0; i < trf_tensor_count(&g); i++) {
                 double draw = 2 * trf__uniform(7, (uint32_t)(t + 100 * step), (uint64_t)i) - 1;
                 g.data[i] = (trf_real)(size * (draw + (draw < 0 ? -0.1 : 0.1)) / 1.1);
@@ -2086,8 +2086,8 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, !(norm * scale * (double)report.target_tokens < TRF__MOST_GRADIENT));
         if (report.skipped) break;
-        for (t = 0; t < trf_parameter_count(l->model); t++) {
-            trf_tensor w = kit_open(trf_parameter(l->model, t)), g = kit_open(trf_gradient(trainer, t));
+        for (t = 0; t < trf_model_parameter_count(l->model); t++) {
+            trf_tensor w = kit_open(trf_model_parameter(l->model, t)), g = kit_open(trf_trainer_gradient(trainer, t));
             int64_t at = w.there - l->model->weights;
             for (i = 0; i < trf_tensor_count(&w); i++)
                 if (!go_on) assert_true(trf__is_finite((double)w.data[i]));
@@ -2155,11 +2155,11 @@ static void test_skipped_in_front(void **state)
         l.trainer->options.learning_rate = 0.01;
         if (kind) assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
         if (kind == 1) {
-            kit_set(trf_gradient(l.trainer, 0), 0, HUGE_VAL);
+            kit_set(trf_trainer_gradient(l.trainer, 0), 0, HUGE_VAL);
             assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
             assert_int_equal(report.skipped, 1);
         }
-        if (kind == 2) trf_end_step(l.trainer);
+        if (kind == 2) trf_trainer_end_step(l.trainer);
         for (step = 1; step <= 3; step++) assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.step, 3 + (kind > 0));
         if (kind == 0) want = hash_weights(HASH_START, l.model);
@@ -2195,11 +2195,11 @@ static void test_late_reports(void **state)
         assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_E_STATE);
         assert_string_equal(err.what, "report");
         assert_true(got.step == 0 && got.loss == 0 && got.tensor[0] == 0);
-        if (i) trf_end_step(late.trainer);              /* an update of the caller's own is none */
+        if (i) trf_trainer_end_step(late.trainer);              /* an update of the caller's own is none */
         else assert_int_equal(trf_forward_backward(late.trainer, &half[1], NULL, NULL), TRF_OK);
     }
     assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_E_STATE);
-    trf_end_step(now.trainer);
+    trf_trainer_end_step(now.trainer);
     for (step = 0; step < 6; step++) {
         if (step == 3) {                /* two micro-batches */
             for (i = 0; i < 2; i++) {
@@ -2221,15 +2221,15 @@ static void test_late_reports(void **state)
         same_reports(&asked, &got);
         assert_int_equal(trf_evaluate(late.trainer, &half[0], &other, NULL), TRF_OK);
         assert_int_equal(trf_forward_backward(late.trainer, &half[0], &other, NULL), TRF_OK);
-        trf_discard_gradients(late.trainer);
+        trf_trainer_discard_gradients(late.trainer);
         assert_true(other.loss != asked.loss);
         assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
         same_reports(&asked, &got);
     }
-    trf_end_step(late.trainer);         /* the report is that of update 7, whatever the number of the step */
+    trf_trainer_end_step(late.trainer);         /* the report is that of update 7, whatever the number of the step */
     assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
     same_reports(&asked, &got);
-    trf_end_step(now.trainer);
+    trf_trainer_end_step(now.trainer);
     assert_true(hash_state(now.trainer) == hash_state(late.trainer));
     assert_int_equal(trf_trainer_report(late.trainer, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "report");
@@ -2251,8 +2251,8 @@ static void test_late_reports_of_skipped_steps(void **state)
     trf_step_report report, again;
     int32_t i;
     (void)state;
-    for (i = 0; i < trf_parameter_count(l.model); i++) {
-        trf_tensor g = trf_gradient(l.trainer, i);
+    for (i = 0; i < trf_model_parameter_count(l.model); i++) {
+        trf_tensor g = trf_trainer_gradient(l.trainer, i);
         int64_t n = trf_tensor_count(&g), step = trf_trainer_step(l.trainer);
         uint64_t before = hash_weights(HASH_START, l.model);
         assert_true(n <= MAX_WEIGHTS);
@@ -2334,8 +2334,8 @@ static void test_reading_and_writing(void **state)
     int64_t i;
     int32_t k;
     (void)state;
-    for (k = 0; k < trf_parameter_count(l.model); k++) {        /* no gradients yet: zeros */
-        t = trf_gradient(l.trainer, k);
+    for (k = 0; k < trf_model_parameter_count(l.model); k++) {        /* no gradients yet: zeros */
+        t = trf_trainer_gradient(l.trainer, k);
         if (trf_tensor_count(&t) > 128) continue;
         assert_int_equal(trf_tensor_read(&t, numbers, trf_tensor_count(&t), NULL), TRF_OK);
         for (i = 0; i < trf_tensor_count(&t); i++) assert_true(numbers[i] == 0);
@@ -2343,12 +2343,12 @@ static void test_reading_and_writing(void **state)
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     weights = hash_weights(HASH_START, l.model);
     gradients = hash_gradients(HASH_START, l.trainer);
-    for (k = 0; k < trf_parameter_count(l.model); k++) {
-        t = trf_parameter(l.model, k);
+    for (k = 0; k < trf_model_parameter_count(l.model); k++) {
+        t = trf_model_parameter(l.model, k);
         read_and_write(&t);
         t = trf_trainer_parameter(l.trainer, k);
         read_and_write(&t);
-        t = trf_gradient(l.trainer, k);
+        t = trf_trainer_gradient(l.trainer, k);
         read_and_write(&t);
     }
     assert_true(hash_weights(HASH_START, l.model) == weights);
@@ -2360,7 +2360,7 @@ static void test_reading_and_writing(void **state)
     assert_int_equal(trf_tensor_read(&t, NULL, 0, &err), TRF_OK);
     assert_int_equal(trf_tensor_write(&t, NULL, 0, &err), TRF_OK);
     for (k = -1; k < 2; k++) {          /* tensors that are none */
-        t = k < 0 ? trf_parameter(l.model, -1) : k == 0 ? trf_gradient(l.trainer, INT32_MAX)
+        t = k < 0 ? trf_model_parameter(l.model, -1) : k == 0 ? trf_trainer_gradient(l.trainer, INT32_MAX)
                                                         : trf_tensor_of(NULL, 1, 1, 1, 1);
         assert_int_equal(trf_tensor_read(&t, &number, 1, &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "tensor");
@@ -2393,7 +2393,7 @@ static void test_no_old_gradients(void **state)
             next = kit_fill(&new_data, 2, 1, 1, 5, 85);
             for (i = 0; empty && i < 2; i++) new_data.source_lengths[i] = 0;
             assert_int_equal(trf_forward_backward(reused.trainer, &old, NULL, NULL), TRF_OK);
-            trf_discard_gradients(reused.trainer);
+            trf_trainer_discard_gradients(reused.trainer);
             assert_int_equal(trf_forward_backward(reused.trainer, &next, NULL, NULL), TRF_OK);
             assert_int_equal(trf_forward_backward(fresh.trainer, &next, NULL, NULL), TRF_OK);
             if (hash_gradients(HASH_START, reused.trainer) != hash_gradients(HASH_START, fresh.trainer))
@@ -2422,19 +2422,19 @@ static void test_written_and_averaged(void **state)
         }
         assert_int_equal(trf_model_copy(&mean, models[1], &err), TRF_OK);
         assert_int_equal(trf_model_copy(&read_only, models[2], &err), TRF_OK);
-        for (p = 0; p < trf_parameter_count(mean); p++) {       /* a third that cannot be a mean of the others' */
+        for (p = 0; p < trf_model_parameter_count(mean); p++) {       /* a third that cannot be a mean of the others' */
             trf_tensor t = trf_model_parameter(models[2], p);
             trf_real *numbers = kit_numbers(t);
-            assert_string_equal(t.name, trf_parameter(mean, p).name);
+            assert_string_equal(t.name, trf_model_parameter(mean, p).name);
             for (k = 0; k < trf_tensor_count(&t); k++) numbers[k] = (trf_real)(p + 0.001 * (double)k);
             assert_int_equal(trf_tensor_write(&t, numbers, trf_tensor_count(&t), &err), TRF_OK);
             free(numbers);
         }
         assert_int_equal(trf_model_average(mean, models, 3, &err), TRF_OK);
-        for (p = 0; p < trf_parameter_count(mean); p++) {
-            trf_real *x[3], *y = kit_numbers(trf_parameter(mean, p));
+        for (p = 0; p < trf_model_parameter_count(mean); p++) {
+            trf_real *x[3], *y = kit_numbers(trf_model_parameter(mean, p));
             int64_t n = 1;
-            for (i = 0; i < 3; i++) { trf_tensor t = trf_parameter(models[i], p); x[i] = kit_numbers(t); n = trf_tensor_count(&t); }
+            for (i = 0; i < 3; i++) { trf_tensor t = trf_model_parameter(models[i], p); x[i] = kit_numbers(t); n = trf_tensor_count(&t); }
             for (k = 0; k < n; k++)
                 assert_true(y[k] == (trf_real)(((double)x[0][k] + (double)x[1][k] + (double)x[2][k]) / 3));
             for (i = 0; i < 3; i++) free(x[i]);

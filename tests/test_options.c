@@ -290,7 +290,7 @@ static const struct tested table[] = {
     OF(TRANSLATE, "at-limit", search.at_limit, trf_at_limit, {"keep-live", TRF_LIMIT_KEEP_LIVE},
        {"fall-back", TRF_LIMIT_FALL_BACK}, {"force-eos", TRF_LIMIT_FORCE_EOS}),
     OPTION(TRANSLATE, NUMBER, "min-length", search.min_length),
-    OPTION(TRANSLATE, SWITCH, "renormalise", search.renormalise),
+    OPTION(TRANSLATE, SWITCH, "renormalize-logits", search.renormalize_logits),
     OPTION(TRANSLATE, REAL, "max-length-a", search.max_length_a),
     OPTION(TRANSLATE, NUMBER, "max-length-b", search.max_length_b),
 
@@ -906,7 +906,7 @@ static void want_size(int32_t size, int32_t layers, int32_t d_model, int32_t d_f
 
 static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double alpha, int32_t score_prefix,
                       int32_t candidates, int32_t eos_in_top_beam, int32_t shrink, trf_beam_stop stop,
-                      trf_at_limit at_limit, int32_t min_length, int32_t renormalise)
+                      trf_at_limit at_limit, int32_t min_length, int32_t renormalize_logits)
 {
     wanted.search_rule = (int32_t)rule;
     wanted.search.length_rule = length_rule;
@@ -920,7 +920,7 @@ static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double 
     wanted.search.stop = stop;
     wanted.search.at_limit = at_limit;
     wanted.search.min_length = min_length;
-    wanted.search.renormalise = renormalise;
+    wanted.search.renormalize_logits = renormalize_logits;
 }
 
 static void effects(void **state)

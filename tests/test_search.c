@@ -69,7 +69,7 @@ static double said_p(const toy *lm, const sequence *s, int32_t w, int without_eo
 }
 static int without_eos(const trf_search *search, const sequence *s)
 {
-    return search->renormalise && s->n < search->min_length;
+    return search->renormalize_logits && s->n < search->min_length;
 }
 static sequence with(sequence s, int32_t w) { s.ids[s.n++] = w; return s; }
 static int same(const sequence *a, const int32_t *ids, int32_t n)
@@ -764,7 +764,7 @@ static void test_wide_beam_is_exhaustive_search(void **state)
         search.stop = (trf_beam_stop)pick(4);
         search.at_limit = (trf_at_limit)pick(3);
         search.min_length = pick(2);
-        search.renormalise = pick(2);
+        search.renormalize_logits = pick(2);
         search.n_best = 3;
         count_all(&lm, &search, limit);
         run_into(&a, &lm, &search, limit);
@@ -804,7 +804,7 @@ static void test_proven_answers_are_optimal(void **state)
             search.stop = (trf_beam_stop)pick(4);
             search.at_limit = (trf_at_limit)pick(3);
             search.min_length = pick(3);
-            search.renormalise = pick(2);
+            search.renormalize_logits = pick(2);
         }
         count_all(&lm, &search, limit);
         run_into(&a, &lm, &search, limit);
@@ -1370,7 +1370,7 @@ static void test_eos_leaves_the_softmax(void **state)
     trf_batch pair;
     trf_error err;
     trf_hypothesis h[2][3];
-    int32_t ids[2][3][LIMIT], source[4] = { 5, 8, 4, 10 }, n = 4, k, renormalise, t, v;
+    int32_t ids[2][3][LIMIT], source[4] = { 5, 8, 4, 10 }, n = 4, k, renormalize_logits, t, v;
     trf_real logits[(LIMIT + 1) * V];
     (void)state;
     config.d_model = 16; config.d_ff = 32; config.source_vocab = config.target_vocab = V;
@@ -1381,30 +1381,30 @@ static void test_eos_leaves_the_softmax(void **state)
     search.max_length_a = 0;
     search.max_length_b = LIMIT;
     x.ids = source; x.lengths = &n; x.count = 1;
-    for (renormalise = 0; renormalise < 2; renormalise++) {
-        search.renormalise = renormalise;
+    for (renormalize_logits = 0; renormalize_logits < 2; renormalize_logits++) {
+        search.renormalize_logits = renormalize_logits;
         assert_int_equal(trf_translator_create(&translator, model, &search, &err), TRF_OK);
         assert_int_equal(trf_translate_batch(translator, &x, &err), TRF_OK);
         assert_int_equal(trf_hypothesis_count(translator, 0), 3);
         for (k = 0; k < 3; k++) {
-            h[renormalise][k] = *trf_hypothesis_at(translator, 0, k);
-            memcpy(ids[renormalise][k], h[renormalise][k].ids, (size_t)h[renormalise][k].n * sizeof(int32_t));
+            h[renormalize_logits][k] = *trf_hypothesis_at(translator, 0, k);
+            memcpy(ids[renormalize_logits][k], h[renormalize_logits][k].ids, (size_t)h[renormalize_logits][k].n * sizeof(int32_t));
         }
         for (k = 0; k < 3; k++) {
-            const trf_hypothesis *got = &h[renormalise][k];
+            const trf_hypothesis *got = &h[renormalize_logits][k];
             trf_tensor out = trf_tensor_of(logits, 2, got->n + 1, V, 1);
             double want = 0;
             memset(&pair, 0, sizeof pair);
             pair.source = x;
-            pair.target.ids = ids[renormalise][k]; pair.target.lengths = &got->n; pair.target.count = 1;
+            pair.target.ids = ids[renormalize_logits][k]; pair.target.lengths = &got->n; pair.target.count = 1;
             assert_int_equal(trf_logits(translator, &pair, &out, &err), TRF_OK);
             assert_true(got->n >= LEAST);
             for (t = 0; t < got->n + (got->ended == TRF_ENDED_EOS); t++) {
                 const trf_real *z = logits + t * V;
-                int32_t id = t < got->n ? ids[renormalise][k][t] : config.eos;
+                int32_t id = t < got->n ? ids[renormalize_logits][k][t] : config.eos;
                 double sum = 0;
                 for (v = 0; v < V; v++)
-                    if (!(renormalise && t < LEAST && v == config.eos)) sum += exp((double)z[v]);
+                    if (!(renormalize_logits && t < LEAST && v == config.eos)) sum += exp((double)z[v]);
                 want += (double)z[id] - log(sum);
             }
             assert_true(fabs(got->log_probability - want) < 1e-5);
@@ -1441,7 +1441,7 @@ static void test_token_probabilities(void **state)
                     config.device.threads = 1; config.embedding_init = TRF_EMBEDDING_NORMAL_1;
                     if (kind) { config.kind = TRF_DECODER_ONLY; config.encoder_layers = 0; }
                     assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
-                    search.n_best = beam; search.max_length_a = 0; search.max_length_b = LIMIT; search.renormalise = 0;
+                    search.n_best = beam; search.max_length_a = 0; search.max_length_b = LIMIT; search.renormalize_logits = 0;
                     assert_int_equal(trf_translator_create(&t, model, &search, &err), TRF_OK);
                     assert_int_equal(trf_translator_create(&look, model, &search, &err), TRF_OK);
                     x.ids = sources; x.lengths = lengths; x.count = N;
@@ -1500,7 +1500,7 @@ static void expect_refused(trf_search search, const char *field)
 static void test_every_field_matters(void **state)
 {
     static const char *const names[11] = { "length_rule", "alpha", "count_eos", "word_penalty", "candidates",
-        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length", "renormalise" };
+        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length", "renormalize_logits" };
     int moved[11] = {0}, whose, k, round;
     (void)state;
     for (round = 0; round < 400; round++) {
@@ -1522,7 +1522,7 @@ static void test_every_field_matters(void **state)
                 if (k == 7) other.stop = (trf_beam_stop)((search.stop + 1) % 4);
                 if (k == 8) other.at_limit = (trf_at_limit)((search.at_limit + 1) % 3);
                 if (k == 9) other.min_length = 2;
-                if (k == 10) other.renormalise = !search.renormalise;
+                if (k == 10) other.renormalize_logits = !search.renormalize_logits;
                 run_into(&b, &lm, &other, 5);
                 moved[k] += a.n != b.n || a.h[0].n != b.h[0].n || fabs(a.h[0].log_probability - b.h[0].log_probability) > 1e-9;
             }
@@ -1548,7 +1548,7 @@ static void test_options_are_checked(void **state)
     REFUSE(word_penalty, double, NAN);      REFUSE(word_penalty, double, -HUGE_VAL);
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
-    REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalise, int32_t, -1);
+    REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
     REFUSE(ban_unk, int32_t, 2);            REFUSE(ban_unk, int32_t, -1);
     REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 3);
     REFUSE(min_length, int32_t, -1);

@@ -434,12 +434,12 @@ static void every_configuration(void **state)
         save(model, in_folder("one"));
         OK(trf_model_load(&again, in_folder("one"), &options, &err));
         check_same_config(&config, trf_model_config(again));
-        assert_int_equal(trf_parameter_count(model), trf_parameter_count(again));
+        assert_int_equal(trf_model_parameter_count(model), trf_model_parameter_count(again));
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         save(again, in_folder("two"));
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
         OK(trf_file_open(&file, in_folder("one"), NULL, &err));         /* a tied matrix stands there once */
-        assert_int_equal(trf_file_count(file), trf_parameter_count(model));
+        assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
         assert_string_equal(trf_file_metadata(file, "trf.format"), "4");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
@@ -612,8 +612,8 @@ static void vocabularies(void **state)
     OK(trf_model_load(&again, in_folder("one"), &options, &err));
     OK(trf_file_open(&file, in_folder("one"), NULL, &err));     /* behind the weights, which they leave aligned */
     for (i = 0; i < trf_file_count(file); i++)
-        assert_int_equal(!strcmp(trf_file_at(file, i).dtype, "U8"), i >= trf_parameter_count(model));
-    assert_int_equal(trf_file_count(file), trf_parameter_count(model) + 2);
+        assert_int_equal(!strcmp(trf_file_at(file, i).dtype, "U8"), i >= trf_model_parameter_count(model));
+    assert_int_equal(trf_file_count(file), trf_model_parameter_count(model) + 2);
     trf_file_close(file);
     OK(trf_model_copy(&copy, again, &err));
     save(copy, in_folder("two"));
@@ -746,7 +746,7 @@ static void stray_tensor_in_a_deep_model(void **state)
     config.n_heads = 1;
     config.encoder_layers = config.decoder_layers = 128;
     model = model_of(&config);
-    n = trf_parameter_count(model);
+    n = trf_model_parameter_count(model);
     out = (trf__out *)calloc((size_t)n + 1, sizeof *out);
     assert_non_null(out);
     trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
@@ -1220,7 +1220,7 @@ static void other_types(void **state)
         put_together(&d, in_folder("draft"), 0);
         OK(trf_model_load(&model, in_folder("draft"), &options, &err));
         for (i = 0; i < d.n; i++) {
-            trf_tensor w = kit_open(trf_parameter(model, trf_parameter_index(model, d.pieces[i].name)));
+            trf_tensor w = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, d.pieces[i].name)));
             int64_t k;
             for (k = 0; k < trf_tensor_count(&w); k++) assert_true((double)w.data[k] == eighth(k + i));
             kit_close(&w);
@@ -1296,14 +1296,14 @@ static void weights_of_16_bits(void **state)
         OK(trf_model_save_as(model, in_folder("half"), weights, &err));
         free(kit_read_file(in_folder("whole"), &whole));
         free(kit_read_file(in_folder("half"), &half));
-        assert_true(half < whole - (size_t)trf_parameter_total(model) * (sizeof(trf_real) - 2) + 2000);
+        assert_true(half < whole - (size_t)trf_model_parameter_total(model) * (sizeof(trf_real) - 2) + 2000);
         OK(trf_file_open(&file, in_folder("half"), NULL, &err));
-        for (i = 0; i < trf_parameter_count(model); i++)
-            assert_string_equal(trf_file_at(file, trf__file_find(file, trf_parameter(model, i).name)).dtype, dtypes[which]);
+        for (i = 0; i < trf_model_parameter_count(model); i++)
+            assert_string_equal(trf_file_at(file, trf__file_find(file, trf_model_parameter(model, i).name)).dtype, dtypes[which]);
         trf_file_close(file);
         OK(trf_model_load(&narrow, in_folder("half"), &options, &err));
-        for (i = 0; i < trf_parameter_count(model); i++) {
-            trf_tensor a = kit_open(trf_parameter(model, i)), b = kit_open(trf_parameter(narrow, i));
+        for (i = 0; i < trf_model_parameter_count(model); i++) {
+            trf_tensor a = kit_open(trf_model_parameter(model, i)), b = kit_open(trf_model_parameter(narrow, i));
             int64_t k;
             for (k = 0; k < trf_tensor_count(&a); k++) {
                 unsigned char two[2];
@@ -1320,7 +1320,7 @@ static void weights_of_16_bits(void **state)
         assert_int_equal(memory.live, 0);
         set_weight(model, 3, 1, which == 1 && sizeof(trf_real) == 4 ? 3.4e38 : 1.01 * most[which]);    /* too large */
         assert_int_equal(trf_model_save_as(model, in_folder("half"), weights, &err), TRF_E_NONFINITE);
-        assert_string_equal(err.what, trf_parameter(model, 3).name);
+        assert_string_equal(err.what, trf_model_parameter(model, 3).name);
         assert_int_equal(err.where, 1);
         assert_true(names(&err, in_folder("half")));
         assert_true(hash_file(in_folder("half")) == hash);
@@ -1328,7 +1328,7 @@ static void weights_of_16_bits(void **state)
         OK(trf_model_save_as(model, in_folder("half"), weights, &err));
         set_weight(model, 3, 1, HUGE_VAL);             /* as they are */
         OK(trf_model_save_as(model, in_folder("half"), weights, &err));
-        refused(in_folder("half"), TRF_E_NONFINITE, trf_parameter(model, 3).name);
+        refused(in_folder("half"), TRF_E_NONFINITE, trf_model_parameter(model, 3).name);
         assert_int_equal(trf_model_save_as(model, in_folder("half"), (trf_weights)3, &err), TRF_E_INVALID_ARG);
         assert_int_equal(trf_model_save_as(model, NULL, weights, &err), TRF_E_INVALID_ARG);
         assert_int_equal(trf_model_save_as(NULL, in_folder("half"), weights, &err), TRF_E_INVALID_ARG);
@@ -1357,7 +1357,7 @@ static void not_numbers(void **state)
         assert_true(draft_refused(&d, TRF_E_NONFINITE, p->name) > (int64_t)k);      /* its offset in the file */
         options.allow_nonfinite = 1;
         OK(trf_model_load(&model, in_folder("draft"), &options, &err));
-        number = kit_number(trf_parameter(model, trf_parameter_index(model, p->name)), (int64_t)(k / width));
+        number = kit_number(trf_model_parameter(model, trf_model_parameter_index(model, p->name)), (int64_t)(k / width));
         if (i == 2) assert_true(isnan(number));
         else assert_true(number == bad[i]);
         trf_model_destroy(model);
@@ -1606,7 +1606,7 @@ static void checkpoints_in_the_middle(void **state)
     OK(trf_forward_backward(r.trainer, &batch, &report, &err));
     assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err), TRF_E_STATE);
     assert_true(hash_file(in_folder("middle")) == file);
-    trf_discard_gradients(r.trainer);
+    trf_trainer_discard_gradients(r.trainer);
     OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err));
     OK(trf_checkpoint_save(r.trainer, NULL, in_folder("middle"), &err));
     end_run(&r);
@@ -1762,7 +1762,7 @@ static void cancelled_steps_lose_nothing(void **state)
             status = train_until(&r, UPDATES, accumulate, &err);
             done = status == TRF_OK;
             if (!done) assert_int_equal(status, TRF_E_CANCELLED);
-            trf_discard_gradients(r.trainer);
+            trf_trainer_discard_gradients(r.trainer);
             OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("stopped"), &err));
             again = load_run(in_folder("stopped"), (int)(k % 2));
             OK(train_until(&again, UPDATES, accumulate, &err));
@@ -1839,7 +1839,7 @@ static void places_of_incomplete_steps(void **state)
     OK(trf_optimizer_step(r.trainer, NULL, &err));
     place_is(&r, 0, 5);
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));    /* 5 again: a step of the caller's own */
-    trf_end_step(r.trainer);
+    trf_trainer_end_step(r.trainer);
     place_is(&r, 0, 6);
     OK(trf_corpus_next(r.corpus, &batch, &err));                /* 6: the other ranks do not answer */
     x.reduce_fails = 1;
@@ -1902,7 +1902,7 @@ static void places_beside_other_data(void **state)
     OK(trf_corpus_resume(r.corpus, r.trainer, &err));
     OK(trf_corpus_next(r.corpus, &batch, &err));                /* 4: given up, then a step without it */
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
-    trf_discard_gradients(r.trainer);
+    trf_trainer_discard_gradients(r.trainer);
     OK(trf_train_step(r.trainer, &own, NULL, &err));
     place_is(&r, 0, 4);
     OK(trf_train_step(r.trainer, &batch, NULL, &err));
@@ -1910,7 +1910,7 @@ static void places_beside_other_data(void **state)
         if (k == 1) OK(trf_forward_backward(r.trainer, &own, NULL, &err));
         if (k == 2) x.at = x.calls + 1;
         assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err), k == 2 ? TRF_E_CANCELLED : TRF_OK);
-        trf_discard_gradients(r.trainer);
+        trf_trainer_discard_gradients(r.trainer);
         place_is(&r, 0, 5);
     }
     trf_corpus_destroy(other);
@@ -2074,7 +2074,7 @@ static void options_that_stay(void **state)
     assert_int_equal(memory.calls, calls);
     assert_int_equal(log_lines, 0);
     assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_STATE);
-    trf_discard_gradients(trainer);
+    trf_trainer_discard_gradients(trainer);
     wanted.hooks.cancel = always;                               /* asked from now on, and below no more */
     OK(trf_trainer_set_options(trainer, &wanted, &err));
     assert_int_equal(trf_train_step(trainer, &batch, NULL, &err), TRF_E_CANCELLED);
@@ -2168,7 +2168,7 @@ static void resuming_is_refused(void **state)
     OK(trf_forward_backward(again.trainer, &batch, NULL, &err));
     assert_int_equal(trf_corpus_resume(again.corpus, again.trainer, &err), TRF_E_STATE);
     assert_string_equal(err.what, "gradients");
-    trf_discard_gradients(again.trainer);
+    trf_trainer_discard_gradients(again.trainer);
     OK(trf_corpus_resume(again.corpus, again.trainer, &err));
     position_of(again.corpus, &epoch, &number);
     assert_true(epoch == 0 && number == 3);
@@ -2194,7 +2194,7 @@ static void skipped_steps_come_back(void **state)
     (void)state;
     OK(trf_corpus_next(r.corpus, &batch, &err));
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
-    kit_set(trf_gradient(r.trainer, 0), 0, (double)NAN);
+    kit_set(trf_trainer_gradient(r.trainer, 0), 0, (double)NAN);
     OK(trf_optimizer_step(r.trainer, &report, &err));
     assert_int_equal(report.skipped, 1);
     OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("skipped"), &err));

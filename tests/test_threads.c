@@ -379,12 +379,12 @@ static int of_translator(const trf_model *model, int threads)
 static int of_generator(const trf_model *model, int threads)
 {
     trf_sampling s = trf_sampling_defaults();
-    trf_generator *generator = NULL;
+    trf_sampler *generator = NULL;
     int n;
     s.threads = threads;
-    assert_int_equal(trf_generator_create(&generator, model, threads ? &s : NULL, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_create(&generator, model, threads ? &s : NULL, NULL), TRF_OK);
     n = of_run(&generator->pass.run);
-    trf_generator_destroy(generator);
+    trf_sampler_destroy(generator);
     return n;
 }
 

@@ -345,7 +345,7 @@ expect 0 "n best form" "^1	1	-[0-9.]*	two one$" "$trf" translate --model good --
 check "ranks" test "$(cut -f1,2 out | tr '\t\n' '. ')" = "1.1 1.2 1.3 2.1 3.1 3.2 3.3 "
 expect 0 "scores" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores --search-rule fairseq
 expect 0 "another search" "^-[0-9.]*	two one$" "$trf" translate --model good --input three --scores \
-    --search-rule hugging-face --min-length 2 --renormalise yes
+    --search-rule hugging-face --min-length 2 --renormalize-logits yes
 expect 2 "n best beyond the beam" "--n-best 9 needs a --beam of 9 or more, got 4" "$trf" translate --model good --input three --beam 4 --n-best 9
 expect 0 "the beam follows n best" "^1	9	" "$trf" translate --model good --input three --n-best 9
 expect 1 "output is input" "is the file that --input reads" "$trf" translate --model good --input three --output three

@@ -49,8 +49,8 @@ typedef struct copies { trf_tensor list[MOST]; int32_t n; } copies;
 static copies copies_of(const trf_model *model, trf_trainer *trainer)
 {
     copies c;
-    for (c.n = 0; c.n < trf_parameter_count(model); c.n++) {
-        trf_tensor from = trainer ? trf_gradient(trainer, c.n) : trf_parameter(model, c.n);
+    for (c.n = 0; c.n < trf_model_parameter_count(model); c.n++) {
+        trf_tensor from = trainer ? trf_trainer_gradient(trainer, c.n) : trf_model_parameter(model, c.n);
         assert_true(c.n < MOST);
         c.list[c.n] = trf_tensor_of(kit_numbers(from), from.rank, from.shape[0], from.shape[1], 1);
         c.list[c.n].name = from.name;
@@ -100,7 +100,7 @@ static void same_as_the_trainer(trf_train_options o)
         trf_step_report report, own;
         copies g;
         OK(trf_forward_backward(trainer, &batch, &report, &err));
-        if (step == 2) kit_set(trf_gradient(trainer, 7), 1, NAN);
+        if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
         g = copies_of(model, trainer);
         OK(trf_optimizer_step(trainer, &report, &err));
         OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens, step == 3 ? NULL : &own, &err));
@@ -451,7 +451,7 @@ static void files_of_tensors(void **state)
     list[2] = trf_tensor_of(numbers, 4, 2, 3, 2);
     list[2].shape[3] = 2;
     list[2].name = "four \"dimensions\" \xE4\xB8\xAD";
-    list[3] = trf_parameter(model, 2);
+    list[3] = trf_model_parameter(model, 2);
     list[4] = trf_model_parameter(model, 5);
     list[5] = trf_tensor_of(numbers + 1, 1, 3, 1, 1);
     list[5].name = "mixed";

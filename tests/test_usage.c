@@ -847,22 +847,22 @@ static void own_loop(void **state)
     (void)state;
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    frozen = trf_parameter_index(model, "encoder.layers.0.linear1.weight");
+    frozen = trf_model_parameter_index(model, "encoder.layers.0.linear1.weight");
     assert_true(frozen >= 0);
-    assert_int_equal(trf_parameter_index(model, "encoder.layers.7.linear1.weight"), -1);
-    kept = hash_tensor(HASH_START, trf_parameter(model, frozen));
+    assert_int_equal(trf_model_parameter_index(model, "encoder.layers.7.linear1.weight"), -1);
+    kept = hash_tensor(HASH_START, trf_model_parameter(model, frozen));
 
     for (round = 0; round < 30; round++) {              /* plain gradient descent */
         OK(trf_forward_backward(trainer, batch, &report, &err));
         tokens = (double)report.target_tokens;
         squares = 0;
-        for (i = 0; i < trf_parameter_count(model); i++) {
-            trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_gradient(trainer, i);
+        for (i = 0; i < trf_model_parameter_count(model); i++) {
+            trf_tensor w = trf_trainer_parameter(trainer, i), g = trf_trainer_gradient(trainer, i);
             assert_string_equal(w.name, g.name);
             assert_int_equal(w.rank, g.rank);
             assert_int_equal(trf_tensor_count(&w), trf_tensor_count(&g));
-            assert_ptr_equal(w.data, trf_parameter(model, i).data);
-            assert_ptr_equal(w.there, trf_parameter(model, i).there);
+            assert_ptr_equal(w.data, trf_model_parameter(model, i).data);
+            assert_ptr_equal(w.there, trf_model_parameter(model, i).there);
             if (i == frozen) continue;
             g = kit_open(g);
             for (k = 0; k < trf_tensor_count(&g); k++)
@@ -871,14 +871,14 @@ static void own_loop(void **state)
         }
         assert_true(squares > 0);
         rate = (round ? 0.02 : 0.002) / sqrt(squares);  /* steps of fixed length */
-        for (i = 0; i < trf_parameter_count(model); i++) {
-            trf_tensor w = kit_open(trf_trainer_parameter(trainer, i)), g = kit_open(trf_gradient(trainer, i));
+        for (i = 0; i < trf_model_parameter_count(model); i++) {
+            trf_tensor w = kit_open(trf_trainer_parameter(trainer, i)), g = kit_open(trf_trainer_gradient(trainer, i));
             for (k = 0; i != frozen && k < trf_tensor_count(&w); k++)
                 w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
             kit_close(&w);
             kit_close(&g);
         }
-        trf_end_step(trainer);
+        trf_trainer_end_step(trainer);
         assert_int_equal(trf_trainer_step(trainer), round + 1);
         OK(trf_evaluate(trainer, batch, &after, &err));
         if (round == 0) {                               /* the loss falls by what the gradient promises */
@@ -888,11 +888,11 @@ static void own_loop(void **state)
         }
     }
     assert_true(after.loss < first - 0.05);
-    assert_true(kept == hash_tensor(HASH_START, trf_parameter(model, frozen)));
+    assert_true(kept == hash_tensor(HASH_START, trf_model_parameter(model, frozen)));
     FAILS(TRF_E_STATE, trf_optimizer_step(trainer, &report, &err));     /* there are none left */
     assert_int_equal(trf_trainer_step(trainer), round);
-    assert_null(trf_gradient(trainer, -1).data);
-    assert_null(trf_trainer_parameter(trainer, trf_parameter_count(model)).data);
+    assert_null(trf_trainer_gradient(trainer, -1).data);
+    assert_null(trf_trainer_parameter(trainer, trf_model_parameter_count(model)).data);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -912,8 +912,8 @@ static void changed_gradients(void **state)
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_forward_backward(trainer, backwards(&p), &report, &err));
-    w = trf_parameter(model, 0);
-    g = trf_gradient(trainer, 0);
+    w = trf_model_parameter(model, 0);
+    g = trf_trainer_gradient(trainer, 0);
     before = hash_tensor(HASH_START, w);
     all = hash_weights(HASH_START, model);
     g = kit_open(g);
@@ -1140,9 +1140,9 @@ static void two_machines(void **state)
     OK(trf_model_copy(&model, learnt, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor a = kit_open(trf_parameter(model, i)), b = kit_open(trf_parameter(ranks[0].model, i));
-        trf_tensor before = kit_open(trf_parameter(learnt, i));
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor a = kit_open(trf_model_parameter(model, i)), b = kit_open(trf_model_parameter(ranks[0].model, i));
+        trf_tensor before = kit_open(trf_model_parameter(learnt, i));
         for (k = 0; k < trf_tensor_count(&a); k++) {
             worst = fmax(worst, fabs((double)(a.data[k] - b.data[k])));
             moved = fmax(moved, fabs((double)(a.data[k] - before.data[k])));
@@ -1254,8 +1254,8 @@ static void decoder_only(void **state)
     config.decoder_layers = 1;
     config.max_length = 24;
     OK(trf_model_create(&model, &config, &err));
-    assert_int_equal(trf_parameter_index(model, "src_embed.weight"), -1);
-    assert_int_equal(trf_parameter_index(model, "decoder.layers.0.norm3.weight"), -1);
+    assert_int_equal(trf_model_parameter_index(model, "src_embed.weight"), -1);
+    assert_int_equal(trf_model_parameter_index(model, "decoder.layers.0.norm3.weight"), -1);
     OK(trf_trainer_create(&trainer, model, &training, &err));
     memset(&batch, 0, sizeof batch);
     batch.target = sequences_of(ids, lengths, N);
@@ -1338,8 +1338,8 @@ static void encoder_only(void **state)
     config.kind = TRF_ENCODER_ONLY;
     config.decoder_layers = 0;
     OK(trf_model_create(&model, &config, &err));
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor to = trf_parameter(model, i), from = trf_parameter(whole, trf_parameter_index(whole, to.name));
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor to = trf_model_parameter(model, i), from = trf_model_parameter(whole, trf_model_parameter_index(whole, to.name));
         assert_int_equal(trf_tensor_count(&to), trf_tensor_count(&from));
         to = kit_open(to);
         from = kit_open(from);
@@ -1897,20 +1897,20 @@ static void nothing_given(void **state)
     char text[8];
     (void)state;
     assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) && !trf_model_target_vocab(NULL));
-    assert_true(trf_parameter_count(NULL) == 0 && trf_parameter_total(NULL) == 0 && !trf_parameter(NULL, 0).data);
+    assert_true(trf_model_parameter_count(NULL) == 0 && trf_model_parameter_total(NULL) == 0 && !trf_model_parameter(NULL, 0).data);
     for (n = -1; n < 999999; n += 1000000) {
-        trf_tensor none = trf_parameter(learnt, n);     /* no data, and a loop over it does nothing */
+        trf_tensor none = trf_model_parameter(learnt, n);     /* no data, and a loop over it does nothing */
         assert_true(!none.data && trf_tensor_count(&none) == 0);
     }
     n = 0;
-    assert_true(trf_parameter_index(NULL, "x") == -1 && trf_parameter_index(learnt, NULL) == -1);
+    assert_true(trf_model_parameter_index(NULL, "x") == -1 && trf_model_parameter_index(learnt, NULL) == -1);
     assert_true(trf_hypothesis_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
     assert_true(trf_source_rows(NULL, &batch->source) == 0 && trf_target_rows(learnt, NULL) == 0);
     assert_true(trf_trainer_step(NULL) == 0 && !trf_trainer_options(NULL));
-    assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_gradient(NULL, 0).data && trf_tensor_count(NULL) == 0);
+    assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data && trf_tensor_count(NULL) == 0);
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
-    trf_discard_gradients(NULL);
-    trf_end_step(NULL);
+    trf_trainer_discard_gradients(NULL);
+    trf_trainer_end_step(NULL);
     {       /* what a failing call hands out is nothing, even if it was called with nothing */
         trf_model *m = (trf_model *)&p;
         trf_trainer *r = (trf_trainer *)&p;

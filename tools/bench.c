@@ -675,7 +675,7 @@ static void bench_generating(int threads, int tokens)
     trf_config config = trf_config_base();
     trf_sampling sampling = trf_sampling_defaults();
     trf_model *model;
-    trf_generator *generator;
+    trf_sampler *generator;
     trf_error err;
     int32_t ids[BEGINNING], length = BEGINNING, i, round, drawn = 0;
     trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
@@ -689,30 +689,30 @@ static void bench_generating(int threads, int tokens)
     sampling.max_tokens = sampling.min_tokens = tokens;
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
-    if (trf_model_create(&model, &config, &err) || trf_generator_create(&generator, model, &sampling, &err)) die(err.message);
-    bare = reading_speed(&generator->pass.run, trf_parameter_total(model));
+    if (trf_model_create(&model, &config, &err) || trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
+    bare = reading_speed(&generator->pass.run, trf_model_parameter_total(model));
     for (round = 0; round < 3; round++) {
         double start = seconds();
         timed.n_shapes = 0;
-        if (trf_generator_begin(generator, &batch, &err)) die(err.message);
+        if (trf_sampler_begin(generator, &batch, &err)) die(err.message);
         start = seconds() - start;
         if (start < begin) begin = start;
         if (round == 2) timed_reset();
         for (i = 0; i < tokens; i++) {
             timed.n_shapes = 0;
             start = seconds();
-            if (trf_generator_step(generator, 1, NULL, &err)) die(err.message);
+            if (trf_sampler_step(generator, 1, NULL, &err)) die(err.message);
             start = seconds() - start;
             if (round == 2) { total += start; drawn++; }
             if (start < best) best = start;
         }
     }
-    bare = (double)trf_parameter_total(model) * sizeof(trf_real) / bare;
+    bare = (double)trf_model_parameter_total(model) * sizeof(trf_real) / bare;
     printf("generate %d threads: %.1f million weights, a token in %.2f ms at best, %.0f tokens/s on average; %d ids read in %.2f ms; "
-           "bare reading of the weights %.2f ms, %.2f of a token\n", threads, 1e-6 * (double)trf_parameter_total(model), 1e3 * best,
+           "bare reading of the weights %.2f ms, %.2f of a token\n", threads, 1e-6 * (double)trf_model_parameter_total(model), 1e3 * best,
            drawn / total, BEGINNING, 1e3 * begin, 1e3 * bare, bare / best);
     print_ops(total, drawn);
-    trf_generator_destroy(generator);
+    trf_sampler_destroy(generator);
     trf_model_destroy(model);
 }
 

@@ -451,8 +451,8 @@ static double train_for(trf_precision precision, int steps, int64_t tokens, uint
         OK(trf_train_step(t, &batch, &report, &err));
         if (i >= steps - (steps + 9) / 10) loss += report.loss / ((steps + 9) / 10);
     }
-    for (*bits = 1, k = 0; k < trf_parameter_count(model); k++) {
-        trf_tensor p = trf_parameter(model, k);
+    for (*bits = 1, k = 0; k < trf_model_parameter_count(model); k++) {
+        trf_tensor p = trf_model_parameter(model, k);
         int64_t n = trf_tensor_count(&p), at;
         trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x);
         OK(trf_tensor_read(&p, x, n, &err));

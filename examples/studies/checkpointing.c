@@ -18,8 +18,8 @@ static uint64_t bits_of(const trf_model *model)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         const unsigned char *p = (const unsigned char *)w.data;
         size_t n = (size_t)trf_tensor_count(&w) * sizeof *w.data;
         for (; n; n--) hash = (hash ^ *p++) * UINT64_C(0x100000001B3);

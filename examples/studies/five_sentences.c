@@ -157,13 +157,13 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     struct heat_map maps[HEADS];
     STUDY_TRY(trf_vocab_encode(x->source, english[0], ids[0], ROWS, &n[0], &err));
     STUDY_TRY(trf_vocab_encode(x->target, german[0], ids[1], ROWS, &n[1], &err));
-    all = study_tensor(s, trf_attention_numbers(model, &b, TRF_DECODER_CROSS), 0);
+    all = study_tensor(s, trf_attention_count(model, &b, TRF_DECODER_CROSS), 0);
     memset(&views, 0, sizeof views);
     views.cross = &all;
     STUDY_TRY(trf_translator_create(&t, model, NULL, &err));
     STUDY_TRY(trf_look_inside(t, &b, &views, &err));
     trf_translator_destroy(t);
-    of = trf_attention_of(model, &b, TRF_DECODER_CROSS, &all, 0);
+    of = trf_attention_at(model, &b, TRF_DECODER_CROSS, &all, 0);
     words_of(english[0], source_text, sizeof source_text, source);
     target[words_of(german[0], target_text, sizeof target_text, target)] = "</s>";
     for (head = 0; head < HEADS; head++) {
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
             exact[preset][i] = r.exact;
             epochs[preset][i] = r.epochs;
             right[preset][i] = translate_new(model, answers);
-            weights = trf_parameter_total(model);
+            weights = trf_model_parameter_total(model);
             if (!preset && i == 0) picture(&s, &x, model);
             trf_model_destroy(model);
             trf_corpus_destroy(x.corpus);

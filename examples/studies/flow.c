@@ -149,8 +149,8 @@ static void inside(struct study *s, struct net *n)
         states[k] = study_tensor(s, (LAYERS + 1) * n->rows[k], D);
         states[k] = trf_tensor_of(states[k].data, 3, LAYERS + 1, n->rows[k], D);
     }
-    self = study_tensor(s, trf_attention_numbers(n->model, &n->batch, TRF_DECODER_SELF), 0);
-    cross = study_tensor(s, trf_attention_numbers(n->model, &n->batch, TRF_DECODER_CROSS), 0);
+    self = study_tensor(s, trf_attention_count(n->model, &n->batch, TRF_DECODER_SELF), 0);
+    cross = study_tensor(s, trf_attention_count(n->model, &n->batch, TRF_DECODER_CROSS), 0);
     views.encoder_states = &states[0];
     views.decoder_states = &states[1];
     views.decoder_self = &self;
@@ -164,9 +164,9 @@ static void inside(struct study *s, struct net *n)
         maps[k].row_label = "layer";
         maps[k].column_label = "token";
     }
-    last = trf_attention_of(n->model, &n->batch, TRF_DECODER_SELF, &self, 0);
+    last = trf_attention_at(n->model, &n->batch, TRF_DECODER_SELF, &self, 0);
     shape_row(s, "decoder's own attention", &last);
-    maps_of_first = trf_attention_of(n->model, &n->batch, TRF_DECODER_CROSS, &cross, 0);
+    maps_of_first = trf_attention_at(n->model, &n->batch, TRF_DECODER_CROSS, &cross, 0);
     shape_row(s, "cross-attention", &maps_of_first);
     study_row(s, "logits | (%d, %d) | -", (int)n->rows[1], VOCAB);
     study_heat_maps(s, "", "norm of each state", maps, 2, 1, 0, 0);

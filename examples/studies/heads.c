@@ -74,7 +74,7 @@ static double roles(struct study *s, const trf_model *model, const struct pairs 
     for (k = 0; k < c->decoder_layers * heads; k++) {
         double m[MEASURES] = {0};
         for (i = 0; i < p->count; i++) {
-            trf_tensor one = trf_attention_of(model, &batch, kind, &all, i);
+            trf_tensor one = trf_attention_at(model, &batch, kind, &all, i);
             const trf_real *w = pairs_head(&one, k / heads, k % heads);
             int64_t queries = one.shape[2], keys = one.shape[3];
             add_measures(w, queries, keys, 1.0 / p->count, m);

@@ -169,7 +169,7 @@ static struct result run(const struct study *s, int kind, int task, uint64_t see
         exact[i / every - 1] += r.exact / s->seeds;
         if (r.exact >= 90 && r.reached > i) r.reached = i;
     }
-    *weights = trf_parameter_total(model);
+    *weights = trf_model_parameter_total(model);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return r;

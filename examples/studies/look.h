@@ -8,7 +8,7 @@
 STUDY trf_tensor pairs_attention(struct study *s, const trf_model *model, const trf_batch *batch,
                                  trf_attention_kind kind)
 {
-    trf_tensor all = study_tensor(s, trf_attention_numbers(model, batch, kind), 0);
+    trf_tensor all = study_tensor(s, trf_attention_count(model, batch, kind), 0);
     trf_translator *translator = NULL;
     trf_views views;
     memset(&views, 0, sizeof views);
@@ -21,7 +21,7 @@ STUDY trf_tensor pairs_attention(struct study *s, const trf_model *model, const 
     return all;
 }
 
-/* The (queries, keys) of one layer and head in what trf_attention_of returns. */
+/* The (queries, keys) of one layer and head in what trf_attention_at returns. */
 STUDY const trf_real *pairs_head(const trf_tensor *of, int64_t layer, int64_t head)
 {
     return of->data + (layer * of->shape[1] + head) * of->shape[2] * of->shape[3];
@@ -46,7 +46,7 @@ STUDY void reversal_shares(struct study *s, const trf_model *model, const trf_ba
     int32_t i, n = c->decoder_layers * c->n_heads, count = batch->source.count, k;
     memset(shares, 0, (size_t)n * sizeof *shares);
     for (i = 0; i < count; i++) {
-        trf_tensor one = trf_attention_of(model, batch, TRF_DECODER_CROSS, &all, i);
+        trf_tensor one = trf_attention_at(model, batch, TRF_DECODER_CROSS, &all, i);
         for (k = 0; k < n; k++) {
             const trf_real *weights = pairs_head(&one, k / c->n_heads, k % c->n_heads);
             shares[k] += reversal_share(weights, batch->source.lengths[i], one.shape[3]) / count;
@@ -72,7 +72,7 @@ STUDY void reversal_draw(struct study *s, const char *part, const char *title,
     static const char *source[REVERSAL_ROOM + 1], *target[REVERSAL_ROOM + 1];
     static char titles[MOST][40];
     trf_tensor all = pairs_attention(s, model, one, kind);
-    trf_tensor of = trf_attention_of(model, one, kind, &all, 0);
+    trf_tensor of = trf_attention_at(model, one, kind, &all, 0);
     struct heat_map maps[MOST];
     int32_t i, heads = (int32_t)of.shape[1], n = (int32_t)of.shape[0] * heads;
     int32_t length = one->source.lengths[0];

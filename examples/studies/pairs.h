@@ -257,7 +257,7 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
     lesson.config.seed = lesson.training.seed = seed;
     STUDY_TRY(trf_model_create(&model, &lesson.config, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &lesson.training, &err));
-    outcome->weights = (double)trf_parameter_total(model);
+    outcome->weights = (double)trf_model_parameter_total(model);
     outcome->reached = lesson.epochs + 1;
     for (i = 1; i <= lesson.epochs; i++) {
         double begin = pairs_seconds();

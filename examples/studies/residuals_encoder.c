@@ -123,7 +123,7 @@ static struct encoder encoder_of(struct study *s, trf_context *context, const tr
         for (j = 0; j < 4; j++) {
             char name[96];
             snprintf(name, sizeof name, "encoder.layers.%d.%s", i / 2, parts[i % 2][j]);
-            k->w[j] = trf_parameter(model, trf_parameter_index(model, name));
+            k->w[j] = trf_model_parameter(model, trf_model_parameter_index(model, name));
             if (i < 2) e.dw[i][j] = study_tensor(s, k->w[j].shape[0],
                                                  k->w[j].rank > 1 ? k->w[j].shape[1] : 0);
         }

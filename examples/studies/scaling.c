@@ -80,7 +80,7 @@ static double learn(struct study *s, const trf_vocab *letters, int width, int se
         STUDY_TRY(trf_evaluate_all(trainer, &batch, NULL, &report, &err));
         losses[test] = report.nll;
     }
-    size = (double)(trf_parameter_total(model) - (int64_t)c.target_vocab * c.d_model);
+    size = (double)(trf_model_parameter_total(model) - (int64_t)c.target_vocab * c.d_model);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return size;

@@ -28,7 +28,7 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
     memset(to->extent, 0, sizeof to->extent);
     if (source) batch.source = *source;
     if (target) batch.target = *target;
-    numbers = trf_attention_numbers(model, &batch, kind);
+    numbers = trf_attention_count(model, &batch, kind);
     if (numbers == 0) return DONE;
     to->weights = grow(to->weights, &to->capacity, (size_t)numbers, sizeof *to->weights);
     all = trf_tensor_of(to->weights, 1, numbers, 0, 0);
@@ -39,7 +39,7 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
         say_error("attention", &err);
         return FAILED;
     }
-    shape = trf_attention_of(model, &batch, kind, &all, 0);
+    shape = trf_attention_at(model, &batch, kind, &all, 0);
     for (k = 0; k < 4; k++) to->extent[k] = shape.shape[k];
     return DONE;
 }

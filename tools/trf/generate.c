@@ -11,7 +11,7 @@
 struct generating {
     struct settings *s;
     trf_model *model;
-    trf_generator *generator;
+    trf_sampler *generator;
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
     FILE *out;
@@ -75,7 +75,7 @@ static int doubles_blank(const char *given, const char *text, size_t begin)
 /* Writes what the only text has grown by. Bytes of an unfinished character show as up to three U+FFFD: they wait. */
 static void write_growth(struct generating *t, int finished)
 {
-    const trf_hypothesis *answer = trf_generator_at(t->generator, 0);
+    const trf_hypothesis *answer = trf_sampler_at(t->generator, 0);
     int32_t n = put_ids(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
     size_t bytes, end, rest;
     const char *text = bytes_of(t->vocab, t->ids + t->from, n - t->from, &t->text, &t->capacity, &bytes);
@@ -103,7 +103,7 @@ static void write_whole(struct generating *t)
     const int32_t *beginning = t->beginnings.ids;
     int32_t i;
     for (i = 0; i < (int32_t)t->beginnings.count && !t->failed; beginning += t->beginnings.lengths[i++]) {
-        const trf_hypothesis *answer = trf_generator_at(t->generator, i);
+        const trf_hypothesis *answer = trf_sampler_at(t->generator, i);
         const char *given = beginning_text(t, (size_t)i);
         int32_t n = put_ids(t, beginning, t->beginnings.lengths[i], answer);
         size_t bytes, begin = beginning_bytes(t, beginning, t->beginnings.lengths[i]);
@@ -141,7 +141,7 @@ static void count_beyond(struct generating *t)
     if (longest >= trf_model_config(t->model)->max_length - 1) return;
     for (i = 0; i < (int32_t)t->beginnings.count; i++) {
         int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
-        t->beyond += begun + trf_generator_at(t->generator, i)->n > longest;
+        t->beyond += begun + trf_sampler_at(t->generator, i)->n > longest;
     }
 }
 
@@ -166,10 +166,10 @@ static int draw(struct generating *t)
     batch.ordinal = t->drawn;
     t->from = t->joined = 0;
     t->told = beginning_bytes(t, t->beginnings.ids, t->beginnings.lengths[0]);
-    if (trf_generator_begin(t->generator, &batch, &err)) { say_error("beginning", &err); return FAILED; }
+    if (trf_sampler_begin(t->generator, &batch, &err)) { say_error("beginning", &err); return FAILED; }
     if (alone) fputs(beginning_text(t, 0), t->out);
     while (live && !t->failed) {
-        if (trf_generator_step(t->generator, alone ? 1 : INT32_MAX, &live, &err)) {
+        if (trf_sampler_step(t->generator, alone ? 1 : INT32_MAX, &live, &err)) {
             say_error("generating", &err);
             return FAILED;
         }
@@ -246,7 +246,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) status = check_decoder(s, t.model);
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
-    if (!status && trf_generator_create(&t.generator, t.model, &s->sampling, &err))
+    if (!status && trf_sampler_create(&t.generator, t.model, &s->sampling, &err))
         status = refused("sampling", &err);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
@@ -269,7 +269,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     free(t.given);
     free(t.ids);
     free(t.text);
-    trf_generator_destroy(t.generator);
+    trf_sampler_destroy(t.generator);
     trf_model_destroy(t.model);
     return status ? status : t.unusable ? FAILED : DONE;
 }

@@ -193,7 +193,7 @@ static int print_ours(struct report *r, int checkpoint)
     print_vocabulary("source", trf_model_source_vocab(model), s->json);
     print_vocabulary("target", trf_model_target_vocab(model), s->json);
     print_labels(model, s->json);
-    status = print_weight_counts(&s->config, trf_parameter_count(model), s->json);
+    status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);
     trf_model_destroy(model);
     if (status || !checkpoint) return status ? status : print_amounts(s);
     if (stored_training(s, r->file, r->path)) return FAILED;

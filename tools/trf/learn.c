@@ -93,8 +93,8 @@ static int read_weights(const trf_model *model, trf_real *to)
 {
     trf_error err;
     int32_t i;
-    for (i = 0; i < trf_parameter_count(model); i++) {
-        trf_tensor w = trf_parameter(model, i);
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
         int64_t n = trf_tensor_count(&w);
         if (trf_tensor_read(&w, to, n, &err)) { say_error("weights", &err); return FAILED; }
         to += n;
@@ -105,13 +105,13 @@ static int read_weights(const trf_model *model, trf_real *to)
 /* The trainer's weights become those of a model that is like ours. */
 static int take_weights_of(struct training *t, const trf_model *model)
 {
-    trf_real *room = malloc((size_t)trf_parameter_total(model) * sizeof *room), *from = room;
+    trf_real *room = malloc((size_t)trf_model_parameter_total(model) * sizeof *room), *from = room;
     trf_error err;
     int32_t i;
     int status = DONE;
-    if (!room) { say("out of memory: %lld weights", (long long)trf_parameter_total(model)); return FAILED; }
+    if (!room) { say("out of memory: %lld weights", (long long)trf_model_parameter_total(model)); return FAILED; }
     status = read_weights(model, room);
-    for (i = 0; i < trf_parameter_count(t->model) && !status; i++) {
+    for (i = 0; i < trf_model_parameter_count(t->model) && !status; i++) {
         trf_tensor w = trf_trainer_parameter(t->trainer, i);
         int64_t n = trf_tensor_count(&w);
         if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); status = FAILED; }
@@ -413,7 +413,7 @@ int restore_average(struct training *t)
             say_error(NULL, &err);
             say("it is the average of the weights, which belongs to the checkpoint; --ema 0 goes on without it");
             status = FAILED;
-        } else if (trf_parameter_total(model) != trf_parameter_total(t->model)) {
+        } else if (trf_model_parameter_total(model) != trf_model_parameter_total(t->model)) {
             say("%s is of another model", path);
             status = FAILED;
         } else status = read_weights(model, trf_ema_weights(t->ema));

@@ -496,7 +496,7 @@ const struct row rows[] = {
      "source in any case", NULL},
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "whose search: sets the options from --length-rule to --renormalise", then_rule},
+     "whose search: sets the options from --length-rule to --renormalize-logits", then_rule},
     {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
      "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
@@ -518,7 +518,7 @@ const struct row rows[] = {
      "at the longest length live hypotheses count as they are, count only if none has finished, or get one "
      "more step in which they must end", NULL},
     {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N", "target tokens before an end is allowed", NULL},
-    {TRANSLATE, SWITCH, "renormalise", AT(search.renormalise), NO_YES,
+    {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
      "until then the end mark leaves the softmax", NULL},
     {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
      "no answer has an unknown token; without it: yes where no target of the training had one, but not with --unknown "

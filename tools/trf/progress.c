@@ -264,7 +264,7 @@ void log_start(struct training *t)
             TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus),
             t->valid[0].count);
     fprintf(t->log, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
-            (long long)trf_parameter_total(t->model), (int)config->source_vocab, (int)config->target_vocab,
+            (long long)trf_model_parameter_total(t->model), (int)config->source_vocab, (int)config->target_vocab,
             (int)config->n_labels);
     fputs(",\"model\":", t->log);
     print_json_text(t->log, t->s->model, strlen(t->s->model));

@@ -78,7 +78,7 @@ static int look(struct data *d, struct looked *l)
     int k;
     memset(&views, 0, sizeof views);
     for (k = 0; k < 3; k++) {
-        l->numbers[k] = trf_attention_numbers(d->model, &l->batch, kinds[k]);
+        l->numbers[k] = trf_attention_count(d->model, &l->batch, kinds[k]);
         l->weights[k] = zeroed((size_t)l->numbers[k], sizeof **l->weights);
         tensor[k] = trf_tensor_of(l->weights[k], 1, l->numbers[k], 0, 0);
     }
@@ -469,7 +469,7 @@ void put_model(FILE *to, const struct data *d)
     fputs("<section id=model><h2>Model</h2>\n<p><b>", to);
     put_html_text(to, name_of(d->s->model));
     fprintf(to, "</b>: %s, ", kinds_of_models[config->kind]);
-    put_whole(to, (double)trf_parameter_total(d->model));
+    put_whole(to, (double)trf_model_parameter_total(d->model));
     fputs(" weights.</p>\n", to);
     put_parts(to, d);
     put_settings(to, d);

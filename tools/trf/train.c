@@ -453,7 +453,7 @@ static int rows_agree(const struct training *t, const char *name)
 /* Rows of labels that the other model has too are that model's. */
 static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w, trf_real *to)
 {
-    trf_tensor theirs = trf_parameter(t->from, trf_parameter_index(t->from, w.name));
+    trf_tensor theirs = trf_model_parameter(t->from, trf_model_parameter_index(t->from, w.name));
     size_t n = (size_t)trf_tensor_count(&theirs), each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
     trf_real *numbers = malloc(n * sizeof *numbers);
     trf_error err;
@@ -469,13 +469,13 @@ static int copy_rows_of_labels(const struct training *t, const struct labels *ol
 /* Parameters whose rows do not agree are new, but for labels that both have. *copied: those of the other model. */
 static int copy_weights(struct training *t, int32_t *copied)
 {
-    int32_t i, n = trf_parameter_count(t->model);
+    int32_t i, n = trf_model_parameter_count(t->model);
     trf_real **fresh = calloc((size_t)n, sizeof *fresh);
     struct labels old = {NULL, 0, 0};
     trf_error err;
     int status = !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
     for (i = 0; i < n && !status; i++) {
-        trf_tensor w = trf_parameter(t->model, i);
+        trf_tensor w = trf_model_parameter(t->model, i);
         size_t count = (size_t)trf_tensor_count(&w);
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
@@ -495,7 +495,7 @@ static int copy_weights(struct training *t, int32_t *copied)
             say_error("weights", &err);
             status = FAILED;
         }
-        if (trf_parameter_index(t->from, w.name) >= 0) --*copied;
+        if (trf_model_parameter_index(t->from, w.name) >= 0) --*copied;
         free(fresh[i]);
     }
     free(fresh);
@@ -510,7 +510,7 @@ static int take_weights(struct training *t)
         say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
         return FAILED;
     }
-    tell("%d of %d parameters %s of %s", (int)copied, (int)trf_parameter_count(t->model),
+    tell("%d of %d parameters %s of %s", (int)copied, (int)trf_model_parameter_count(t->model),
          copied == 1 ? "is that" : "are those", t->s->init_from);
     trf_model_destroy(t->from);
     t->from = NULL;
@@ -520,7 +520,7 @@ static int take_weights(struct training *t)
 static int32_t count_frozen(const struct training *t)
 {
     int32_t i, frozen = 0;
-    for (i = 0; i < trf_parameter_count(t->model); i++) frozen += trf_trainer_is_frozen(t->trainer, i);
+    for (i = 0; i < trf_model_parameter_count(t->model); i++) frozen += trf_trainer_is_frozen(t->trainer, i);
     return frozen;
 }
 
@@ -529,7 +529,7 @@ static int32_t count_frozen(const struct training *t)
 static int freeze(struct training *t)
 {
     const struct texts *patterns = &t->s->freeze;
-    int32_t frozen = count_frozen(t), n = trf_parameter_count(t->model);
+    int32_t frozen = count_frozen(t), n = trf_model_parameter_count(t->model);
     trf_error err;
     int k;
     if (!patterns->n && frozen)
@@ -1633,7 +1633,7 @@ static void describe(const struct training *t)
         inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
     else inform("%d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
-            (long long)trf_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
+            (long long)trf_model_parameter_total(t->model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
             (long long)trf_trainer_step(t->trainer) + 1);
     if (t->new_words > 0)
         say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: this trf was built "

@@ -10,7 +10,7 @@ static int generate(void)
     int32_t ids[16], lengths[3] = {0, 0, 0}, i, n, used = 0;
     const char *const texts[3] = {"two", "", "nine zero"};
     trf_model *model;
-    trf_generator *generator;
+    trf_sampler *generator;
     trf_sampling sampling = trf_sampling_defaults();
     trf_batch begin;
     trf_error err;
@@ -30,9 +30,9 @@ static int generate(void)
     begin.target.ids = ids;
     begin.target.lengths = lengths;
     begin.target.count = 3;
-    if (trf_generator_create(&generator, model, &sampling, &err) || trf_generator_begin(generator, &begin, &err) ||
-        trf_generator_step(generator, 3, NULL, &err) || trf_generator_save(generator, "session", &err)) return 1;
-    trf_generator_destroy(generator);
+    if (trf_sampler_create(&generator, model, &sampling, &err) || trf_sampler_begin(generator, &begin, &err) ||
+        trf_sampler_step(generator, 3, NULL, &err) || trf_sampler_save(generator, "session", &err)) return 1;
+    trf_sampler_destroy(generator);
     if (steps_generate(model, "session", out)) return 1;
     trf_model_destroy(model);
     return fclose(out);

@@ -15,22 +15,22 @@ static trf_status steps_fail(const trf_error *err)
 static trf_status steps_generate(const trf_model *model, const char *path, FILE *out)
 {
     trf_sampling sampling = trf_sampling_defaults();
-    trf_generator *generator = NULL;
+    trf_sampler *generator = NULL;
     trf_error err;
     int32_t i, k, live = 1;
     sampling.threads = 1;
-    if (trf_generator_create(&generator, model, &sampling, &err)) return steps_fail(&err);
-    if (trf_generator_load(generator, path, &err)) { trf_generator_destroy(generator); return steps_fail(&err); }
+    if (trf_sampler_create(&generator, model, &sampling, &err)) return steps_fail(&err);
+    if (trf_sampler_load(generator, path, &err)) { trf_sampler_destroy(generator); return steps_fail(&err); }
     while (live) {
-        if (trf_generator_step(generator, 4, &live, &err)) { trf_generator_destroy(generator); return steps_fail(&err); }
+        if (trf_sampler_step(generator, 4, &live, &err)) { trf_sampler_destroy(generator); return steps_fail(&err); }
     }
     for (i = 0; i < 3; i++) {
-        const trf_hypothesis *h = trf_generator_at(generator, i);
+        const trf_hypothesis *h = trf_sampler_at(generator, i);
         fprintf(out, "%.5f\t", h->log_probability);
         for (k = 0; k < h->n; k++) fprintf(out, " %d", (int)h->ids[k]);
         fprintf(out, "\n");
     }
-    trf_generator_destroy(generator);
+    trf_sampler_destroy(generator);
     return TRF_OK;
 }
 
