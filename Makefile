@@ -184,12 +184,12 @@ TRF      = $(wildcard tools/trf/*.c)
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/subwords.o) $(wildcard tools/trf/*.h) tools/picture.h transformer.h $(BUILD)/flags
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) tools/picture.h transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/subwords.o) $(TRF) -o $@ \
+	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(TRF) -o $@ \
 	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)
 
-$(BUILD)/subwords.o: tools/trf/subwords.cc tools/trf/subwords.h $(BUILD)/flags
+$(BUILD)/spm.o: tools/trf/spm.cc tools/trf/spm.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@
 

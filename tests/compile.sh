@@ -198,7 +198,7 @@ done
 clean "$gcc_like" -std=c99 "$root/examples/studies/schedules.c" -fsyntax-only
 for file in "$root"/tools/*.c "$root"/tools/trf/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
 if [ -e /usr/include/sentencepiece_trainer.h ]; then
-    subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/subwords.cc" -fsyntax-only; }
+    subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/spm.cc" -fsyntax-only; }
     for_cxx subwords_in_cxx
     clean "$gcc_like" '-std=gnu99 -DTRF_WITH_SENTENCEPIECE' "$root/tools/trf/subwords.c" -fsyntax-only
 else echo "left out: libsentencepiece"

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-/* What options.c wants of files.c. Messages are counted, and the last one is kept. */
+/* What options.c wants of text.c. Messages are counted, and the last one is kept. */
 const char *program = "trf";
 static char said[4096];
 static int messages;

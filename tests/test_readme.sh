@@ -49,7 +49,7 @@ done
 mkdir copy blocks || exit 1
 (cd "$source" && tar -cf - --exclude=./build --exclude=./.git .) | (cd copy && tar -xf -)
 ln -s copy/transformer.h . && mkdir copy/build
-for file in trf translate flags subwords.o; do [ ! -e "$built/$file" ] || cp -p "$built/$file" copy/build; done
+for file in trf translate flags spm.o; do [ ! -e "$built/$file" ] || cp -p "$built/$file" copy/build; done
 awk '
     /^```[a-z]/ { kind = substr($0, 4); file = sprintf("blocks/%02d.%s", ++n, kind); next }
     /^```$/ { file = ""; next }

@@ -3,8 +3,8 @@
 //
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
 //     cc -O2 -march=native -I. tools/trf/*.c -o build/trf -lm
-//     c++ -O2 -c tools/trf/subwords.cc -o build/subwords.o
-//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/subwords.o -o build/trf
+//     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
+//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/spm.o -o build/trf
 //         -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
 // Run:
 //     build/trf --help

@@ -1,7 +1,7 @@
 // trf train: vocabularies of subwords, learned by libsentencepiece or read from a file; text cut at random.
 
 #include "train.h"
-#include "subwords.h"
+#include "spm.h"
 
 #include <errno.h>
 #include <sys/stat.h>

@@ -109,7 +109,7 @@ char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: wit
 int is_composed(const char *map, const char *text);     /* whether the map changes nothing of it */
 int has_hangul(const char *text);
 
-/* subwords.cc, or a sentence that it is not there */
+/* spm.cc, or a sentence that it is not there */
 int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab);
 int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab);
 int check_subwords(const char *path);           /* that the file is a SentencePiece model; NULL: there is none */

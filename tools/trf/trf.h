@@ -3,11 +3,15 @@
 //
 //   main.c       the commands; the library's implementation
 //   options.c    the table of all options, help, parsing
-//   files.c      messages, lines, pairs, results; token ids of texts
+//   text.c       messages, and text in general
+//   lines.c      lines and pairs of lines
+//   tokens.c     token ids of texts, texts of token ids
+//   output.c     files that are written
+//   models.c     devices, models, what the library refuses
 //   train.c      from files to a corpus, a model, a trainer; --resume
 //   recipe.c     what follows from the data where no option says otherwise
 //   objective.c  what is learned besides translating: labels, text alone
-//   subwords.cc  learning SentencePiece models, by libsentencepiece
+//   spm.cc       learning SentencePiece models, by libsentencepiece
 //   learn.c      updates, signals, checkpoints, the best model, averages
 //   validate.c   loss and translations of held-out pairs
 //   progress.c   the line of progress, the log
@@ -41,7 +45,7 @@
 #include "transformer.h"
 
 // -----------------------------------------------------------------------------------------------
-// Exit statuses and messages (files.c)
+// Exit statuses and messages (text.c; refused: models.c)
 //
 // Every message begins with the command: "trf train: corpus.de:17: ...". A problem of one line of
 // input is told with file and line. Nothing but results goes to standard output.
@@ -248,7 +252,7 @@ int distance(const char *a, const char *b);     /* Levenshtein's, for "did you m
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);
 
 // -----------------------------------------------------------------------------------------------
-// Lines, pairs, sequences, results (files.c)
+// Lines, pairs (lines.c), sequences (tokens.c), results (output.c), models (models.c)
 //
 // A line ends with LF or CR LF, which do not belong to the sentence; the last line may lack it.
 // Lines that cannot be read as a sentence or as a pair (a NUL byte, not UTF-8, no tab) come with a `fault`.

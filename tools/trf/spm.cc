@@ -3,7 +3,7 @@
 //
 // The header reads such models but does neither: these are matters of their own, and this is the library for them.
 
-#include "subwords.h"
+#include "spm.h"
 
 #include <cstdio>
 #include <cstdlib>

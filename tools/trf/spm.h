@@ -1,7 +1,7 @@
-// What C can ask of libsentencepiece (subwords.cc).
+// What C can ask of libsentencepiece (spm.cc).
 
-#ifndef TRF_SUBWORDS_H
-#define TRF_SUBWORDS_H
+#ifndef TRF_SPM_H
+#define TRF_SPM_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,205 @@
+// trf: devices and models, and what the library says of them in the words of options. See trf.h.
+
+#include "trf.h"
+#if defined(LOADS_OPENBLAS)
+#include "openblas.h"
+#endif
+
+// -----------------------------------------------------------------------------------------------
+// >>refusals       a field of the library is an option here
+// -----------------------------------------------------------------------------------------------
+
+/* The option that sets a field of the library, or NULL. Most have its name, with dashes. */
+static const char *option_of(const char *doing, const char *field)
+{
+    static const struct { const char *doing, *field, *option; } others[] = {
+        {"noise", "density", "noise-density"}, {"noise", "masked", "masked-share"},
+        {"noise", "randomised", "random-share"}, {"validation", "beam", "valid-beam"},
+        {"trainer", "source_tokens", "batch-tokens"}, {"trainer", "target_tokens", "batch-tokens"},
+        {"trainer", "sequences", "batch-sentences"}, {"trainer", "longest", "max-length"},
+        {"trainer", "dropout", "embedding-dropout"}
+    };
+    size_t i, at;
+    int row;
+    if (!strncmp(field, "device.", 7)) field += 7;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(doing, others[i].doing) && !strcmp(field, others[i].field)) return others[i].option;
+    for (row = 0; row < n_rows; row++) {
+        const char *name = rows[row].name;
+        for (at = 0; field[at] && name[at] == (field[at] == '_' ? '-' : field[at]); at++) { }
+        if (rows[row].kind != HEADING && !field[at] && !name[at]) return name;
+    }
+    return NULL;
+}
+
+/* A message of the library that begins with a field, in options: "n_heads must divide d_model" becomes
+   "--n-heads must divide --d-model". Returns whether it is one. */
+static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
+{
+    const char *at = err->message + strlen(err->what), *field = option_of(doing, err->what);
+    size_t used;
+    if (!field || strncmp(err->message, err->what, strlen(err->what))) return 0;
+    used = (size_t)snprintf(text, size, "--%s", field);
+    while (*at && used + 1 < size) {
+        char word[64];
+        size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        const char *option;
+        snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), at);
+        option = strchr(word, '_') ? option_of(doing, word) : NULL;
+        if (option) used += (size_t)snprintf(text + used, size - used, "--%s", option);
+        else used += (size_t)snprintf(text + used, size - used, "%.*s", (int)(n ? n : 1), at);
+        at += n ? n : 1;
+    }
+    return 1;
+}
+
+int refused(const char *doing, const trf_error *err)
+{
+    char text[1024];
+    if (err->status == TRF_E_INVALID_ARG && doing && in_options(doing, err, text, sizeof text)) say("%s", text);
+    else say_error(doing, err);
+    return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
+}
+
+/* Where OpenBLAS cannot be loaded, the library warns and takes the built-in product: --products cblas wants neither. */
+static int check_products(const struct settings *s)
+{
+#if defined(LOADS_OPENBLAS)
+    const char *reason;
+    if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_CBLAS && !loaded_openblas(&reason)) {
+        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library", reason);
+        return USAGE;
+    }
+#endif
+    (void)s;
+    return DONE;
+}
+
+int check_device(const struct settings *s)
+{
+    trf_config config = trf_config_tiny();
+    trf_model *model = NULL;
+    trf_error err;
+    const char *value = given_text(s, "device");
+    if (check_products(s)) return USAGE;
+    config.source_vocab = config.target_vocab = 8;
+    config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
+    config.max_length = 2;
+    config.device = s->device;
+    if (!trf_model_create(&model, &config, &err)) {
+        trf_model_destroy(model);
+        return DONE;
+    }
+    if (err.status != TRF_E_BACKEND) return refused("device", &err);
+    if (!strcmp(err.what, "device.products"))
+        say("--products cblas: this trf was built without CBLAS; use auto or built-in");
+    else if (!strcmp(err.what, "device.precision")) say("--precision bf16 is for --device cuda");
+    else if (!strcmp(err.what, "device.kind"))
+        say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a GPU", value);
+    else say("--device %s: %s", value ? value : "cpu", err.message);
+    return USAGE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>models
+// -----------------------------------------------------------------------------------------------
+
+trf_load_options load_options(const struct settings *s)
+{
+    trf_load_options load = trf_load_defaults();
+    load.device = s->device;
+    load.hooks.log = log_warning;
+    return load;
+}
+
+int load_refused(const char *path, const trf_error *err)
+{
+    if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
+    say("%s: a safetensors file of another program; trf takes what trf train or transformer.h has written", path);
+    return FAILED;
+}
+
+void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source, const trf_vocab *target)
+{
+    int lacks_source = config->kind != TRF_DECODER_ONLY && !source;
+    int lacks_target = config->kind != TRF_ENCODER_ONLY && !target;
+    say("%s: it has no %s%s%s vocabulary, so it knows ids, but no text: trf train stores vocabularies in the model, a "
+        "program in C calls trf_model_set_vocabs before it saves", path, lacks_source ? "source" : "",
+        lacks_source && lacks_target ? " and no " : "", lacks_target ? "target" : "");
+}
+
+int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
+{
+    const char *const read[] = {s->input, s->prefixes, s->source, s->target, s->tsv};
+    trf_load_options load = load_options(s);
+    trf_error err;
+    size_t i;
+    if (!s->model || !*s->model) { say("give --model FILE, a model that trf train has written"); return USAGE; }
+    if (check_output_name(s)) return FAILED;
+    for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
+    if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
+    *source = trf_model_source_vocab(*model);
+    *target = trf_model_target_vocab(*model);
+    if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
+    if (trf_model_config(*model)->kind == TRF_ENCODER_ONLY) *target = *source;
+    if (*source && *target) return DONE;
+    say_no_vocabulary(s->model, trf_model_config(*model), *source, *target);
+    return FAILED;
+}
+
+/* Tokens of the longest text that a model was trained on; INT32_MAX where its file does not know. */
+int32_t longest_trained(const trf_model *model)
+{
+    const char *text = trf_model_metadata(model, "trained.longest");
+    long n = text ? strtol(text, NULL, 10) : 0;
+    return n > 0 && n < INT32_MAX ? (int32_t)n : INT32_MAX;
+}
+
+int never_writes_unk(const trf_model *model)
+{
+    const char *unknown = trf_model_metadata(model, "target.unknown");
+    return unknown && !strcmp(unknown, "0");
+}
+
+int check_decoder(const struct settings *s, const trf_model *model)
+{
+    if (trf_model_config(model)->kind != TRF_ENCODER_ONLY) return DONE;
+    say("%s: an encoder-only model has no decoder, so no text comes from it: trf classify and trf tag are for labels",
+        s->model);
+    return FAILED;
+}
+
+int32_t source_limit(const trf_config *config)
+{
+    return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
+}
+
+/* One stored training option into its field; choices are stored as numbers, which the library checks. */
+static int set_stored(const struct row *row, struct settings *s, const char *value)
+{
+    int32_t number = (int32_t)strtol(value, NULL, 10);
+    if (row->kind != CHOICE && row->kind != SWITCH) return set_value(row, s, value);
+    memcpy((char *)s + row->offset, &number, sizeof number);
+    return DONE;
+}
+
+int stored_training(struct settings *s, trf_file *file, const char *path)
+{
+    const char *value;
+    char key[96], *c;
+    int i, status = DONE;
+    for (i = 0; i < n_rows && !status; i++) {
+        if (!row_within(&rows[i], AT(training), sizeof s->training)) continue;
+        snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
+        for (c = key; *c; c++) if (*c == '-') *c = '_';
+        value = trf_file_metadata(file, key);
+        if (!value) say("%s: the metadata '%s' is missing, so the checkpoint is not complete", path, key);
+        status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
+        if (value && status) say("%s: the value is in its metadata '%s'", path, key);
+    }
+    value = trf_file_metadata(file, "trf.train.seed");
+    if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);
+    value = trf_file_metadata(file, "trf.train.longest");
+    if (value) s->training.longest = (int32_t)strtol(value, NULL, 10);
+    return status;
+}

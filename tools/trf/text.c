@@ -1,0 +1,192 @@
+// trf: messages and text: what every other file may use. See trf.h.
+
+#include "trf.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <time.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>messages
+// -----------------------------------------------------------------------------------------------
+
+const char *program = "trf";
+int unfinished_line, quiet;
+
+/* Bytes of the character at text + at; 0: the byte there is no part of UTF-8. *valid: up to there the text is known to
+   be UTF-8; 0 before the first call. */
+static size_t character_bytes(const char *text, size_t length, size_t at, size_t *valid)
+{
+    unsigned char c = (unsigned char)text[at];
+    if (at >= *valid) {
+        int64_t invalid = trf_find_invalid_utf8(text + at, length - at);
+        *valid = invalid < 0 ? length : at + (size_t)invalid;
+        if (invalid == 0) return 0;
+    }
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+void print_clean(FILE *file, const char *text, size_t most)
+{
+    size_t length = strlen(text), valid = 0, i = 0;
+    while (i < length && i < most) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t n = character_bytes(text, length, i, &valid);
+        int control = n == 0 || (n == 1 && (at[0] < 32 || at[0] == 127)) || (n == 2 && at[0] == 0xC2 && at[1] < 0xA0);
+        if (control) fputc('?', file);
+        else fwrite(at, 1, n, file);
+        i += n ? n : 1;
+    }
+    if (i < length) fprintf(file, "... (%zu bytes)", length);
+}
+
+void print_json_text(FILE *file, const char *text, size_t bytes)
+{
+    size_t valid = 0, i = 0;
+    fputc('"', file);
+    while (i < bytes) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t n = character_bytes(text, bytes, i, &valid);
+        if (n == 0) fputs("\xEF\xBF\xBD", file);
+        else if (at[0] == '"' || at[0] == '\\') fprintf(file, "\\%c", at[0]);
+        else if (at[0] < 32 || at[0] == 127) fprintf(file, "\\u%04x", at[0]);
+        else if (at[0] == 0xC2 && at[1] < 0xA0) fprintf(file, "\\u%04x", at[1]);       /* control characters too */
+        else fwrite(at, 1, n, file);
+        i += n ? n : 1;
+    }
+    fputc('"', file);
+}
+
+void print_json_number(FILE *file, double x)
+{
+    if (isfinite(x)) fprintf(file, "%.9g", x); else fputs("null", file);
+}
+
+void print_json_field(FILE *file, const char *name, double x)
+{
+    fprintf(file, ",\"%s\":", name);
+    print_json_number(file, x);
+}
+
+void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
+{
+    int32_t i;
+    fprintf(file, ",\"%s\":[", name);
+    for (i = 0; i < n; i++) {
+        if (i) fputc(',', file);
+        print_json_number(file, x[i]);
+    }
+    fputc(']', file);
+}
+
+/* A line of standard error, without control characters. */
+static void tell_line(const char *before, const char *format, va_list arguments)
+{
+    char sentence[4096];
+    fflush(stdout);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    fprintf(stderr, "%s%s%s", unfinished_line ? "\n" : "", before, *before ? ": " : "");
+    unfinished_line = 0;
+    print_clean(stderr, sentence, sizeof sentence);
+    fputc('\n', stderr);
+}
+
+void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    tell_line(program, format, arguments);
+    va_end(arguments);
+}
+
+void inform(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!quiet) vfprintf(stderr, format, arguments);
+    va_end(arguments);
+}
+
+void tell(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!quiet) tell_line("", format, arguments);
+    va_end(arguments);
+}
+
+void say_error(const char *doing, const trf_error *err)
+{
+    say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
+}
+
+void log_warning(void *user, int level, const char *message)
+{
+    static char last[256];
+    (void)user;
+    if (level < TRF_LOG_WARNING || !strcmp(message, last)) return;
+    snprintf(last, sizeof last, "%s", message);
+    say("warning: %s", message);
+}
+
+void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)
+{
+    size_t wanted = *capacity ? *capacity : 64;
+    if (needed <= *capacity) return items;
+    while (wanted < needed) wanted = wanted > SIZE_MAX / 2 ? needed : wanted * 2;
+    items = wanted > SIZE_MAX / item_bytes ? NULL : realloc(items, wanted * item_bytes);
+    if (!items) {
+        say("out of memory: %zu items of %zu bytes", wanted, item_bytes);
+        exit(FAILED);
+    }
+    *capacity = wanted;
+    return items;
+}
+
+void *zeroed(size_t count, size_t item_bytes)
+{
+    void *items = calloc(count ? count : 1, item_bytes);
+    if (items) return items;
+    say("out of memory: %zu items of %zu bytes", count, item_bytes);
+    exit(FAILED);
+}
+
+char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? format_text("%.*s", (int)(slash - path) + 1, path) : format_text(".");
+}
+
+const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+char *format_text(const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) { say("out of memory"); exit(FAILED); }
+    va_end(arguments);
+    return text;
+}
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void time_text(double seconds, char text[32])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (!(seconds < 1e9)) snprintf(text, 32, "unknown");
+    else if (s >= 3600) snprintf(text, 32, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    else if (s >= 60) snprintf(text, 32, "%lldm%02llds", s / 60, s % 60);
+    else snprintf(text, 32, "%llds", s);
+}
